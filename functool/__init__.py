@@ -1,0 +1,1 @@
+"""functool: the tool layer of Python agents."""

@@ -1,0 +1,182 @@
+"""The values that travel: a call, its result, a failure, and the schema of a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import GeneratorType
+from typing import Any
+
+from pydantic_core import to_json
+
+from functool.content import CONTENT_TYPES, Content, TextContent
+from functool.errors import ToolError
+
+MAX_REPR = 4_000
+_SCALARS = {str, int, float, bool, type(None), bytes}
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolCall:
+    """A call that a model made.
+
+    `arguments` is an object, or its JSON text as models send it. `id` is the caller's own name for the call.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | str = field(default_factory=dict)
+    id: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolFailure:
+    """Why a call failed.
+
+    `type` is the class name of the exception, or the code that an author chose; `message` is fit for a model and never empty.
+    """
+
+    type: str
+    message: str
+    details: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.message = valid_text(self.message) or self.type
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolResult:
+    """What came of a call.
+
+    `output` is what the model reads; `value` the body's own return value, for code; `metadata` is for the host and never sent to the
+    model.
+    """
+
+    output: list[Content] = field(default_factory=list)
+    value: Any = None
+    error: ToolFailure | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    call_id: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the call failed."""
+        return self.error is not None
+
+    @property
+    def success(self) -> bool:
+        """Whether the call succeeded."""
+        return self.error is None
+
+    @property
+    def text(self) -> str:
+        """The output as one text, always valid UTF-8; of a failure the message, then any output."""
+        parts = [] if self.error is None else [self.error.message]
+        parts += [c.text if isinstance(c, TextContent) else _placeholder(c) for c in self.output]
+        return valid_text("\n".join(parts) if len(parts) != 1 else parts[0])
+
+    @classmethod
+    def of(cls, value: Any, *, metadata: Mapping[str, Any] | None = None) -> ToolResult:
+        """Return a success with `value`, rendered for a model.
+
+        None is no content; a str is itself; a Content, or a list holding one, is kept in order; everything else is one JSON text, and
+        what JSON cannot say is its `str`, cut at 4,000 characters.
+        """
+        return cls(output=render(value), value=value, metadata={} if metadata is None else metadata)
+
+    @classmethod
+    def failed(
+        cls,
+        message: str,
+        *,
+        type: str = "ToolError",
+        details: Mapping[str, Any] | None = None,
+        output: list[Content] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ToolResult:
+        """Return a failure; its `text` is the message, without a prefix."""
+        failure = ToolFailure(type=type, message=message, details=details)
+        return cls(output=output or [], error=failure, metadata={} if metadata is None else metadata)
+
+    def unwrap(self) -> Any:
+        """Return the value.
+
+        Raises:
+            ToolError: The call failed; the message is the failure's.
+        """
+        if self.error is not None:
+            raise ToolError(self.error.message, details=self.error.details)
+        return self.value
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolSchema:
+    """What a model is told of a tool.
+
+    `parameters` is the JSON Schema (2020-12) of the arguments as published: the strict form when `strict`. `plain` is the neutral one,
+    from which dialects with other rules render. `output` is the schema of the return value, where its annotation gives one.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    plain: dict[str, Any]
+    strict: bool = False
+    output: dict[str, Any] | None = None
+
+
+def render(value: Any) -> list[Content]:
+    """Return `value` as content for a model: the rule of `ToolResult.of`."""
+    if isinstance(value, str):
+        return [TextContent(text=valid_text(value))]
+    if value is None:
+        return []
+    if isinstance(value, CONTENT_TYPES):
+        return [value]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, CONTENT_TYPES) for item in value):
+        return [part for item in value for part in render(item)]
+    return [TextContent(text=json_text(value))]
+
+
+def json_text(value: Any) -> str:
+    """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
+    try:
+        if _holds_generator(value, 0):
+            return cut_str(value)
+        return to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=cut_str).decode()
+    except Exception:
+        return cut_str(value)
+
+
+def cut_str(value: Any) -> str:
+    """Return `str(value)`, at most 4,000 characters, valid UTF-8, and never an exception."""
+    try:
+        return valid_text(str(value)[:MAX_REPR])
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
+def valid_text(text: str) -> str:
+    """Return `text` as valid UTF-8: surrogate pairs are joined, lone ones replaced."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _holds_generator(value: Any, depth: int) -> bool:
+    """Whether a generator, perhaps an endless one, stands in plain containers: JSON would run it."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return False
+    items = value.values() if kind is dict else value if kind in (list, tuple, set, frozenset) else ()
+    if depth > 200 or isinstance(value, GeneratorType):
+        return True
+    return not _SCALARS.issuperset(map(type, items)) and any(_holds_generator(item, depth + 1) for item in items)
+
+
+def _placeholder(content: Any) -> str:
+    where = content.uri if content.data is None else f"{len(content.data)} bytes"
+    return f"[{content.media_type}: {where}]"
