@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import GeneratorType
 from typing import Any
 
 from pydantic_core import to_json
@@ -14,6 +13,7 @@ from functool.errors import ToolError
 
 MAX_REPR = 4_000
 _SCALARS = {str, int, float, bool, type(None), bytes}
+_CONTAINERS = (list, tuple, set, frozenset)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def render(value: Any) -> list[Content]:
 def json_text(value: Any) -> str:
     """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
     try:
-        if _holds_generator(value, 0):
+        if _holds_iterator(value, 0):
             return cut_str(value)
         return to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=cut_str).decode()
     except Exception:
@@ -166,15 +166,15 @@ def valid_text(text: str) -> str:
     return text
 
 
-def _holds_generator(value: Any, depth: int) -> bool:
-    """Whether a generator, perhaps an endless one, stands in plain containers: JSON would run it."""
+def _holds_iterator(value: Any, depth: int) -> bool:
+    """Whether an iterator, perhaps an endless one, stands in plain containers: the JSON writer would run it to its end."""
     kind = type(value)
     if kind in _SCALARS:
         return False
-    items = value.values() if kind is dict else value if kind in (list, tuple, set, frozenset) else ()
-    if depth > 200 or isinstance(value, GeneratorType):
+    if depth > 200 or hasattr(kind, "__next__"):
         return True
-    return not _SCALARS.issuperset(map(type, items)) and any(_holds_generator(item, depth + 1) for item in items)
+    items = value.values() if kind is dict else value if kind in _CONTAINERS else ()
+    return not _SCALARS.issuperset(map(type, items)) and any(_holds_iterator(item, depth + 1) for item in items)
 
 
 def _placeholder(content: Any) -> str:
