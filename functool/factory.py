@@ -1,0 +1,163 @@
+"""Tools built from stored configuration: a plan from a file or a form becomes a `Toolset`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points
+from inspect import Parameter, isclass, signature
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from functool.errors import DefinitionError, UnknownToolError
+from functool.tool import Tool
+from functool.toolset import Toolset
+
+ENTRY_POINTS = "functool.tools"
+
+
+class BaseToolConfig(BaseModel):
+    """The base of a tool's stored configuration: a pydantic model that refuses unknown keys.
+
+    The docstring under a field becomes its description in the schema, as `Field(description=...)` does.
+    """
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+
+Builder = Callable[..., Tool]
+"""What makes the tool: a `Tool` class or a function, taking the configuration first."""
+
+
+class ToolFactory:
+    """Builds tools by name: `register` what there is, then `build` one or a whole `toolset`."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Builder, type[BaseToolConfig]]] = {}
+        self._loaded: set[str] = set()
+
+    def register(self, name: str, builder: Builder, config: type[BaseToolConfig] | None = None) -> None:
+        """Make `builder` known as `name`.
+
+        Without `config` the class is read from the annotation of the builder's first parameter.
+
+        Raises:
+            DefinitionError: The name is empty or stands for another builder, or there is no configuration class.
+        """
+        found = config or _annotated_config(builder)
+        if found is None or not (isclass(found) and issubclass(found, BaseToolConfig)):
+            raise DefinitionError(
+                f"{name!r}: the configuration must be a class made from BaseToolConfig, not {found!r}"
+            )
+        if not name or not callable(builder):
+            raise DefinitionError(f"{name!r}: register(name, tool class, configuration class) needs a name and a class")
+        if self._known.setdefault(name, (builder, found)) != (builder, found):
+            raise DefinitionError(f"{name!r} is already registered, for {self._known[name][0]!r}")
+
+    def build(self, name: str, config: Mapping[str, Any] | BaseToolConfig | None = None) -> Tool:
+        """Return the tool called `name`, built from `config`.
+
+        Raises:
+            DefinitionError: No such name (the known ones are listed), a bad configuration (the field is named, its
+                value never), or a builder that failed.
+        """
+        builder, config_class = self._find(name)
+        values = {} if config is None else config
+        try:
+            checked = values if isinstance(values, config_class) else config_class.model_validate(values)
+        except ValidationError as error:
+            # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
+            found = error.errors(include_input=False, include_url=False, include_context=False)
+            problems = [f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in found]
+            raise DefinitionError(f"{name!r}: bad configuration. {'; '.join(problems)}") from None
+        try:
+            tool = builder(checked)
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise DefinitionError(f"{name!r} cannot be built: {type(error).__name__}: {error}") from error
+        if not isinstance(tool, Tool):
+            raise DefinitionError(f"{name!r}: the builder returned {type(tool).__name__}, not a Tool")
+        return tool
+
+    def toolset(self, plan: Iterable[Mapping[str, Any]], *, max_concurrency: int | None = None) -> Toolset:
+        """Return the tools of a whole plan: `[{"tool": name, "config": {...}}, ...]`.
+
+        Raises:
+            DefinitionError: Some entries are bad; every one of them is named, by its position from 0.
+        """
+        tools: dict[str, Tool] = {}
+        problems: list[str] = []
+        for position, entry in enumerate(plan):
+            try:
+                tool = self.build(*_entry(entry))
+                if tools.setdefault(tool.name, tool) is not tool:
+                    raise DefinitionError(f"a second tool named {tool.name!r}")
+            except DefinitionError as error:
+                problems.append(f"entry {position}: {error}")
+        if problems:
+            raise DefinitionError("; ".join(problems))
+        return Toolset(tools.values(), max_concurrency=max_concurrency)
+
+    def config_schema(self, name: str) -> dict[str, Any]:
+        """Return the JSON Schema of a tool's configuration, fit for a form: titles, descriptions, defaults, enums.
+
+        Raises:
+            DefinitionError: No such name.
+        """
+        return self._find(name)[1].model_json_schema()
+
+    def names(self) -> list[str]:
+        """Return the registered names, in the order of registration."""
+        return list(self._known)
+
+    def load(self) -> list[str]:
+        """Register what installed packages offer as entry points of the group `functool.tools`; return the new names.
+
+        The entry's name is the tool's; its object is a builder whose first parameter is annotated with a configuration
+        class, a pair (builder, configuration class), or a finished `Tool`.
+
+        Raises:
+            DefinitionError: Some entries are bad; each is named, and the others are registered.
+        """
+        names: list[str] = []
+        problems: list[str] = []
+        for entry in entry_points(group=ENTRY_POINTS):
+            if entry.name in self._loaded:
+                continue
+            try:
+                self.register(entry.name, *_offered(entry.load()))
+                self._loaded.add(entry.name)
+                names.append(entry.name)
+            except Exception as error:
+                problems.append(f"entry point {entry.name!r} ({entry.value}): {error}")
+        if problems:
+            raise DefinitionError("; ".join(problems))
+        return names
+
+    def _find(self, name: str) -> tuple[Builder, type[BaseToolConfig]]:
+        if name not in self._known:
+            raise DefinitionError(str(UnknownToolError(name, self._known)))
+        return self._known[name]
+
+
+def _annotated_config(builder: Builder) -> type[BaseToolConfig] | None:
+    try:
+        first: Parameter | None = next(iter(signature(builder, eval_str=True).parameters.values()), None)
+    except (TypeError, ValueError, NameError):
+        return None
+    return None if first is None else first.annotation
+
+
+def _entry(entry: Any) -> tuple[str, Any]:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("tool"), str) or set(entry) - {"tool", "config"}:
+        raise DefinitionError('expected an object {"tool": name, "config": {...}}')
+    return entry["tool"], entry.get("config")
+
+
+def _offered(found: Any) -> tuple[Any, ...]:
+    if isinstance(found, tuple):
+        return found
+    if isinstance(found, Tool):
+        return (lambda config: found), BaseToolConfig
+    return (found,)
