@@ -9,6 +9,7 @@ are skipped: the annotations know better.
 import inspect
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 _PARAMS = {
     f"{prefix}{word}" for prefix in ("", "other ", "keyword ") for word in ("args", "arguments", "params", "parameters")
@@ -131,19 +132,14 @@ def _read_items(body: str) -> list[tuple[str, str]]:
 
 
 def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
-    from docstring_parser.common import DocstringParam, DocstringReturns
     from docstring_parser.numpydoc import ParamSection, ReturnsSection
 
     section = ParamSection("", "param") if title in _PARAMS else ReturnsSection("", "returns")
-    entries = []
     try:
-        for item in section.parse(inspect.cleandoc(body)):
-            if isinstance(item, DocstringParam):
-                entries.append((item.arg_name or "", item.description or ""))
-            elif isinstance(item, DocstringReturns):
-                # NumPy wants a type on the first line; many authors write their sentence there.
-                line = item.type_name or ""
-                entries.append((_OUTCOME, item.description or (line if " " in line else "")))
+        items: list[Any] = list(section.parse(inspect.cleandoc(body)))
     except Exception:  # docstring-parser promises no exception of its own: IndexError has been seen
         return None
-    return entries
+    if title in _PARAMS:
+        return [(item.arg_name or "", item.description or "") for item in items]
+    # NumPy wants a type on the first line; many authors write their sentence there.
+    return [(_OUTCOME, item.description or (item.type_name if " " in item.type_name else "")) for item in items]
