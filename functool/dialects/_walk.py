@@ -1,0 +1,201 @@
+"""The walker: renders a JSON Schema by the rules of one provider, and says what was dropped or rewritten, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from functool.dialects._refs import Names, children
+from functool.dialects._rules import Node, Rules, describe, rewrite, words
+
+MAX_NODES = 20_000
+"""How many nodes inlining may make: a reference that is met later is cut."""
+
+_WORDLESS = frozenset(("$schema", "$id", "$comment", "$anchor", "discriminator", "title"))
+_AT_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const")
+
+
+def render(schema: Mapping[str, Any], rules: Rules, rest: str = "") -> tuple[Node, list[str]]:
+    """Return the schema of an object as `rules` have it, and every loss, with its JSON pointer.
+
+    Args:
+        schema: The neutral schema. It is not changed.
+        rules: What the provider understands.
+        rest: The property that takes what an open root admits, where every object is closed.
+    """
+    walk = _Walk(schema, rules, rest)
+    return walk.root(), walk.losses
+
+
+class _Walk:
+    """One rendering under way."""
+
+    def __init__(self, schema: Mapping[str, Any], rules: Rules, rest: str) -> None:
+        self.schema, self.rules, self.rest = schema, rules, rest
+        self.names = Names(schema)
+        self.losses: list[str] = []
+        self.defs: dict[str, Any] = {}
+        self.optional = 0  # properties on the way down that may be left out
+        self.open = {"#": 0}  # the definitions on the way down, with `optional` as it was when each was entered
+        self.nodes = 0
+
+    def root(self) -> Node:
+        node = {key: value for key, value in self.schema.items() if key not in ("$defs", "definitions")}
+        if "$ref" in node:
+            self.lose("#", f"$ref {words(node['$ref'])} is replaced by what it points at: the arguments are an object")
+            node = self.names.resolved(node)
+        self.flatten(node)
+        if node.get("type", "object") != "object":
+            self.lose("#", f"type {words(node['type'])} is written as object")
+        node = {**node, "type": "object", "properties": dict(node.get("properties") or {})}
+        out = self.node(node, "#", self.rest or "extra")
+        return {**out, "$defs": self.defs} if self.defs else out
+
+    def lose(self, path: str, *losses: str) -> None:
+        self.losses += [f"{path}: {loss}" for loss in losses]
+
+    def node(self, schema: Any, path: str, rest: str = "") -> Node:
+        self.nodes += 1
+        node = dict(schema) if isinstance(schema, dict) else {} if schema is not False else {"not": {}}
+        if "$ref" not in node:
+            self.all_of(node, path)
+        if isinstance(node.get("$ref"), str):
+            return self.reference(node, path)
+        self.lose(path, *rewrite(self.rules, node, rest))
+        if isinstance(node.get("$ref"), str):
+            return self.reference(node, path)
+        notes = [note for keyword in list(node) if (note := self.drop(node, keyword, path))]
+        for where, child in list(children(node)):
+            self.child(node, where, child, path)
+        if notes:
+            describe(node, "; ".join(notes))
+        return node
+
+    def drop(self, node: Node, keyword: str, path: str) -> str:
+        """Take out a keyword that the provider does not understand, and return what the description has to say."""
+        value = node[keyword]
+        if self.rules.takes(keyword, value):
+            return ""
+        del node[keyword]
+        if keyword in _WORDLESS or (keyword == "additionalProperties" and isinstance(value, bool)):
+            self.lose(path, f"{keyword} is dropped")
+            return ""
+        self.lose(path, f"{keyword} {words(value)} is moved into the description")
+        return f"{keyword}: {value if isinstance(value, str) else words(value)}"
+
+    def child(self, node: Node, where: tuple[str | int, ...], child: Any, path: str) -> None:
+        keyword, key = str(where[0]), where[-1]
+        if isinstance(child, bool) and (self.rules.booleans or keyword == "additionalProperties"):
+            return
+        below = "/".join((path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where)))
+        if child is False and keyword == "properties":
+            node[keyword] = {name: value for name, value in node[keyword].items() if name != key}
+            self.lose(below, "a property that no value fits is left out")
+            return
+        optional = keyword == "properties" and key not in node.get("required", ())
+        self.optional += optional
+        rendered = self.node(child, below)
+        self.optional -= optional
+        if len(where) == 1:
+            node[keyword] = rendered
+        elif isinstance(node[keyword], list):
+            node[keyword] = [rendered if i == key else other for i, other in enumerate(node[keyword])]
+        else:
+            node[keyword] = {name: rendered if name == key else other for name, other in node[keyword].items()}
+
+    def flatten(self, node: Node) -> None:
+        """Take out of the root what only nodes below it may hold; the properties of its alternatives become its own."""
+        if merged := self.merged(node):
+            node.clear()
+            node.update(merged)
+            self.lose("#", "allOf is merged into the root")
+        for keyword in _AT_ROOT:
+            if keyword not in node:
+                continue
+            value = node.pop(keyword)
+            properties = dict(node.get("properties") or {})
+            for member in map(self.names.resolved, value if keyword.endswith("Of") and isinstance(value, list) else ()):
+                for name, child in (member.get("properties") or {}).items():
+                    known = properties.setdefault(name, child)
+                    if known != child:
+                        properties[name] = {"anyOf": [known, child]}
+            node["properties"] = properties
+            describe(node, f"{keyword}: {words(value)}")
+            self.lose("#", f"{keyword} {words(value)} is moved into the description: the root holds none here")
+
+    def all_of(self, node: Node, path: str) -> None:
+        """Merge allOf into the node where the provider does not take it, or tell it in the description."""
+        members, rule = node.get("allOf"), self.rules.all_of
+        if not isinstance(members, list) or rule == "keep" or (rule == "one" and len(members) == 1):
+            return
+        if rule == "no-ref" and not any("$ref" in member for member in members if isinstance(member, dict)):
+            return
+        if merged := self.merged(node):
+            node.clear()
+            node.update(merged)
+            self.lose(path, "allOf is merged into the node")
+        else:
+            describe(node, f"allOf: {words(node.pop('allOf'))}")
+            self.lose(path, f"allOf {words(members)} is moved into the description")
+
+    def merged(self, node: Node) -> Node | None:
+        members = node.get("allOf")
+        if not isinstance(members, list):
+            return None
+        rest = {key: value for key, value in node.items() if key != "allOf"}
+        lone = members[0] if len(members) == 1 and not rest.keys() - {"title", "description", "default"} else None
+        parts = [lone] if isinstance(lone, dict) else [self.names.resolved(member) for member in members]
+        return _together([rest, *parts])
+
+    def reference(self, node: Node, path: str) -> Node:
+        ref, rules = node.pop("$ref"), self.rules
+        name = self.names.of(ref)
+        if not name:
+            self.lose(path, f"$ref {ref} leads nowhere that a model can follow, and is moved into the description")
+            describe(node, f"as {ref} describes")
+            return self.node(node, path)
+        target, back = self.names.target(name), name in self.open
+        cut = back and (
+            rules.recursion == "cut" or (rules.recursion == "optional" and self.optional <= self.open[name])
+        )
+        if cut or (rules.refs == "inline" and self.nodes > MAX_NODES):
+            self.lose(path, f"$ref {ref} is cut: a schema that holds itself cannot be said here")
+            describe(node, f"the same shape as {'the whole' if name == '#' else name}")
+            return self.node({"type": target.get("type", "object"), **node}, path)
+        if rules.refs == "inline":
+            self.lose(path, f"$ref {ref} is replaced by what it points at")
+            return self.enter(name, {**target, **node}, path)
+        new = "#" if name == "#" else f"#/$defs/{name}"
+        if not back and name not in self.defs:
+            self.defs[name] = {}
+            self.defs[name] = self.enter(name, target, new)
+        if new != ref:
+            self.lose(path, f"$ref {ref} is written as {new}")
+        if not node or rules.refs == "keep":
+            return {**node, "$ref": new}
+        self.lose(path, f"$ref beside {', '.join(node)} is wrapped in anyOf")
+        return {**self.node({**node, "anyOf": []}, path), "anyOf": [{"$ref": new}]}
+
+    def enter(self, name: str, target: Node, path: str) -> Node:
+        self.open[name] = self.optional
+        node = self.node(target, path)
+        del self.open[name]
+        return node
+
+
+def _together(parts: Iterable[Node]) -> Node | None:
+    """Return one schema that says what all `parts` say, or None where that takes more than putting them together."""
+    out: Node = {}
+    for part in parts:
+        for key, value in part.items():
+            known = out.setdefault(key, value)
+            if known == value or key in ("title", "description"):
+                continue
+            if key == "required":
+                out[key] = [*known, *(name for name in value if name not in known)]
+            elif key == "properties" and all(known.get(name, child) == child for name, child in value.items()):
+                out[key] = {**known, **value}
+            else:
+                return None
+    owners = sum(bool(part.get("properties")) for part in parts)
+    return None if out.get("additionalProperties") is False and owners > 1 else out

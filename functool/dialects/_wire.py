@@ -1,0 +1,183 @@
+"""What every dialect does alike: renderings kept as text, names, sizes, and reading an SDK's objects."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pydantic_core import from_json, to_json
+
+from functool import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
+from functool.dialects._refs import Names, children
+
+Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
+"""Makes the definition of a tool, and says what it lost."""
+
+_kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, ...]]]] = WeakKeyDictionary()
+
+PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The names that most providers take."""
+
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The images that most models can see."""
+
+
+def fresh(tool: Tool, build: Build) -> dict[str, Any]:
+    """Return the definition of `tool`, a new one each time."""
+    found: dict[str, Any] = from_json(_text(tool, build)[1])
+    return found
+
+
+def told(tools: Iterable[Tool], build: Build) -> list[str]:
+    """Return what the definitions of `tools` lost, each loss under the name of its tool."""
+    return [f"{tool.name}: {loss}" for tool in tools for loss in _text(tool, build)[2]]
+
+
+def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]:
+    schema = tool.schema
+    kept = _kept.setdefault(tool, {})
+    found = kept.get(build)
+    if found is None or found[0] is not schema:
+        definition, losses = build(tool)
+        kept[build] = found = (schema, to_json(definition), tuple(losses))
+    return found
+
+
+def name_losses(name: str, pattern: re.Pattern[str] = PLAIN_NAME) -> list[str]:
+    """Return what is wrong with the name of a tool, with the remedy."""
+    if pattern.fullmatch(name):
+        return []
+    better = re.sub(r"[^a-zA-Z0-9_-]", "_", name).lstrip("-0123456789")[:64] or "tool"
+    return [f"name {name!r} does not fit {pattern.pattern}: WrapperTool(tool, name={better!r}) renames the tool"]
+
+
+def argument_losses(schema: Mapping[str, Any], pattern: re.Pattern[str]) -> list[str]:
+    """Return the arguments whose names a provider refuses."""
+    names = [name for name in schema.get("properties", {}) if not pattern.fullmatch(name)]
+    return [f"#/properties/{name}: the name of the argument does not fit {pattern.pattern}" for name in names]
+
+
+def twice(tools: Iterable[Tool]) -> list[str]:
+    """Return the names that two tools of one request share."""
+    names = [tool.name for tool in tools]
+    return [
+        f"request: {names.count(name)} tools are named {name!r}"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def over(what: str, count: int, limit: int) -> list[str]:
+    """Return the loss of a limit that is broken."""
+    return [f"{what}: {count:,}, and the limit is {limit:,}"] if count > limit else []
+
+
+@dataclass(slots=True, kw_only=True)
+class Size:
+    """How large a schema is.
+
+    `depth` counts objects and arrays inside each other, `characters` those of names and of enum values.
+    """
+
+    properties: int = 0
+    optional: int = 0
+    unions: int = 0
+    depth: int = 0
+    characters: int = 0
+    enum_values: int = 0
+    longest_enum: int = 0
+
+
+def size(schema: Mapping[str, Any]) -> Size:
+    """Measure a schema; each definition counts once, and depth follows references until they repeat."""
+    found, names = Size(), Names(schema)
+    _measure(schema, found)
+    for name, definition in schema.get("$defs", {}).items():
+        found.characters += len(name)
+        _measure(definition, found)
+    found.depth = _depth(schema, names, ())
+    return found
+
+
+def _measure(node: Any, found: Size) -> None:
+    if not isinstance(node, dict):
+        return
+    properties = node.get("properties", {})
+    found.properties += len(properties)
+    found.optional += sum(name not in node.get("required", ()) for name in properties)
+    found.unions += "anyOf" in node or isinstance(node.get("type"), list)
+    values = [*node.get("enum", ()), *([node["const"]] if "const" in node else ())]
+    texts = [len(value) if isinstance(value, str) else len(str(value)) for value in values]
+    found.enum_values += len(node.get("enum", ()))
+    found.characters += sum(map(len, properties)) + sum(texts)
+    if len(values) > 250:
+        found.longest_enum = max(found.longest_enum, sum(texts))
+    for _, child in children(node):
+        _measure(child, found)
+
+
+def _depth(node: Any, names: Names, seen: tuple[str, ...]) -> int:
+    if not isinstance(node, dict):
+        return 0
+    if isinstance(ref := node.get("$ref"), str) and ref not in seen:
+        return _depth(names.target(names.of(ref)), names, (*seen, ref))
+    deepest = max((_depth(child, names, seen) for _, child in children(node)), default=0)
+    return deepest + ("properties" in node or "items" in node)
+
+
+def get(node: Any, *names: str) -> Any:
+    """Return the first of `names` that an SDK's object, or its dict, has a value for; None without one."""
+    for name in names:
+        value = node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
+        if value is not None:
+            return value
+    return None
+
+
+def call(name: Any, arguments: Any, id: Any) -> ToolCall:
+    """Return a call as a provider sent it: no arguments are an empty object, a missing id is empty."""
+    return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
+
+
+def function_calls(message: Any) -> list[ToolCall]:
+    """Return the calls of a chat completion (its first choice), of its message, or of their dicts."""
+    choices = get(message, "choices")
+    message = get(choices[0], "message") if choices else message
+    found = [(entry, get(entry, "function")) for entry in get(message, "tool_calls") or ()]
+    return [call(get(f, "name"), get(f, "arguments"), get(entry, "id")) for entry, f in found if f is not None]
+
+
+def contents(result: ToolResult) -> list[Content]:
+    """Return what a model reads of a result, part by part, without blank texts: providers refuse them."""
+    failure = [] if result.error is None else [TextContent(text=result.error.message)]
+    parts: list[Content] = [*failure, *result.output]
+    return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
+
+
+def text_of(part: Content) -> str:
+    """Return a part as text; what is none becomes a placeholder that names its type and place."""
+    return ToolResult(output=[part]).text
+
+
+def base64_of(part: ImageContent | AudioContent | FileContent) -> str:
+    """Return the bytes of a part as base64."""
+    return base64.b64encode(part.data or b"").decode()
+
+
+def url_of(part: ImageContent | AudioContent | FileContent) -> str:
+    """Return where a part can be found, or a data URL that holds it."""
+    return part.uri or "" if part.data is None else f"data:{part.media_type};base64,{base64_of(part)}"

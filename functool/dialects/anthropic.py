@@ -1,0 +1,138 @@
+r"""Anthropic's Messages API.
+
+A strict tool may have optional arguments, but no recursion, and its grammar knows few keywords: the others move into
+the description. `default` does too: the documentation has it, the SDK takes it out. What cannot be said closed
+becomes what the strict form of a tool says there, which the tool decodes. Where the definition is not strict though
+the tool is, the losses begin with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects._refs import Names
+from functool.dialects._rules import Rules, split
+from functool.dialects._walk import render
+from functool.dialects._wire import (
+    IMAGES,
+    Size,
+    argument_losses,
+    base64_of,
+    call,
+    contents,
+    fresh,
+    get,
+    name_losses,
+    over,
+    size,
+    text_of,
+    told,
+    twice,
+)
+
+PLAIN = Rules()
+"""Without strict: JSON Schema 2020-12, but the root holds no combinators."""
+
+STRICT = Rules(
+    keywords=split(
+        "type title description properties required additionalProperties items minItems enum const anyOf "
+        "allOf $ref format pattern"
+    ),
+    formats=split("date-time time date duration email hostname uri ipv4 ipv6 uuid"),
+    enums=(str, int, float, bool, type(None)),
+    refuses=re.compile(r"\(\?[=!<P]|\\[1-9bB]|\{\d{3,}|,\d{3,}\}"),
+    at_most={"minItems": 1},
+    all_of="no-ref",
+    closed=True,
+    typed=True,
+    booleans=False,
+)
+"""The grammar of `strict: true`."""
+
+ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    strict = [size(entry["input_schema"]) for entry in definitions(tools) if entry["strict"]]
+    return [*told(tools, _build), *twice(tools), *budget(strict)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the calls of a `Message`, of its dict, or of a list of its content blocks."""
+    blocks = message if isinstance(message, list) else get(message, "content") or ()
+    found = [block for block in blocks if get(block, "type") == "tool_use"]
+    return [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
+
+
+def result(result: ToolResult) -> dict[str, Any]:
+    """Return the result as a block of the next user message. A failure is text only, as the API demands."""
+    blocks = [_block(part) for part in contents(result)]
+    plain = result.is_error or all(block["type"] == "text" for block in blocks)
+    content = result.text if plain else blocks
+    return {"type": "tool_result", "tool_use_id": result.call_id, "content": content, "is_error": result.is_error}
+
+
+def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str], bool]:
+    """Return the schema of the arguments, what it lost, and whether it is strict: a recursive one never is."""
+    schema = tool.schema
+    if not schema.strict:
+        return *render(schema.plain, PLAIN), False
+    recursive = Names(schema.plain).cycles()
+    if recursive:
+        what = ", ".join("the whole" if name == "#" else name for name in recursive)
+        plain, lost = render(schema.plain, PLAIN)
+        return plain, [f"strict is false: {what} holds itself, and a strict schema may not", *lost], False
+    rest = [name for name in schema.parameters.get("properties", {}) if name not in schema.plain.get("properties", {})]
+    return *render(schema.plain, grammar, rest[0] if rest else ""), True
+
+
+def budget(strict: list[Size]) -> list[str]:
+    """Return the limits that the strict tools of one request break."""
+    return [
+        *over("request: strict tools", len(strict), 20),
+        *over("request: optional arguments of strict tools", sum(schema.optional for schema in strict), 24),
+        *over("request: arguments of strict tools with a union type", sum(schema.unions for schema in strict), 16),
+    ]
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema, lost, strict = strict_schema(tool, STRICT)
+    about = {"name": tool.name, "description": tool.schema.description}
+    names = [*name_losses(tool.name), *argument_losses(schema, ARGUMENT)]
+    return {**about, "input_schema": schema, "strict": strict}, [
+        *lost[:1],
+        *names,
+        *lost[1:],
+    ]  # the reason for no strict comes first
+
+
+def _block(part: Content) -> dict[str, Any]:
+    if isinstance(part, ImageContent) and part.data is None:
+        return {"type": "image", "source": {"type": "url", "url": part.uri}}
+    if isinstance(part, ImageContent) and part.media_type in IMAGES:
+        return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}}
+    if isinstance(part, FileContent) and part.media_type in ("application/pdf", "text/plain"):
+        return {"type": "document", "source": _source(part), **({"title": part.name} if part.name else {})}
+    return {"type": "text", "text": text_of(part)}
+
+
+def _source(part: FileContent) -> dict[str, Any]:
+    if part.data is None:
+        return {"type": "url", "url": part.uri}
+    if part.media_type == "text/plain":
+        return {"type": "text", "media_type": "text/plain", "data": part.data.decode(errors="replace")}
+    return {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}

@@ -1,0 +1,143 @@
+"""Google's Gemini API, with both of its fields.
+
+`parameters_json_schema` takes a subset of JSON Schema and ignores the rest without a word; `parameters`, the older
+one and the only one of the Live API, takes OpenAPI 3.0 and refuses the rest. Neither has `strict`: `tool_config` asks
+for it, for the whole request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from functool import FileContent, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects._rules import Rules, split
+from functool.dialects._walk import render
+from functool.dialects._wire import argument_losses, call, contents, fresh, get, name_losses, over, text_of, told, twice
+
+Field = Literal["parameters_json_schema", "parameters"]
+
+JSON_SCHEMA = Rules(
+    keywords=split(
+        "type format title description enum items prefixItems minItems maxItems minimum maximum anyOf oneOf "
+        "properties additionalProperties required propertyOrdering $ref"
+    ),
+    enums=(str, int, float),
+    refs="wrap",
+    recursion="optional",
+    all_of="none",
+)
+"""What is understood in `parameters_json_schema`."""
+
+OPENAPI = Rules(
+    keywords=split(
+        "type nullable enum format items minItems maxItems minimum maximum minLength maxLength pattern "
+        "minProperties maxProperties anyOf properties required propertyOrdering default example title "
+        "description"
+    ),
+    enums=(str,),
+    refs="inline",
+    recursion="cut",
+    all_of="none",
+    nullable=True,
+    typed=True,
+    items=True,
+    booleans=False,
+)
+"""What is understood in `parameters`."""
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
+ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+MAX_TOOLS = 512
+_SHOWN = ("image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain")
+
+
+def definition(tool: Tool, field: Field = "parameters_json_schema") -> dict[str, Any]:
+    """Return the tool as a function declaration, its arguments under `field`."""
+    return fresh(tool, _BUILDS[field])
+
+
+def definitions(tools: Iterable[Tool], field: Field = "parameters_json_schema") -> list[dict[str, Any]]:
+    """Return the tools as the `function_declarations` of a request's tool."""
+    return [definition(tool, field) for tool in tools]
+
+
+def losses(*tools: Tool, field: Field = "parameters_json_schema") -> list[str]:
+    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    return [*told(tools, _BUILDS[field]), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the calls of a `GenerateContentResponse` (its first candidate), of a `Content`, or of their dicts.
+
+    The API may leave the id out: then it is empty.
+    """
+    candidates = get(message, "candidates")
+    content = get(candidates[0], "content") if candidates else message
+    found = [get(part, "function_call", "functionCall") for part in get(content, "parts") or ()]
+    return [call(get(entry, "name"), get(entry, "args"), get(entry, "id")) for entry in found if entry is not None]
+
+
+def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
+    """Return the result as a part of the next user content, its bytes as bytes.
+
+    Images, PDF and plain text files go along as parts, which models since Gemini 3 read; sounds become placeholders.
+
+    Args:
+        result: The result of a call.
+        name: The name of the function, `call.name`: the API wants it beside the id, and a result does not know it.
+    """
+    shown = [
+        part for part in contents(result) if isinstance(part, (ImageContent, FileContent)) and part.media_type in _SHOWN
+    ]
+    texts = [text_of(part) for part in contents(result) if part not in shown]
+    response: dict[str, Any] = {"response": {"error" if result.is_error else "output": "\n".join(texts)}}
+    if shown:
+        response["parts"] = [_part(part) for part in shown]
+    return {
+        "function_response": {
+            **({"id": result.call_id} if result.call_id else {}),
+            **({"name": name} if name else {}),
+            **response,
+        }
+    }
+
+
+def _json_schema(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema, lost = render(tool.schema.plain, JSON_SCHEMA)
+    return _declaration(tool, "parameters_json_schema", schema, lost)
+
+
+def _openapi(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema, lost = render(tool.schema.plain, OPENAPI)
+    return _declaration(tool, "parameters", _shouted(schema), lost)
+
+
+_BUILDS = {"parameters_json_schema": _json_schema, "parameters": _openapi}
+
+
+def _declaration(tool: Tool, field: Field, schema: dict[str, Any], lost: list[str]) -> tuple[dict[str, Any], list[str]]:
+    about = {"name": tool.name, "description": tool.schema.description}
+    arguments = (
+        {field: schema} if schema["properties"] or field != "parameters" else {}
+    )  # an OBJECT without properties is refused
+    return {**about, **arguments}, [*name_losses(tool.name, NAME), *argument_losses(schema, ARGUMENT), *lost]
+
+
+def _shouted(node: dict[str, Any]) -> dict[str, Any]:
+    """Return `node` with the names of its types in capitals, as the field spells them."""
+    out = {**node, **({"type": node["type"].upper()} if "type" in node else {})}
+    if "properties" in out:
+        out["properties"] = {name: _shouted(child) for name, child in out["properties"].items()}
+    if "items" in out:
+        out["items"] = _shouted(out["items"])
+    if "anyOf" in out:
+        out["anyOf"] = [_shouted(child) for child in out["anyOf"]]
+    return out
+
+
+def _part(part: ImageContent | FileContent) -> dict[str, Any]:
+    if part.data is None:
+        return {"file_data": {"file_uri": part.uri, "mime_type": part.media_type}}
+    return {"inline_data": {"data": part.data, "mime_type": part.media_type}}

@@ -1,0 +1,149 @@
+"""The Model Context Protocol, revision 2026-07-28, and 2025-11-25 for older clients.
+
+A schema goes out as it is, the plain one: the protocol knows no strict mode, and takes all of JSON Schema 2020-12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pydantic_core import from_json
+
+from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
+from functool.dialects._refs import MANY, children
+from functool.dialects._wire import base64_of, call, contents, fresh, get, name_losses, text_of, told, twice
+
+LATEST = "2026-07-28"
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
+    """Return the tool as an entry of the answer to `tools/list`.
+
+    Before 2026-07-28 an output schema that is no object's is wrapped as `{"result": ...}`.
+    """
+    return fresh(tool, _latest if protocol >= LATEST else _older)
+
+
+def definitions(tools: Iterable[Tool], protocol: str = LATEST) -> list[dict[str, Any]]:
+    """Return the tools as the answer to `tools/list`."""
+    return [definition(tool, protocol) for tool in tools]
+
+
+def losses(*tools: Tool, protocol: str = LATEST) -> list[str]:
+    """Return what a client may not take of these tools."""
+    return [*told(tools, _latest if protocol >= LATEST else _older), *twice(tools)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the call of a `CallToolRequest`, its params, or their dicts; the id is that of the JSON-RPC message."""
+    params = get(message, "params") or message
+    name, id = get(params, "name"), get(message, "id") if params is not message else None
+    return [call(name, get(params, "arguments"), "" if id is None else str(id))] if name else []
+
+
+def result(result: ToolResult, *, tool: Tool | None = None, protocol: str = LATEST) -> dict[str, Any]:
+    """Return the result as the answer to `tools/call`.
+
+    The value goes along as structured content. It is left out of a failure, and where the output holds more than text.
+
+    Args:
+        result: The result of a call.
+        tool: The tool that was called; older clients need it, to wrap the value as the definition wraps its schema.
+        protocol: The revision that the client speaks.
+    """
+    answer: dict[str, Any] = {"content": [_block(part) for part in contents(result)], "isError": result.is_error}
+    found = _structured(result)
+    if not found:
+        return answer
+    value = found["result"]
+    if protocol < LATEST:
+        output = None if tool is None else tool.schema.output
+        wrapped = output is not None and output.get("type") != "object"
+        value = found if wrapped or not isinstance(value, dict) else value
+    return {**answer, "structuredContent": value}
+
+
+def _structured(result: ToolResult) -> dict[str, Any]:
+    """Return `{"result": value}` in JSON's own types; empty where there is no value, or none that JSON can say."""
+    if result.is_error or result.value is None or any(not isinstance(part, TextContent) for part in result.output):
+        return {}
+    try:
+        found = from_json(ToolResult.of({"result": result.value}).text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _latest(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    return _definition(tool, tool.schema.output)
+
+
+def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    output, lost = tool.schema.output, []
+    if output is not None and output.get("type") != "object":
+        rest = {key: value for key, value in output.items() if key != "$defs"}
+        defs = {"$defs": output["$defs"]} if "$defs" in output else {}
+        output = {"type": "object", "properties": {"result": rest}, "required": ["result"], **defs}
+        lost = ["the output schema is wrapped as {result}: this revision takes an object only"]
+    made, more = _definition(tool, output)
+    unions = [
+        f"#: {keyword} stands at the root: this revision does not say that it may"
+        for keyword in MANY[:3]
+        if keyword in tool.schema.plain
+    ]
+    return made, [*more, *unions, *lost]
+
+
+def _definition(tool: Tool, output: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
+    schema, settings = tool.schema.plain, tool.settings
+    title = settings.display_name if settings.display_name != tool.name else ""
+    hints = {
+        "readOnlyHint": settings.read_only,
+        "destructiveHint": settings.destructive,
+        "idempotentHint": settings.idempotent,
+    }
+    said = {key: value for key, value in hints.items() if value is not None}
+    made = {
+        "name": tool.name,
+        **({"title": title} if title else {}),
+        **({"description": tool.schema.description} if tool.schema.description else {}),
+        "inputSchema": {**schema, "type": "object"},
+        **({"outputSchema": output} if output is not None else {}),
+        **({"annotations": said} if said else {}),
+    }
+    root = [] if schema.get("type") == "object" else [f"#: type {schema.get('type')!r} is written as object"]
+    return made, [*name_losses(tool.name, NAME), *root, *_remote(schema, "#")]
+
+
+def _remote(node: Any, path: str) -> list[str]:
+    if not isinstance(node, Mapping):
+        return []
+    ref = node.get("$ref")
+    found = (
+        [f"{path}: $ref {ref} is none that a client follows"]
+        if isinstance(ref, str) and not ref.startswith("#")
+        else []
+    )
+    below = [(name, child) for name, child in node.get("$defs", {}).items()] if path == "#" else []
+    inner = [
+        *(("/".join(map(str, where)), child) for where, child in children(node)),
+        *((f"$defs/{n}", child) for n, child in below),
+    ]
+    return [*found, *(loss for where, child in inner for loss in _remote(child, f"{path}/{where}"))]
+
+
+def _block(part: Content) -> dict[str, Any]:
+    if isinstance(part, TextContent):
+        return {"type": "text", "text": text_of(part)}
+    if part.data is None:
+        name = (part.name if isinstance(part, FileContent) else None) or (part.uri or "").rpartition("/")[2] or "file"
+        return {"type": "resource_link", "uri": part.uri, "name": name, "mimeType": part.media_type}
+    if isinstance(part, FileContent):
+        uri = part.uri or f"attachment:{quote(part.name or 'file')}"
+        return {"type": "resource", "resource": {"uri": uri, "mimeType": part.media_type, "blob": base64_of(part)}}
+    kind = "image" if isinstance(part, ImageContent) else "audio"
+    return {"type": kind, "data": base64_of(part), "mimeType": part.media_type}

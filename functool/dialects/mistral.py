@@ -1,0 +1,76 @@
+"""Mistral's chat API.
+
+There is no published strict subset: a strict tool is published in its strict form, any other in its plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Content, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects._rules import Rules
+from functool.dialects._walk import render
+from functool.dialects._wire import (
+    call,
+    contents,
+    fresh,
+    function_calls,
+    get,
+    name_losses,
+    text_of,
+    told,
+    twice,
+    url_of,
+)
+from functool.strict import violations
+
+PLAIN = Rules()
+"""Anything that JSON Schema has; the root holds no combinators."""
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    return [*told(tools, _build), *twice(tools)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the calls of a chat completion (its first choice), its message, a conversation, or their dicts."""
+    entries = [entry for entry in get(message, "outputs") or () if get(entry, "type") == "function.call"]
+    found = [call(get(entry, "name"), get(entry, "arguments"), get(entry, "tool_call_id")) for entry in entries]
+    # "null" is how the SDK spells an id that was not sent.
+    return found or [call(c.name, c.arguments, "" if c.id == "null" else c.id) for c in function_calls(message)]
+
+
+def result(result: ToolResult) -> dict[str, Any]:
+    """Return the result as a tool message. Images are parts of it; sounds and files become placeholders."""
+    parts = [_part(part) for part in contents(result)]
+    content = result.text if all(part["type"] == "text" for part in parts) else parts
+    return {"role": "tool", "tool_call_id": result.call_id, "content": content}
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema = tool.schema
+    if schema.strict:
+        lost = [f"{reason} (rewritten in the strict form)" for reason in violations(schema.plain)]
+        parameters = schema.parameters
+    else:
+        parameters, lost = render(schema.plain, PLAIN)
+    function = {"name": tool.name, "description": schema.description, "parameters": parameters, "strict": schema.strict}
+    return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]
+
+
+def _part(part: Content) -> dict[str, Any]:
+    if isinstance(part, ImageContent):
+        return {"type": "image_url", "image_url": url_of(part)}
+    return {"type": "text", "text": text_of(part)}

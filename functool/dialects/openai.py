@@ -1,0 +1,104 @@
+"""OpenAI's Responses API.
+
+A strict tool is published in its strict form, any other in its plain one, and `strict` is always said: left out, the
+API decides.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects._rules import Rules
+from functool.dialects._walk import render
+from functool.dialects._wire import (
+    IMAGES,
+    call,
+    contents,
+    fresh,
+    get,
+    name_losses,
+    over,
+    size,
+    text_of,
+    told,
+    twice,
+    url_of,
+)
+from functool.strict import violations
+
+PLAIN = Rules(items=True)
+"""Without strict: anything, but every array needs `items`, and the root holds no combinators."""
+
+MAX_TOOLS = 128
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the calls of a `Response`, of its dict, or of a list of its output items."""
+    items = message if isinstance(message, list) else get(message, "output") or ()
+    found = [item for item in items if get(item, "type") == "function_call"]
+    return [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
+
+
+def result(result: ToolResult) -> dict[str, Any]:
+    """Return the result as an input item of the next request. A sound becomes a placeholder."""
+    parts = [_part(part) for part in contents(result)]
+    output = result.text if all(part["type"] == "input_text" for part in parts) else parts
+    return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+
+def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    """Return the schema of the arguments as OpenAI takes it, and what it lost."""
+    schema = tool.schema
+    if not schema.strict:
+        return render(schema.plain, PLAIN)
+    rewritten = [f"{reason} (rewritten in the strict form)" for reason in violations(schema.plain)]
+    return schema.parameters, [*rewritten, *violations(schema.parameters), *_limits(schema.parameters)]
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema, lost = parameters(tool)
+    about = {"name": tool.name, "description": tool.schema.description}
+    return {"type": "function", **about, "parameters": schema, "strict": tool.schema.strict}, [
+        *name_losses(tool.name),
+        *lost,
+    ]
+
+
+def _limits(schema: dict[str, Any]) -> list[str]:
+    found = size(schema)
+    return [
+        *over("#: properties", found.properties, 5_000),
+        *over("#: levels of nesting", found.depth, 10),
+        *over("#: characters of names, enum and const values", found.characters, 120_000),
+        *over("#: enum values", found.enum_values, 1_000),
+        *over("#: characters of an enum of more than 250 values", found.longest_enum, 15_000),
+    ]
+
+
+def _part(part: Content) -> dict[str, Any]:
+    if isinstance(part, ImageContent) and (part.data is None or part.media_type in IMAGES):
+        return {"type": "input_image", "image_url": url_of(part), "detail": "auto"}
+    if isinstance(part, FileContent) and part.data is None:
+        return {"type": "input_file", "file_url": url_of(part)}
+    if isinstance(part, FileContent):
+        name = part.name or f"file{mimetypes.guess_extension(part.media_type) or ''}"
+        return {"type": "input_file", "file_data": url_of(part), "filename": name}
+    return {"type": "input_text", "text": text_of(part)}

@@ -1,0 +1,46 @@
+"""OpenAI's Chat Completions API, and the servers that speak it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Tool, ToolCall, ToolResult
+from functool.dialects._wire import fresh, function_calls, name_losses, over, told, twice
+from functool.dialects.openai import MAX_TOOLS, parameters
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the calls of a `ChatCompletion` (its first choice), of a `ChatCompletionMessage`, or of their dicts."""
+    return function_calls(message)
+
+
+def result(result: ToolResult) -> dict[str, Any]:
+    """Return the result as a tool message. Such a message holds text only: an image becomes a placeholder."""
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema, lost = parameters(tool)
+    function = {
+        "name": tool.name,
+        "description": tool.schema.description,
+        "parameters": schema,
+        "strict": tool.schema.strict,
+    }
+    return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]

@@ -1,0 +1,72 @@
+r"""xAI's API: function calls are always held to the schema.
+
+An object that does not say `additionalProperties` is closed there, so every object says it. A pattern matches the
+whole text there, and has no back-references, look-around, `\b` or `\p`. What goes beyond the guaranteed bounds is
+moved into the description.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Tool, ToolCall, ToolResult
+from functool.dialects._rules import Rules, split
+from functool.dialects._walk import render
+from functool.dialects._wire import call, fresh, function_calls, get, name_losses, over, told, twice
+
+RULES = Rules(
+    keywords=split(
+        "type title description default examples properties required additionalProperties items prefixItems "
+        "minItems maxItems uniqueItems minLength maxLength pattern format minimum maximum exclusiveMinimum "
+        "exclusiveMaximum multipleOf minProperties maxProperties enum const anyOf oneOf allOf $ref"
+    ),
+    formats=split("date time date-time email uuid ipv4 ipv6 uri"),
+    enums=(str, int, float, bool, type(None)),
+    refuses=re.compile(r"\(\?[=!<]|\\[1-9bBpP]|\(\?P="),
+    at_most={
+        **dict.fromkeys(("minLength", "maxLength"), 2_048),
+        **dict.fromkeys(("minItems", "maxItems"), 256),
+        **dict.fromkeys(("minProperties", "maxProperties"), 64),
+    },
+    recursion="cut",
+    all_of="one",
+    anchored=True,
+    explicit=True,
+    booleans=False,
+)
+
+MAX_TOOLS = 128
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`; `xai_sdk.chat.tool` takes its `function` without `strict`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+
+
+def calls(message: Any) -> list[ToolCall]:
+    """Return the calls of the SDK's `Response`, of a chat completion, of a Responses object, or of their dicts."""
+    items = [item for item in get(message, "output") or () if get(item, "type") == "function_call"]
+    return function_calls(message) or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
+
+
+def result(result: ToolResult) -> dict[str, Any]:
+    """Return the result as a tool message. Such a message holds text only: an image becomes a placeholder."""
+    return {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    schema, lost = render(tool.schema.plain, RULES)
+    function = {"name": tool.name, "description": tool.schema.description, "parameters": schema}
+    return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]
