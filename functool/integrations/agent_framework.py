@@ -1,0 +1,226 @@
+"""agent-framework: functool tools as its `FunctionTool`, its tools as ours, and its agents for `AgentTool`.
+
+Written against agent-framework-core 1.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from functool import (
+    AudioContent,
+    Content,
+    Context,
+    DefinitionError,
+    FileContent,
+    ImageContent,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Tripwire,
+)
+from functool.guardrails import require_approval
+
+try:
+    import agent_framework as af
+    from agent_framework import FunctionInvocationContext
+    from agent_framework.exceptions import ToolExecutionException
+    from pydantic import RootModel
+except ImportError as error:
+    raise ImportError(
+        "the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'"
+    ) from error
+
+_CONTEXT = "functool_invocation"
+RESULT = "functool_result"
+"""The key of `FunctionInvocationContext.metadata` under which their middleware finds our whole `ToolResult`."""
+
+
+class _Exported(af.FunctionTool):  # type: ignore[misc]
+    """Their tool, handing us the call's id and every argument name, `self` among them."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(kwargs.pop(_CONTEXT, None), kwargs, *args)
+
+    async def invoke(
+        self,
+        *,
+        arguments: Any = None,
+        context: FunctionInvocationContext | None = None,
+        tool_call_id: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the tool as theirs does, its call id known to us."""
+        if context is not None and tool_call_id:
+            context.metadata.setdefault("call_id", tool_call_id)
+        return await super().invoke(arguments=arguments, context=context, tool_call_id=tool_call_id, **kwargs)
+
+
+def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.FunctionTool:
+    """Return `tool` as agent-framework's own `FunctionTool`.
+
+    In a call `Context.deps` is the run's `function_invocation_kwargs` and `Context.thread` its session. A tool that may
+    ask for approval has `approval_mode="always_require"`: the framework asks, once, and our guardrail takes its answer.
+
+    Args:
+        tool: The tool.
+        on_error: With `"text"` the model reads why a call failed. With `"raise"` the framework sees an exception: the
+            model reads a fixed sentence (or ours, with `include_detailed_errors`), and failures count against the
+            framework's limits. What is wrong with the arguments is text in both: the model has to read it.
+
+    Raises:
+        DefinitionError: The framework could not run the tool rightly; the message names the rule.
+    """
+    if problems := demands(tool):
+        raise DefinitionError(f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}")
+    parameters = copy.deepcopy(tool.schema.parameters)
+
+    class Arguments(RootModel[dict[str, Any]]):
+        # With a schema as `input_model` the framework checks first and hides our message behind a fixed sentence: this
+        # model publishes the schema and lets every call through to our own check.
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return copy.deepcopy(parameters)
+
+    async def call(functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]) -> Any:
+        given = arguments if functool_invocation is None else dict(functool_invocation.arguments)
+        result = await _invoke(tool, given, functool_invocation, approved=native.approval_mode == "always_require")
+        if result.error is not None and on_error == "raise" and result.error.type != "ArgumentError":
+            raise ToolExecutionException(result.text)
+        return _contents(result)
+
+    native = _Exported(
+        name=tool.name,
+        description=tool.description,
+        approval_mode="always_require" if tool.requires_approval else "never_require",
+        input_model=Arguments,
+        func=call,
+    )
+    return native
+
+
+def demands(tool: Tool) -> list[str]:
+    """Return what agent-framework would not run rightly."""
+    properties = tool.schema.parameters.get("properties", {})
+    required = set(tool.schema.parameters.get("required", ()))
+    found = []
+    if "raw" in properties and required <= {"raw"}:
+        found.append(
+            "a call whose arguments are no JSON object arrives as {'raw': text}, and would run with a parameter named"
+            " 'raw': rename the parameter, or require another one too"
+        )
+    if _CONTEXT in properties:
+        found.append(f"a parameter cannot be named {_CONTEXT!r}")
+    return found
+
+
+def adopt(native: af.FunctionTool) -> Tool:
+    """Return their tool as ours: checked by its schema, `Context.deps` and `Context.thread` handed on.
+
+    A tool that always requires approval gets our `require_approval`.
+
+    Raises:
+        DefinitionError: It is not a `FunctionTool`, or is only declared and has no function.
+    """
+    if not isinstance(native, af.FunctionTool):
+        raise DefinitionError(f"not an agent_framework.FunctionTool: {native!r}; make one with agent_framework.tool")
+    if native.declaration_only:
+        raise DefinitionError(f"{native.name!r} is only declared: it has no function to run")
+
+    async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
+        session = context.thread if isinstance(context.thread, af.AgentSession) else None
+        runtime = dict(context.deps) if isinstance(context.deps, Mapping) else {}
+        if session is not None:
+            runtime["session"] = session
+        call_id = context.call.id if context.call is not None else ""
+        invocation = FunctionInvocationContext(
+            native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id}
+        )
+        items = await native.invoke(arguments=dict(arguments), context=invocation, tool_call_id=call_id or None)
+        return _adopted(items)
+
+    guardrails = [require_approval()] if native.approval_mode == "always_require" else []
+    schema = copy.deepcopy(native.parameters())
+    return SchemaTool(native.name, native.description, schema, handler, input_guardrails=guardrails)
+
+
+async def runner(agent: Any, text: str, context: Context[Any]) -> Any:
+    """Run their agent for an `AgentTool`: the session is `context.thread`, the tools' kwargs are `context.deps`.
+
+    Raises:
+        ToolError: The agent waits for a person's approval: it cannot be given in here.
+    """
+    kwargs = dict(context.deps) if isinstance(context.deps, Mapping) else None
+    response = await agent.run(text, session=context.thread, function_invocation_kwargs=kwargs)
+    if response.user_input_requests:
+        raise ToolError("The agent stopped to ask for an approval, which cannot be given from here.")
+    return response
+
+
+async def _invoke(
+    tool: Tool, arguments: dict[str, Any], invocation: FunctionInvocationContext | None, *, approved: bool
+) -> ToolResult:
+    deps: dict[str, Any] = {} if invocation is None else dict(invocation.kwargs)
+    session = None if invocation is None else invocation.session
+    # The framework adds the session to the kwargs of the run.
+    if session is not None and deps.get("session") is session:
+        del deps["session"]
+    metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
+    given: dict[str, Any] | str = arguments
+    if set(arguments) == {"raw"} and "raw" not in tool.schema.parameters.get("properties", {}):
+        # The framework's word for arguments that are no JSON object: our front door says what is wrong with them.
+        given = arguments["raw"] if isinstance(arguments["raw"], str) else ToolResult.of(arguments["raw"]).text
+    context: Context[Any] = Context(
+        deps, thread=session, approver=(lambda request: True) if approved else None, metadata=metadata
+    )
+    call = ToolCall(name=tool.name, arguments=given, id=str(metadata.get("call_id") or ""))
+    try:
+        result = await tool.invoke(call, context)
+    except Tripwire as stop:
+        # Any other exception would become a tool result, and the run would go on.
+        raise af.MiddlewareFailure(str(stop)) from stop
+    if invocation is not None:
+        invocation.metadata[RESULT] = result
+    return result
+
+
+def _contents(result: ToolResult) -> list[Any]:
+    parts = [] if result.error is None else [af.Content.from_text(result.error.message)]
+    parts += [_content(part) for part in result.output]
+    return parts or [af.Content.from_text("")]
+
+
+def _content(part: Content) -> Any:
+    if isinstance(part, TextContent):
+        return af.Content.from_text(part.text)
+    name = part.name if isinstance(part, FileContent) else None
+    if part.data is not None:
+        return af.Content.from_data(part.data, part.media_type, name=name)
+    return af.Content.from_uri(part.uri or "", media_type=part.media_type, name=name)
+
+
+def _adopted(items: Any) -> ToolResult:
+    if not isinstance(items, list):
+        return ToolResult.of(items)
+    parts = [_part(item) for item in items]
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    return ToolResult(output=parts, value="\n".join(texts) if len(texts) == len(parts) else parts)
+
+
+def _part(item: Any) -> Content:
+    if item.type not in ("data", "uri") or not item.uri:
+        return TextContent(text=item.text if item.text is not None else ToolResult.of(item.to_dict()).text)
+    head, _, body = item.uri.partition(";base64,")
+    where: dict[str, Any] = {"uri": item.uri}
+    if head.startswith("data:") and body:
+        where = {"data": base64.b64decode(body)}
+    media_type = item.media_type or "application/octet-stream"
+    kind: Any = {"image": ImageContent, "audio": AudioContent}.get(media_type.partition("/")[0], FileContent)
+    part: Content = kind(media_type=media_type, **where)
+    return part

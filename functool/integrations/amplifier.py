@@ -1,0 +1,271 @@
+"""Amplifier: functool tools as the tools of an Amplifier module, and Amplifier's tools as ours.
+
+`mount` makes the module's entry point, `export` one tool, `adopt` goes the other way. Written against amplifier-core 2.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from functool import (
+    ApprovalRequest,
+    Context,
+    Decision,
+    DefinitionError,
+    ImageContent,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolEvent,
+    ToolFailure,
+    ToolResult,
+    Toolset,
+    Tripwire,
+)
+
+try:
+    import amplifier_core
+    from amplifier_core.approval import ApprovalTimeoutError
+    from pydantic import BaseModel, ValidationError
+except ImportError as error:
+    raise ImportError(
+        "functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'"
+    ) from error
+
+APPROVAL_SECONDS = 300.0
+_ALLOW, _DENY = "Allow", "Deny"
+
+Mountable = Tool | Toolset | Callable[[Any], Tool | Iterable[Tool]]
+Cleanup = Callable[[], Awaitable[None]]
+
+
+class Result(amplifier_core.ToolResult):  # type: ignore[misc]
+    """Amplifier's own result, whose `str` is what a model should read.
+
+    Amplifier's hooks turn a result into its `str`; its own makes Python text of a dict, and "Success" of 0 and "".
+    """
+
+    def get_serialized_output(self) -> str:
+        """Return the output as text for a model: JSON for everything but a text."""
+        if isinstance(self.output, bool):
+            return json.dumps(self.output)
+        return str(super().get_serialized_output())
+
+    def __str__(self) -> str:
+        text = self.get_serialized_output()
+        return text if self.success else f"Error: {text}"
+
+
+class Exported:
+    """A functool tool with the attributes and the method that Amplifier looks for.
+
+    `context` is the `Context` of every call: its state lives as long as the session the tool is mounted in.
+    """
+
+    def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
+        self.tool = tool
+        self.context: Context[Any] = Context() if context is None else context
+        self.name = tool.name
+        self.description = tool.description.strip() or f"The tool {tool.name}."
+        self.input_schema: dict[str, Any] = json.loads(json.dumps(tool.schema.parameters))
+
+    async def execute(self, input: dict[str, Any] | None = None) -> amplifier_core.ToolResult:
+        """Run the tool; answer a failure as a result, whatever it was."""
+        given: Any = {} if input is None else input
+        call_id = ""
+        if isinstance(given, Mapping):
+            call_id = str(given.get("_tool_call_id") or "")
+            # The host adds keys of its own, all with an underscore; a parameter may have one too.
+            known = self.tool.schema.parameters.get("properties", {})
+            given = {key: item for key, item in given.items() if key in known or not str(key).startswith("_")}
+        try:
+            result = await self.tool.invoke(ToolCall(name=self.name, arguments=given, id=call_id), self.context)
+        except Tripwire as stop:
+            result = ToolResult(error=ToolFailure(type="Tripwire", message=str(stop)))
+            # An exception would only end this one call: the session's own switch ends the run.
+            coordinator = self.context.metadata.get("coordinator")
+            if coordinator is not None:
+                await coordinator.request_cancel(immediate=True)
+        return _native(result)
+
+
+def export(tool: Tool, *, context: Context[Any] | None = None) -> Exported:
+    """Return `tool` as an object that Amplifier can mount and run."""
+    return Exported(tool, context)
+
+
+def demands(tool: Tool) -> list[str]:
+    """Return what Amplifier's validators would find fault with."""
+    if tool.description.strip():
+        return []
+    return ["Tool.description should be a non-empty string: give the function a docstring, or the tool a description"]
+
+
+def mount(
+    *tools: Mountable, config_model: type[BaseModel] | None = None, events: Sequence[str] = ()
+) -> Callable[..., Awaitable[Cleanup | None]]:
+    """Return the coroutine function `mount(coordinator, config)` of an Amplifier module.
+
+    It mounts every tool and returns an async cleanup that unmounts them. `Context.deps` is the configuration, checked
+    by `config_model` if there is one; `Context.metadata` holds the `coordinator`; approvals go to the session's
+    approval system when it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
+
+    Args:
+        tools: Tools, toolsets, and functions that make a tool or several of the checked configuration.
+        config_model: A pydantic model of the module's configuration in the mount plan.
+        events: The kinds of the tools' own events (`Context.emit`), announced as observability events.
+
+    Raises:
+        DefinitionError: Two tools have one name: Amplifier would silently keep the second.
+    """
+    Toolset(_expand([item for item in tools if isinstance(item, Tool | Toolset)], None))
+
+    async def mount_tools(coordinator: Any, config: dict[str, Any] | None = None) -> Cleanup | None:
+        checked = _checked(config or {}, config_model)
+        context = _session_context(coordinator, checked)
+        exported = [export(tool, context=context) for tool in Toolset(_expand(tools, checked)).values()]
+        for one in exported:
+            await coordinator.mount("tools", one, name=one.name)
+        if not exported:
+            return None
+        unsubscribe = context.subscribe(_forward(coordinator))
+        kinds = ["tool:progress", *events]
+        coordinator.register_contributor("observability.events", f"functool:{exported[0].name}", lambda: kinds)
+
+        async def cleanup() -> None:
+            unsubscribe()
+            for one in exported:
+                if coordinator.get("tools", one.name) is one:
+                    await coordinator.unmount("tools", one.name)
+
+        return cleanup
+
+    return mount_tools
+
+
+def adopt(native: Any) -> Tool:
+    """Return an Amplifier tool as a functool tool.
+
+    Raises:
+        DefinitionError: The object has no name, or no async `execute`.
+    """
+    name, execute = getattr(native, "name", None), getattr(native, "execute", None)
+    if not isinstance(name, str) or not name or not callable(execute):
+        raise DefinitionError(f"not an Amplifier tool: {native!r} needs a name and `async execute(input)`")
+
+    async def handler(arguments: Mapping[str, Any]) -> ToolResult:
+        return _adopted(await execute(dict(arguments)))
+
+    schema = dict(getattr(native, "input_schema", None) or {"type": "object", "properties": {}})
+    return SchemaTool(name, str(getattr(native, "description", "") or ""), schema, handler)
+
+
+def _checked(config: Any, model: type[BaseModel] | None) -> Any:
+    if model is None:
+        return config
+    try:
+        return model.model_validate(config)
+    except ValidationError as error:
+        # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
+        found = error.errors(include_input=False, include_url=False, include_context=False)
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in found)
+        raise DefinitionError(f"bad module configuration. {problems}") from None
+
+
+def _expand(tools: Iterable[Mountable], config: Any) -> Iterable[Tool]:
+    for item in tools:
+        made = item if isinstance(item, (Tool, Toolset)) else item(config)
+        yield from [made] if isinstance(made, Tool) else made.values() if isinstance(made, Toolset) else made
+
+
+def _session_context(coordinator: Any, config: Any) -> Context[Any]:
+    async def approve(request: ApprovalRequest) -> Decision:
+        arguments = json.dumps(request.arguments, ensure_ascii=False)
+        prompt = f"Allow the tool {request.tool} to run with {arguments}?"
+        try:
+            answer = await coordinator.approval_system.request_approval(
+                prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny"
+            )
+        except ApprovalTimeoutError:
+            return Decision(approved=False, reason="Nobody answered in time.")
+        return Decision(approved=answer == _ALLOW)
+
+    return Context(
+        config,
+        thread=coordinator.session_id,
+        approver=None if coordinator.approval_system is None else approve,
+        metadata={"coordinator": coordinator},
+    )
+
+
+def _forward(coordinator: Any) -> Callable[[ToolEvent], Awaitable[None]]:
+    async def forward(event: ToolEvent) -> None:
+        data = {"tool_name": event.tool_name, "tool_call_id": event.call_id, **event.data}
+        # The hooks are Rust: they take JSON only.
+        await coordinator.hooks.emit(event.kind, json.loads(ToolResult.of(data).text))
+
+    return forward
+
+
+def _native(result: ToolResult) -> Result:
+    fields: dict[str, Any] = {"output": _output(result, result.text)}
+    if result.error is not None:
+        error = {"message": result.error.message, "type": result.error.type}
+        fields = {"success": False, "output": result.text, "error": error}
+    try:
+        return Result(**fields, content=_blocks(result))
+    except ValidationError:
+        # An image that Amplifier's own checks refuse: the text says what it was.
+        return Result(**fields)
+
+
+def _output(result: ToolResult, text: str) -> Any:
+    """The output as JSON data where the value is data; a text for everything else."""
+    if not result.output:
+        return None
+    if result.value is None or isinstance(result.value, str):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _blocks(result: ToolResult) -> list[Any] | None:
+    """The content as Amplifier's blocks, when an image is in it that they can hold: one with its bytes."""
+    if not any(isinstance(part, ImageContent) and part.data is not None for part in result.output):
+        return None
+    blocks: list[Any] = [] if result.error is None else [amplifier_core.TextBlock(text=result.error.message)]
+    for part in result.output:
+        if isinstance(part, ImageContent) and part.data is not None:
+            data = base64.b64encode(part.data).decode()
+            source = {"type": "base64", "media_type": part.media_type, "data": data}
+            blocks.append(amplifier_core.ImageBlock(source=source))
+        else:
+            blocks.append(amplifier_core.TextBlock(text=ToolResult(output=[part]).text))
+    return blocks
+
+
+def _adopted(native: Any) -> ToolResult:
+    if not isinstance(native, amplifier_core.ToolResult):
+        return ToolResult.of(native)
+    if not native.success:
+        error = native.error or {}
+        text = native.get_serialized_output()
+        message = str(error.get("message") or text)
+        output = [] if text == message else [TextContent(text=text)]
+        return ToolResult.failed(message, type=str(error.get("type") or "ToolError"), output=list(output))
+    if not native.content:
+        return ToolResult.of(native.output)
+    parts = [_part(block) for block in native.content]
+    return ToolResult(output=parts, value=native.output)
+
+
+def _part(block: Any) -> TextContent | ImageContent:
+    if isinstance(block, amplifier_core.TextBlock):
+        return TextContent(text=block.text)
+    return ImageContent(data=base64.b64decode(block.source["data"]), media_type=block.source["media_type"])

@@ -1,0 +1,123 @@
+"""Normandy: its registry and executor, as far as a Python user would miss them.
+
+Results are `Ok(value)` and `Err(text)`; only a `Tripwire` leaves as an exception. One thing differs on purpose:
+Normandy drops the keys that a tool does not know. Here they are refused, because a misspelt argument that is dropped
+runs the tool with a default that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from functool import Context, Tool, ToolCall, ToolModel, WrapperTool
+from functool.tool_model import Err, Ok
+
+DEFAULT_TIMEOUT = 30_000
+"""Normandy's time limit, in milliseconds."""
+
+# What a tool says itself is its reason, as `{:error, reason}` is in Normandy; anything else was raised.
+_REASONS = ("ToolError", "ArgumentError", "GuardrailError", "ApprovalRequired", "ToolDisabledError")
+
+Call = tuple[str, Mapping[str, Any] | None]
+"""The name of a tool and its input."""
+
+
+class Registry:
+    """Tools by name. Registering a name again replaces the tool, as in Normandy."""
+
+    def __init__(self, tools: Iterable[Tool | type[ToolModel]] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self.register(tool)
+
+    def register(self, tool: Tool | type[ToolModel]) -> Registry:
+        """Add a tool, or a `ToolModel` class as one; return this registry."""
+        made = tool if isinstance(tool, Tool) else tool.tool()
+        self._tools[made.name] = made
+        return self
+
+    def get(self, name: str) -> Ok[Tool] | Err[str]:
+        """Return the tool, or `Err` saying that there is none."""
+        return Ok(self._tools[name]) if name in self._tools else Err(f"Tool '{name}' not found in registry")
+
+    def list(self) -> list[Tool]:
+        """Return the tools, in the order they were registered."""
+        return [*self._tools.values()]
+
+    def names(self) -> list[str]:
+        """Return the names, in the order they were registered."""
+        return [*self._tools]
+
+    def count(self) -> int:
+        """Return how many tools there are."""
+        return len(self._tools)
+
+    def to_tool_schemas(self) -> list[dict[str, Any]]:
+        """Return what a model is told: `name`, `description` and `input_schema` of each tool."""
+        return [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.schema.parameters}
+            for tool in self._tools.values()
+        ]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+
+async def execute(
+    registry: Registry,
+    name: str,
+    input: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,
+    context: Context[Any] | None = None,
+) -> Ok[Any] | Err[str]:
+    """Run one tool.
+
+    Args:
+        registry: Where the tool is.
+        name: Its name.
+        input: Its arguments; None means none.
+        timeout: The limit in milliseconds; without it the tool's own, or else 30,000.
+        context: Handed to the tool.
+    """
+    match registry.get(name):
+        case Err() as missing:
+            return missing
+        case Ok(tool):
+            pass
+    own = None if tool.timeout is None else tool.timeout * 1_000
+    limit = timeout if timeout is not None else own if own is not None else DEFAULT_TIMEOUT
+    limited = WrapperTool(tool, timeout=limit / 1_000)
+    result = await limited.invoke(ToolCall(name=name, arguments={} if input is None else input), context)
+    if result.error is None:
+        return Ok(result.value)
+    if result.error.type == "ToolTimeoutError":
+        return Err(f"Tool execution timeout after {limit if own is None else min(limit, own):g}ms")
+    if result.error.type in _REASONS:
+        return Err(result.error.message)
+    return Err(f"Tool execution failed: {result.error.message.removeprefix(f'{result.error.type}: ')}")
+
+
+async def execute_parallel(
+    registry: Registry, calls: Iterable[Call], *, timeout: float | None = None, context: Context[Any] | None = None
+) -> list[Ok[Any] | Err[str]]:
+    """Run several tools at once; return their results in the order of the calls."""
+    runs = (execute(registry, name, input, timeout=timeout, context=context) for name, input in calls)
+    return list(await asyncio.gather(*runs))
+
+
+async def execute_sequential(
+    registry: Registry, calls: Iterable[Call], *, timeout: float | None = None, context: Context[Any] | None = None
+) -> list[Ok[Any] | Err[str]]:
+    """Run tools one after the other and stop at the first error, which is then the last result."""
+    results: list[Ok[Any] | Err[str]] = []
+    for name, input in calls:
+        results.append(await execute(registry, name, input, timeout=timeout, context=context))
+        if isinstance(results[-1], Err):
+            break
+    return results

@@ -1,0 +1,326 @@
+"""Unique: functool tools as subclasses of unique-toolkit's `Tool`, registered with its factory, and its tools as ours.
+
+Written against unique-toolkit 2026, for Python 3.12 and newer.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import logging
+import re
+import types
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from functool import (
+    Content,
+    Context,
+    DefinitionError,
+    ImageContent,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolEvent,
+    ToolPrompts,
+    ToolResult,
+    ToolSettings,
+)
+
+try:
+    from pydantic import BaseModel, create_model
+    from unique_toolkit.agentic.tools.config import ToolIcon, ToolSelectionPolicy
+    from unique_toolkit.agentic.tools.factory import ToolFactory
+    from unique_toolkit.agentic.tools.openai_builtin.base import OpenAIBuiltInToolName
+    from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
+    from unique_toolkit.agentic.tools.tool import Tool as NativeTool
+    from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState, ToolProgressReporter
+    from unique_toolkit.language_model.schemas import LanguageModelFunction, LanguageModelToolDescription
+except ImportError as error:
+    raise ImportError(
+        "the Unique integration needs unique-toolkit and Python 3.12: pip install 'functool[unique]'"
+    ) from error
+
+_log = logging.getLogger("functool")
+NO_OUTPUT = "(no output)"
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+def export(
+    tool: Tool,
+    config: type[BaseModel] | None = None,
+    *,
+    selection_policy: ToolSelectionPolicy | str | None = None,
+) -> type[NativeTool[Any]]:
+    """Return a subclass of their `Tool` that runs `tool`, registered with their `ToolFactory` under the tool's name.
+
+    Inside the function `Context.deps` is the configuration. What a plan's `ToolBuildConfig` says of display name, icon,
+    policy and the rest goes before what the tool's own settings say.
+
+    Args:
+        tool: The tool.
+        config: The configuration's class: a `BaseToolConfig` of theirs, or any pydantic model, of which one is made.
+        selection_policy: Their policy where the plan names none; theirs is `ByUser`.
+
+    Raises:
+        DefinitionError: Unique would refuse the tool, its configuration or the policy; the message names the rule.
+    """
+    problems = demands(tool)
+    config_class = _config_class(tool.name, config, problems)
+    policy = None
+    if selection_policy is not None:
+        try:
+            policy = ToolSelectionPolicy(selection_policy)
+        except ValueError:
+            problems.append(f"selection_policy must be one of {', '.join(ToolSelectionPolicy)}")
+    if problems:
+        raise DefinitionError(f"Unique would refuse {tool.name!r}: {'; '.join(problems)}")
+    namespace = {"name": tool.name, "__doc__": tool.description, "__init__": _construct, "run": _run(tool)}
+    namespace |= _identity(tool, policy) | _texts(tool)
+    title = "".join(word.capitalize() for word in re.split(r"[_-]+", tool.name)) or "Functool"
+    made = types.new_class(f"{title}Tool", (NativeTool[config_class],), exec_body=lambda body: body.update(namespace))
+    ToolFactory.register_tool(made, config_class)
+    return made
+
+
+def demands(tool: Tool) -> list[str]:
+    """Return what Unique would refuse."""
+    found = []
+    if not _NAME.fullmatch(tool.name):
+        found.append("the name must adhere to the pattern ^[a-zA-Z0-9_-]+$: WrapperTool(tool, name=...) gives another")
+    if tool.name in list(OpenAIBuiltInToolName):
+        found.append(f"{tool.name!r} is the name of a built-in tool, and its ToolManager leaves out any other")
+    return found
+
+
+def adopt(native: NativeTool[Any]) -> Tool:
+    """Return a tool of theirs, ready to run, as ours.
+
+    Raises:
+        DefinitionError: It is not an instance of their `Tool`.
+    """
+    if not isinstance(native, NativeTool):
+        raise DefinitionError(f"not an instance of unique_toolkit's Tool: {native!r}; build it with its configuration")
+    described = native.tool_description()
+
+    async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
+        call_id = context.call.id if context.call is not None else ""
+        call = LanguageModelFunction(id=call_id, name=native.name, arguments=dict(arguments))
+        return _adopted(await native.run(call))
+
+    return SchemaTool(
+        described.name,
+        described.description,
+        copy.deepcopy(native.tool_description_as_json()),
+        handler,
+        settings=ToolSettings(
+            display_name=native.display_name() or described.name,
+            icon=str(native.icon()),
+            is_exclusive=native.is_exclusive(),
+            is_enabled=lambda context: native.is_enabled(),
+            takes_control=native.takes_control(),
+        ),
+        prompts=ToolPrompts(
+            system=native.tool_description_for_system_prompt(),
+            system_format=native.tool_format_information_for_system_prompt(),
+            user=native.tool_description_for_user_prompt(),
+            user_format=native.tool_format_information_for_user_prompt(),
+            user_reminder=native.tool_format_reminder_for_user_prompt()
+            or native.tool_system_reminder_for_user_prompt(),
+        ),
+    )
+
+
+def _config_class(name: str, config: type[BaseModel] | None, problems: list[str]) -> Any:
+    title = "".join(word.capitalize() for word in re.split(r"[^a-zA-Z0-9]+", name)) + "Config"
+    if config is None:
+        return create_model(title, __base__=BaseToolConfig)
+    if not (isinstance(config, type) and issubclass(config, BaseModel)):
+        problems.append(f"the configuration must be a class made from their BaseToolConfig, not {config!r}")
+        return BaseToolConfig
+    if "mcp_source_id" in config.model_fields:
+        problems.append("a configuration with a field mcp_source_id is taken for that of an MCP tool, and not checked")
+    if issubclass(config, BaseToolConfig):
+        return config
+    return create_model(config.__name__, __base__=(config, BaseToolConfig), __doc__=config.__doc__)
+
+
+def _construct(
+    self: Any,
+    config: Any,
+    event: Any = None,
+    tool_progress_reporter: ToolProgressReporter | None = None,
+    *,
+    chat_service: Any = None,
+    language_model_service: Any = None,
+) -> None:
+    NativeTool.__init__(
+        self,
+        config,
+        event,
+        tool_progress_reporter,
+        chat_service=chat_service,
+        language_model_service=language_model_service,
+    )
+    # Their own way to it is deprecated.
+    self.functool_reporter = tool_progress_reporter
+
+
+def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
+    ours = tool.settings
+    own_icon = ToolIcon(ours.icon) if ours.icon in list(ToolIcon) else None
+
+    def display_name(self: Any) -> str:
+        return self.settings.display_name or ours.display_name or tool.name
+
+    def icon(self: Any) -> str:
+        planned = "icon" in self.settings.model_fields_set or own_icon is None
+        return self.settings.icon if planned else own_icon
+
+    def selection_policy(self: Any) -> ToolSelectionPolicy:
+        planned = "selection_policy" in self.settings.model_fields_set or policy is None
+        return self.settings.selection_policy if planned else policy
+
+    def is_exclusive(self: Any) -> bool:
+        return bool(self.settings.is_exclusive or ours.is_exclusive)
+
+    def is_enabled(self: Any) -> bool:
+        if not self.settings.is_enabled or not callable(ours.is_enabled):
+            return bool(self.settings.is_enabled and ours.is_enabled)
+        return bool(ours.is_enabled(Context(self.config)))
+
+    def takes_control(self: Any) -> bool:
+        return ours.takes_control
+
+    made = (display_name, icon, selection_policy, is_exclusive, is_enabled, takes_control)
+    return {function.__name__: function for function in made}
+
+
+def _texts(tool: Tool) -> dict[str, Any]:
+    def tool_description(self: Any) -> LanguageModelToolDescription:
+        return LanguageModelToolDescription(
+            name=tool.name,
+            description=tool.description,
+            parameters=copy.deepcopy(tool.schema.parameters),
+            strict=tool.strict,
+        )
+
+    prompts = tool.prompts
+    words = {
+        "tool_description_for_system_prompt": prompts.system,
+        "tool_format_information_for_system_prompt": prompts.system_format,
+        "tool_description_for_user_prompt": prompts.user,
+        "tool_format_information_for_user_prompt": prompts.user_format,
+        # Their ToolPrompts leave the format reminder out; the system reminder is the one they hold.
+        "tool_format_reminder_for_user_prompt": prompts.user_reminder,
+        "tool_system_reminder_for_user_prompt": prompts.user_reminder,
+    }
+    methods: dict[str, Any] = {key: (lambda self, text=text: text) for key, text in words.items()}
+    # Abstract and deprecated both: every subclass has to have them, and none should say more.
+    methods["evaluation_check_list"] = lambda self: []
+    methods["get_evaluation_checks_based_on_tool_response"] = lambda self, tool_response: []
+    return {"tool_description": tool_description, **methods}
+
+
+def _run(tool: Tool) -> Callable[..., Awaitable[ToolCallResponse]]:
+    async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
+        context: Context[Any] = Context(self.config, metadata={"tool": self})
+        progress = _Progress(self, tool_call)
+        context.subscribe(progress)
+        call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
+        result = await tool.invoke(call, context)
+        await progress.end(result)
+        return _response(tool_call, result)
+
+    return run
+
+
+class _Progress:
+    """Hands the progress of one call to their reporter; `end` says how a reported call ended."""
+
+    def __init__(self, native: Any, tool_call: LanguageModelFunction) -> None:
+        self._reporter = native.functool_reporter
+        self._name = native.display_name()
+        self._tool_call = tool_call
+        self._last: str | None = None
+
+    async def __call__(self, event: ToolEvent) -> None:
+        if event.kind == "tool:progress" and self._reporter is not None:
+            self._last = _progress_text(event)
+            await self._notify(self._last, ProgressState.RUNNING)
+
+    async def end(self, result: ToolResult) -> None:
+        if self._last is None:
+            return
+        state, text = (ProgressState.FAILED, result.text) if result.is_error else (ProgressState.FINISHED, self._last)
+        try:
+            await self._notify(text, state)
+        except Exception:
+            _log.warning("the progress reporter of %s failed", self._name, exc_info=True)
+
+    async def _notify(self, message: str, state: ProgressState) -> None:
+        await self._reporter.notify_from_tool_call(
+            tool_call=self._tool_call, name=self._name, message=message, state=state
+        )
+
+
+def _progress_text(event: ToolEvent) -> str:
+    data = event.data
+    text = str(data.get("message") or "")
+    if "value" in data:
+        text = ToolResult.of(data["value"]).text
+    done, total = data.get("done"), data.get("total")
+    if done is None:
+        return text
+    return f"{text} ({done:g})".strip() if total is None else f"{text} ({done:g}/{total:g})".strip()
+
+
+def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallResponse:
+    urls: list[str] = []
+    rest: list[Content] = []
+    for part in result.output:
+        if isinstance(part, ImageContent) and part.data is not None:
+            urls.append(f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}")
+        elif isinstance(part, ImageContent) and (part.uri or "").startswith("data:"):
+            urls.append(str(part.uri))
+        else:
+            rest.append(part)
+    # The placeholders of images that travel beside the text are left out, unless nothing else is there; and an empty
+    # content would be read as "No relevant sources found.".
+    text = ToolResult(output=rest or result.output, error=result.error).text or NO_OUTPUT
+    return ToolCallResponse(
+        id=tool_call.id,
+        name=tool_call.name,
+        content="" if result.is_error else text,
+        error_message=text if result.is_error else "",
+        image_data_urls=urls,
+        debug_info=_json(result.metadata) if result.metadata else None,
+    )
+
+
+def _json(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    # One value that JSON cannot say must not cost the others.
+    found = {}
+    for key, value in metadata.items():
+        text = ToolResult.of(value).text
+        try:
+            found[str(key)] = value if isinstance(value, str) else json.loads(text or "null")
+        except ValueError:
+            found[str(key)] = text
+    return found
+
+
+def _adopted(response: ToolCallResponse) -> ToolResult:
+    metadata = dict(response.debug_info or {})
+    parts: list[Content] = [TextContent(text=response.content)] if response.content else []
+    parts += [TextContent(text=chunk.text) for chunk in response.content_chunks or []]
+    for url in response.image_data_urls:
+        head, _, body = url.partition(";base64,")
+        parts.append(ImageContent(data=base64.b64decode(body), media_type=head.removeprefix("data:")))
+    if response.system_reminder:
+        parts.append(TextContent(text=response.system_reminder))
+    if not response.successful:
+        return ToolResult.failed(response.error_message, output=parts, metadata=metadata)
+    return ToolResult(output=parts, value=response.content, metadata=metadata)

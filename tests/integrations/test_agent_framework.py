@@ -1,0 +1,491 @@
+"""functool tools in agent-framework: its real Agent, function-calling loop, middleware, approvals and sessions."""
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import pytest
+
+af = pytest.importorskip("agent_framework")
+
+from agent_framework import (  # noqa: E402
+    Agent,
+    AgentSession,
+    BaseChatClient,
+    ChatMiddlewareLayer,
+    ChatResponse,
+    ChatResponseUpdate,
+    Content,
+    FunctionInvocationContext,
+    FunctionInvocationLayer,
+    FunctionMiddleware,
+    Message,
+    MiddlewareFailure,
+)
+from agent_framework.observability import ChatTelemetryLayer  # noqa: E402
+
+from functool import (  # noqa: E402
+    AgentTool,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ImageContent,
+    ToolCall,
+    Toolset,
+)
+from functool.integrations import agent_framework  # noqa: E402
+from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran  # noqa: E402
+
+
+class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
+    """A chat client that makes the scripted calls: one list of (name, arguments) a turn, then says "done"."""
+
+    def __init__(self, *turns: list[tuple[str, Any]], **options: Any) -> None:
+        super().__init__(middleware=[], **options)
+        self.turns = list(turns)
+        self.seen: list[list[Message]] = []
+        self.tools: list[Any] = []
+
+    def _contents(self, messages: Any, options: Any) -> list[Content]:
+        self.seen.append(list(messages))
+        self.tools = list(options.get("tools") or [])
+        turn = self.turns.pop(0) if self.turns else None
+        if turn is None:
+            return [Content.from_text("done")]
+        return [
+            Content.from_function_call(
+                call_id=f"call-{n}", name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments)
+            )
+            for n, (name, arguments) in enumerate(turn)
+        ]
+
+    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
+        contents = self._contents(messages, options)
+        if stream:
+
+            async def updates() -> Any:
+                for content in contents:
+                    yield ChatResponseUpdate(contents=[content], role="assistant")
+
+            return self._build_response_stream(updates())
+
+        async def respond() -> ChatResponse:
+            return ChatResponse(messages=[Message("assistant", contents)])
+
+        return respond()
+
+
+def results(response: Any) -> list[Content]:
+    return [content for message in response.messages for content in message.contents if content.type == "function_result"]
+
+
+def run(client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any) -> Any:
+    """Run one prompt through a real agent; return its response."""
+
+    async def main() -> Any:
+        agent = Agent(client=client, tools=list(tools), middleware=middleware)
+        if not stream:
+            return await agent.run("go", **options)
+        streamed = agent.run("go", stream=True, **options)
+        async for _ in streamed:
+            pass
+        return await streamed.get_final_response()
+
+    return asyncio.run(main())
+
+
+def ask(name: str, arguments: Any, *, on_error: Any = "text", stream: bool = False, **options: Any) -> Content:
+    """Let the agent make one call of one of the odd tools; return the result as the model reads it."""
+    exported = [agent_framework.export(tool, on_error=on_error) for tool in ODD_TOOLS]
+    (result,) = results(run(Scripted([(name, arguments)]), *exported, stream=stream, **options))
+    return result
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_agent_calls_the_tool(stream: bool) -> None:
+    """A real agent, streamed or not, calls the tool, reads its answer and goes on."""
+    client = Scripted([("add", {"a": 2, "b": 3}), ("add", {"a": 1})])
+    response = run(client, agent_framework.export(add), stream=stream)
+    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [("call-0", "5", None), ("call-1", "2", None)]
+    assert response.text == "done"
+
+
+def test_export_is_their_function_tool() -> None:
+    """The export is their class, and publishes our name, description and schema, a copy each time."""
+    native = agent_framework.export(add)
+    assert isinstance(native, af.FunctionTool)
+    assert native.to_json_schema_spec()["function"] == {
+        "name": "add",
+        "description": "Add two numbers.",
+        "parameters": add.schema.parameters,
+    }
+    native.parameters()["properties"].clear()
+    assert set(add.schema.parameters["properties"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [("none", ""), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", ""), ("deep", '{"a":["é"]}')]
+)
+def test_falsy_and_structured_results_arrive_whole(value: str, read: str) -> None:
+    """A falsy or structured result is read as what it is."""
+    result = ask("echo", {"value": value})
+    assert (result.result, result.exception) == (read, None)
+
+
+def test_a_huge_result_arrives_whole() -> None:
+    """Two million characters are handed over as they are."""
+    assert ask("huge", {}).result == HUGE
+
+
+def test_an_image_arrives_as_data() -> None:
+    """A picture is a data item of the result, beside its text."""
+    text, image = ask("picture", {}).items
+    assert text.text == "A dot:"
+    assert (image.type, image.media_type) == ("data", "image/png")
+    assert image.uri == Content.from_data(PNG, "image/png").uri
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("on_error", ["text", "raise"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "a"),
+        ({"a": None}, "a"),
+        ({"a": 1, "c": 2}, "c"),
+        ({"a": "many"}, "a"),
+        ({"a": 1, "self": 2}, "self"),
+        ({"a": 1, "functool_invocation": 2}, "functool_invocation"),
+        ('{"a": ', "JSON"),
+        ("[1]", "object"),
+        ('{"a": NaN}', "a"),
+        ("", "a"),
+    ],
+)
+def test_every_bad_argument_is_answered_in_our_words(arguments: Any, words: str, on_error: str, stream: bool) -> None:
+    """Missing, null, unknown and unreadable arguments, in either mode: the model reads which and why."""
+    result = ask("add", arguments, on_error=on_error, stream=stream)
+    assert result.result.startswith("Invalid arguments. ") and words in result.result
+    assert result.exception is None
+
+
+@pytest.mark.parametrize(("name", "words"), [("boom", "ZeroDivisionError: broken"), ("refused", "Not on a Sunday.")])
+def test_failures_as_text(name: str, words: str) -> None:
+    """By default the model reads why a call failed, and no guarded body runs."""
+    ran.clear()
+    result = ask(name, {})
+    assert (result.result, result.exception) == (words, None)
+    assert ran == []
+
+
+@pytest.mark.parametrize(("name", "words"), [("boom", "ZeroDivisionError: broken"), ("refused", "Not on a Sunday.")])
+def test_failures_as_exceptions(name: str, words: str) -> None:
+    """With `on_error="raise"` the framework knows of the failure, and shows our text only if told to."""
+    result = ask(name, {}, on_error="raise")
+    assert (result.result, result.exception) == ("Error: Function failed.", words)
+    client = Scripted([(name, {})], function_invocation_configuration={"include_detailed_errors": True})
+    exported = [agent_framework.export(tool, on_error="raise") for tool in ODD_TOOLS]
+    (detailed,) = results(run(client, *exported))
+    assert detailed.result == f"Error: Function failed. Exception: {words}"
+
+
+def test_raised_failures_count_against_the_frameworks_limit() -> None:
+    """Three failures in a row end the loop with "raise", and do not with "text"."""
+    boom = ODD_TOOLS[2]
+    raising = Scripted(*[[("boom", {})]] * 6)
+    run(raising, agent_framework.export(boom, on_error="raise"))
+    telling = Scripted(*[[("boom", {})]] * 6)
+    run(telling, agent_framework.export(boom))
+    assert len(telling.seen) == 7
+    assert len(raising.seen) < 7
+
+
+def test_a_tripwire_ends_the_run() -> None:
+    """A tripwire leaves the agent's run as their MiddlewareFailure: the model is not asked again."""
+    client = Scripted([("stopped", {})])
+    with pytest.raises(MiddlewareFailure, match="Stop everything"):
+        run(client, *[agent_framework.export(tool) for tool in ODD_TOOLS])
+    assert len(client.seen) == 1
+
+
+class Recorder(FunctionMiddleware):
+    def __init__(self, change: Any = None) -> None:
+        self.change = change
+        self.seen: list[Any] = []
+
+    async def process(self, context: FunctionInvocationContext, call_next: Any) -> None:
+        self.seen.append((context.function.name, dict(context.arguments)))
+        if self.change is not None:
+            context.arguments = self.change
+        await call_next()
+        ours = context.metadata.get(agent_framework.RESULT)
+        self.seen.append(None if ours is None else (ours.value, ours.call_id))
+
+
+def test_their_middleware_sees_and_changes_the_call() -> None:
+    """Their middleware sees plain arguments, may replace them, and finds our whole result in the metadata."""
+    recorder = Recorder(change={"a": 40, "b": 2})
+    (result,) = results(run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[recorder]))
+    assert result.result == "42"
+    assert recorder.seen == [("add", {"a": 1}), (42, "call-0")]
+
+
+def test_arguments_that_middleware_breaks_are_answered_in_our_words() -> None:
+    """What middleware makes of the arguments is checked like what a model sends."""
+    (result,) = results(
+        run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[Recorder(change={"a": "x"})])
+    )
+    assert result.result.startswith("Invalid arguments. a")
+
+
+def test_session_kwargs_and_call_id_reach_the_context() -> None:
+    """`function_invocation_kwargs` are `context.deps`, the session is `context.thread`, and the call has its id."""
+    seen: list[Any] = []
+
+    @FunctionTool
+    def look(context: Context[dict[str, Any]], call: ToolCall) -> str:
+        """Look around."""
+        seen.append((context.deps, context.thread, call.id))
+        return "ok"
+
+    session = AgentSession()
+    native = agent_framework.export(look)
+    run(Scripted([("look", {})]), native, session=session, function_invocation_kwargs={"user": "bo"})
+    run(Scripted([("look", {})]), native)
+    assert seen[0] == ({"user": "bo"}, session, "call-0")
+    assert seen[1][0] == {}
+
+
+def test_an_approval_is_theirs() -> None:
+    """A tool that may ask for approval waits for the framework's approval, then runs once with our guardrail satisfied."""
+    ran.clear()
+    native = agent_framework.export(delete)
+    assert native.approval_mode == "always_require"
+    assert agent_framework.export(add).approval_mode == "never_require"
+
+    async def main() -> Any:
+        agent = Agent(client=Scripted([("delete", {"path": "a.txt"})]), tools=[native])
+        session = agent.create_session()
+        waiting = await agent.run("go", session=session)
+        (request,) = waiting.user_input_requests
+        assert (request.function_call.name, ran) == ("delete", [])
+        return await agent.run(Message("user", [request.to_function_approval_response(True)]), session=session)
+
+    response = asyncio.run(main())
+    assert [r.result for r in results(response)] == ["deleted a.txt"]
+    assert ran == ["delete"]
+
+
+def test_a_rejected_approval_runs_nothing() -> None:
+    """When the person says no, the body does not run and the model is told."""
+    ran.clear()
+
+    async def main() -> Any:
+        client = Scripted([("delete", {"path": "a.txt"})])
+        agent = Agent(client=client, tools=[agent_framework.export(delete)])
+        session = agent.create_session()
+        (request,) = (await agent.run("go", session=session)).user_input_requests
+        await agent.run(Message("user", [request.to_function_approval_response(False)]), session=session)
+        return [content for message in client.seen[-1] for content in message.contents if content.type == "function_result"]
+
+    (told,) = asyncio.run(main())
+    assert ran == [] and "reject" in told.result.lower()
+
+
+def test_a_host_that_switches_approval_off_does_not_switch_ours_off() -> None:
+    """With the framework's own asking switched off nobody has agreed: the body does not run."""
+    ran.clear()
+    native = agent_framework.export(delete)
+    native.approval_mode = "never_require"
+    (result,) = results(run(Scripted([("delete", {"path": "a.txt"})]), native))
+    assert "approv" in result.result.lower() and ran == []
+
+
+def test_a_strict_tool_is_decoded() -> None:
+    """The strict form is published, and arguments in it are understood."""
+
+    @FunctionTool(strict=True)
+    def count(words: dict[str, int], start: int = 1) -> int:
+        """Count."""
+        return start + sum(words.values())
+
+    native = agent_framework.export(count)
+    assert native.parameters() == count.schema.parameters
+    sent = {"words": [{"key": "a", "value": 4}], "start": None}
+    assert results(run(Scripted([("count", sent)]), native))[0].result == "5"
+
+
+def test_a_parameter_may_have_any_name() -> None:
+    """Names that the framework uses itself are ordinary parameters of a tool."""
+
+    @FunctionTool
+    def names(self: int, ctx: int, arguments: int, context: str = "x") -> str:
+        """Add."""
+        return f"{self + ctx + arguments}{context}"
+
+    (result,) = results(run(Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]), agent_framework.export(names)))
+    assert result.result == "6x"
+
+
+def test_a_parameter_that_would_swallow_bad_json_is_refused() -> None:
+    """A tool that a call without JSON would run is refused at export, with the rule; with another required one it is not."""
+
+    @FunctionTool
+    def shout(raw: str) -> str:
+        """Shout."""
+        return raw
+
+    @FunctionTool
+    def fine(raw: str, times: int) -> str:
+        """Shout."""
+        return raw * times
+
+    with pytest.raises(DefinitionError, match="rename the parameter"):
+        agent_framework.export(shout)
+    assert len(agent_framework.demands(shout)) == 1 and agent_framework.demands(fine) == []
+    assert ask_one(fine, "{broken").startswith("Invalid arguments. ")
+
+
+def ask_one(tool: Any, arguments: Any) -> str:
+    (result,) = results(run(Scripted([(tool.name, arguments)]), agent_framework.export(tool)))
+    return str(result.result)
+
+
+def test_the_export_is_callable_as_theirs_is() -> None:
+    """`await tool(**kwargs)` and `await tool.invoke(arguments=...)` work without any agent."""
+    native = agent_framework.export(add)
+
+    async def main() -> Any:
+        called = await native(a=1, b=2)
+        invoked = await native.invoke(arguments={"a": 3})
+        return [called[0].text, invoked[0].text]
+
+    assert asyncio.run(main()) == ["3", "4"]
+
+
+def test_cancelling_the_run_cancels_the_tool() -> None:
+    """A cancelled run cancels the body, and its cleanup has run."""
+    cleaned: list[str] = []
+
+    async def main() -> None:
+        started = asyncio.Event()
+
+        @FunctionTool
+        async def wait() -> None:
+            """Wait for ever."""
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cleaned.append("done")
+
+        agent = Agent(client=Scripted([("wait", {})]), tools=[agent_framework.export(wait)])
+        task = asyncio.create_task(agent.run("go"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert cleaned == ["done"]
+
+
+@af.tool
+def weather(city: Annotated[str, "The city."], ctx: FunctionInvocationContext, days: int = 1) -> Any:
+    """Tell the weather."""
+    if city == "Atlantis":
+        raise LookupError("sunk")
+    if city == "Map":
+        return [Content.from_text("see"), Content.from_data(PNG, "image/png")]
+    user = ctx.kwargs.get("user", "nobody")
+    return {"city": city, "days": days, "user": user, "session": ctx.session is not None}
+
+
+def test_adopt_makes_a_tool_of_theirs() -> None:
+    """Their tool becomes one of ours: schema, arguments, kwargs, session, images and failures."""
+    tool = agent_framework.adopt(weather)
+    assert (tool.name, tool.description) == ("weather", "Tell the weather.")
+    assert tool.schema.parameters["properties"]["city"]["description"] == "The city."
+    tools = Toolset([tool])
+    context = Context({"user": "bo"}, thread=AgentSession())
+    good = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn"}), context)
+    assert json.loads(good.text) == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
+    picture = tools.call_sync(ToolCall(name="weather", arguments={"city": "Map"}))
+    assert picture.output[1] == ImageContent(data=PNG, media_type="image/png")
+    assert tools.call_sync(ToolCall(name="weather", arguments={"days": 1})).error.type == "ArgumentError"
+    failed = tools.call_sync(ToolCall(name="weather", arguments={"city": "Atlantis"}))
+    assert failed.error.type == "LookupError" and "sunk" in failed.error.message
+
+
+def test_adopt_keeps_their_approval() -> None:
+    """A tool of theirs that always requires approval asks for ours."""
+    guarded = af.tool(lambda: "ran", name="guarded", description="Guarded.", approval_mode="always_require")
+    tools = Toolset([agent_framework.adopt(guarded)])
+    assert tools["guarded"].requires_approval is True
+    assert tools.call_sync(ToolCall(name="guarded")).error.type == "ApprovalRequired"
+    assert tools.call_sync(ToolCall(name="guarded"), Context(approver=lambda request: True)).text == "ran"
+
+
+def test_adopt_refuses_what_cannot_run() -> None:
+    """A declaration and a foreign object are refused."""
+    declared = af.FunctionTool(name="later", description="Later.", input_model={"type": "object", "properties": {}})
+    with pytest.raises(DefinitionError, match="only declared"):
+        agent_framework.adopt(declared)
+    with pytest.raises(DefinitionError, match="FunctionTool"):
+        agent_framework.adopt(print)  # type: ignore[arg-type]
+
+
+def test_an_adopted_tool_goes_back() -> None:
+    """Once round: their tool as ours as theirs is called by their agent."""
+    native = agent_framework.export(agent_framework.adopt(weather))
+    (result,) = results(run(Scripted([("weather", {"city": "Bonn"})]), native, function_invocation_kwargs={"user": "bo"}))
+    assert json.loads(result.result)["user"] == "bo"
+
+
+def test_runner_runs_an_agent_as_a_tool() -> None:
+    """AgentTool with their real agent: the text goes in, the answer comes out, and `deps` reach the inner tools."""
+    seen: list[Any] = []
+
+    @FunctionTool
+    def look(context: Context[dict[str, Any]]) -> str:
+        """Look."""
+        seen.append(context.deps)
+        return "looked"
+
+    inner = Agent(client=Scripted([("look", {})]), tools=[agent_framework.export(look)])
+    tool = AgentTool(inner, "expert", "Ask an expert.", runner=agent_framework.runner)
+    result = Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": "hm?"}), Context({"user": "bo"}))
+    assert (result.text, seen) == ("done", [{"user": "bo"}])
+
+
+def test_runner_keeps_the_thread() -> None:
+    """With a thread the second call sees the first; without one it starts fresh."""
+    client = Scripted()
+    agent = Agent(client=client)
+    session = agent.create_session()
+
+    def counted(tool: Any) -> int:
+        for text in ("one", "two"):
+            assert Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": text})).text == "done"
+        return len(client.seen[-1])
+
+    kept = counted(AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner, thread=lambda context: session))
+    fresh = counted(AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner))
+    assert (kept, fresh) == (3, 1)
+
+
+def test_runner_says_that_an_inner_approval_is_pending() -> None:
+    """An agent that waits for a person is an error of the tool, not an empty answer."""
+    ran.clear()
+    agent = Agent(client=Scripted([("delete", {"path": "a"})]), tools=[agent_framework.export(delete)])
+    tool = AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner)
+    result = Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": "delete a"}))
+    assert result.is_error and "approval" in result.error.message and ran == []
+
+
+def test_an_agent_with_functool_tools_inside_an_agent() -> None:
+    """An AgentTool exported to their framework is called by another of their agents."""
+    inner = Agent(client=Scripted([("add", {"a": 1})]), tools=[agent_framework.export(add)])
+    tool = AgentTool(inner, "expert", "Ask.", runner=agent_framework.runner)
+    (result,) = results(run(Scripted([("expert", {"input": "1+1"})]), agent_framework.export(tool)))
+    assert result.result == "done"

@@ -1,0 +1,521 @@
+"""functool tools in Amplifier: the real session, coordinator, hooks, loader, validators and shipped tests of amplifier-core."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+amplifier_core = pytest.importorskip("amplifier_core")
+
+from amplifier_core import AmplifierSession, HookResult, ToolResult as NativeResult  # noqa: E402
+from amplifier_core.testing import MockCoordinator, MockTool  # noqa: E402
+from amplifier_core.validation import ToolValidator  # noqa: E402
+from pydantic import BaseModel, ConfigDict  # noqa: E402
+
+from functool import Context, DefinitionError, FunctionTool, Tool, ToolCall, ToolResult, Toolset  # noqa: E402
+from functool.integrations import amplifier, amplifier_template  # noqa: E402
+from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, picture, ran, stopped  # noqa: E402
+
+HOST = Path(__file__).parent / "amplifier_host"
+
+
+class Host:
+    """A real AmplifierSession whose model makes the scripted calls; `events` is what its hooks saw."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, mount: Any, approval_system: Any = None) -> None:
+        monkeypatch.syspath_prepend(str(HOST))
+        module = ModuleType("amplifier_module_tool_under_test")
+        module.mount = mount  # type: ignore[attr-defined]
+        module.__amplifier_module_type__ = "tool"  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        self.approval_system = approval_system
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.results: list[Any] = []
+        self.contributions: list[Any] = []
+        self.after_cleanup: Any = None
+        self.deny: str | None = None
+        self.on_start: Any = None
+
+    async def _hook(self, event: str, data: dict[str, Any]) -> HookResult:
+        self.events.append((event, data))
+        if event == "tool:pre" and self.deny == data["tool_name"]:
+            return HookResult(action="deny", reason="not allowed here")
+        return HookResult(action="continue")
+
+    async def run(self, *turns: list[tuple[str, dict[str, Any]]], config: dict[str, Any] | None = None) -> list[str]:
+        """Run one prompt; return what the model read of each call."""
+        plan = {
+            "session": {"orchestrator": "loop-small", "context": "context-small"},
+            "providers": [{"module": "provider-scripted", "config": {"calls": list(turns)}}],
+            "tools": [{"module": "tool-under-test", "config": config or {}}],
+        }
+        session = AmplifierSession(plan, approval_system=self.approval_system)
+        coordinator = session.coordinator
+        for name in ("tool:pre", "tool:post", "tool:error", "tool:progress", "shop:sold", "module:load_failed"):
+            coordinator.hooks.register(name, self._hook, name=f"test:{name}")
+        await session.initialize()
+        if self.on_start is not None:
+            self.on_start(coordinator)
+        self.contributions = await coordinator.collect_contributions("observability.events")
+        self.answer = await session.execute("go")
+        self.results = coordinator.get("orchestrator").results
+        messages = await coordinator.get("context").get_messages_for_request()
+        await session.cleanup()
+        self.after_cleanup = coordinator.get("tools")
+        return [message["content"] for message in messages if message["role"] == "tool"]
+
+    def kinds(self) -> list[str]:
+        return [event for event, _ in self.events]
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(monkeypatch, amplifier.mount(*ODD_TOOLS))
+
+
+def run(coroutine: Any) -> Any:
+    return asyncio.run(coroutine)
+
+
+def test_a_session_runs_a_tool_and_its_hooks_see_it(host: Host) -> None:
+    """The session's loop calls the tool, the model reads its answer, and the hooks see exactly pre and post."""
+    assert run(host.run([("add", {"a": 2, "b": 3})])) == ["5"]
+    assert host.kinds() == ["tool:pre", "tool:post"]
+    assert isinstance(host.results[0], NativeResult)
+    assert (host.results[0].success, host.results[0].output, host.results[0].error) == (True, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "output"),
+    [
+        ("none", "Success", None),
+        ("zero", "0", 0),
+        ("no", "false", False),
+        ("list", "[]", []),
+        ("dict", "{}", {}),
+        ("", "", ""),
+        ("deep", '{"a": ["\\u00e9"]}', {"a": ["é"]}),
+    ],
+)
+def test_falsy_and_structured_results_arrive_whole(host: Host, value: str, read: str, output: Any) -> None:
+    """A falsy or structured result stays what it is, where Amplifier's own result would say "Success" or Python text."""
+    assert run(host.run([("echo", {"value": value})])) == [read]
+    assert host.results[0].output == output and type(host.results[0].output) is type(output)
+
+
+def test_what_json_cannot_say_is_still_an_answer() -> None:
+    """A dict with a date, on which Amplifier's own result fails, is read as JSON text."""
+    from datetime import date
+
+    @FunctionTool
+    def today() -> dict[str, date]:
+        """Return a date."""
+        return {"day": date(2026, 11, 21)}
+
+    result = run(amplifier.export(today).execute({}))
+    assert result.get_serialized_output() == '{"day": "2026-11-21"}'
+
+
+def test_a_huge_result_arrives_whole(host: Host) -> None:
+    """Two million characters reach the model as they are: cutting is the work of a guardrail."""
+    assert run(host.run([("huge", {})])) == [HUGE]
+
+
+def test_an_image_arrives_as_a_block(host: Host) -> None:
+    """A picture is an image block beside its text, with the bytes unchanged."""
+    (read,) = run(host.run([("picture", {})]))
+    assert read == f"A dot:\n[image/png: {len(PNG)} bytes]"
+    text, image = host.results[0].content
+    assert text.text == "A dot:"
+    assert amplifier.adopt(amplifier.export(picture)) is not None
+    again = run(amplifier.adopt(amplifier.export(picture)).invoke(ToolCall(name="picture")))
+    assert [part.data for part in again.output[1:]] == [PNG]
+    assert image.source["media_type"] == "image/png"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind", "words"),
+    [
+        ("add", {}, "ArgumentError", "a"),
+        ("add", {"a": None}, "ArgumentError", "a"),
+        ("add", {"a": 1, "c": 2}, "ArgumentError", "c"),
+        ("boom", {}, "ZeroDivisionError", "ZeroDivisionError: broken"),
+        ("refused", {}, "GuardrailError", "Not on a Sunday."),
+    ],
+)
+def test_failures_are_results_with_message_and_type(host: Host, name: str, arguments: Any, kind: str, words: str) -> None:
+    """Bad arguments, a raising body and a refusal reach the model as text, and the host as `message` and `type`."""
+    ran.clear()
+    (read,) = run(host.run([(name, arguments)]))
+    result = host.results[0]
+    assert result.success is False and set(result.error) == {"message", "type"}
+    assert result.error["type"] == kind and words in result.error["message"]
+    assert read == f"Error: {result.error['message']}"
+    assert host.kinds() == ["tool:pre", "tool:post"]
+    assert ran == []
+
+
+def test_a_failure_keeps_the_output_it_came_with() -> None:
+    """The model reads the message and then what the tool had to show, once each."""
+
+    class Failing(Tool):
+        async def run(self, call: ToolCall, context: Context) -> ToolResult:
+            return ToolResult.failed("exit code 2", type="ExitCode", output=ToolResult.of("no such file").output)
+
+    tool = Failing(name="sh", description="Run.", parameters={"type": "object", "properties": {}})
+    result = run(amplifier.export(tool).execute({}))
+    assert result.error == {"message": "exit code 2", "type": "ExitCode"}
+    assert result.get_serialized_output() == "exit code 2\nno such file"
+
+
+def test_none_as_input_means_no_arguments() -> None:
+    """`execute(None)` is a call without arguments, and the missing one is named."""
+    result = run(amplifier.export(add).execute(None))
+    assert result.error["type"] == "ArgumentError"
+    assert run(amplifier.export(picture).execute(None)).success is True
+
+
+def test_keys_of_the_host_are_ignored_and_others_refused() -> None:
+    """Keys that begin with an underscore are the host's unless the tool has such a parameter; the call id is taken from one."""
+    seen: list[str] = []
+
+    @FunctionTool
+    def tell(_x: int, call: ToolCall) -> str:
+        """Tell what came."""
+        seen.append(call.id)
+        return f"{_x} {sorted(call.arguments)}"
+
+    result = run(amplifier.export(tell).execute({"_x": 4, "_tool_call_id": "call-9", "_trace": {}}))
+    assert result.output == "4 ['_x']"
+    assert seen == ["call-9"]
+    assert run(amplifier.export(tell).execute({"_x": 4, "trace": {}})).error["type"] == "ArgumentError"
+
+
+def test_a_hook_may_deny(host: Host) -> None:
+    """A call that a hook denies never reaches the tool."""
+    host.deny = "add"
+    assert run(host.run([("add", {"a": 1})])) == ["Denied by hook: not allowed here"]
+    assert host.results == []
+
+
+def test_several_calls_and_turns(host: Host) -> None:
+    """Calls of one turn and of later ones each get their own answer."""
+    assert run(host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])) == ["2", "0", "10"]
+
+
+def test_a_tripwire_ends_the_run(host: Host) -> None:
+    """A tripwire asks the session to cancel at once: the loop makes no further call to the model."""
+    read = run(host.run([("stopped", {})], [("add", {"a": 1})]))
+    assert read == ["Error: Stop everything."]
+    assert host.answer == "cancelled"
+    assert host.results[0].error == {"message": "Stop everything.", "type": "Tripwire"}
+
+
+def test_a_tripwire_outside_a_session_is_a_failed_result() -> None:
+    """Without a session there is nothing to cancel: `execute` still does not raise."""
+    assert run(amplifier.export(stopped).execute({})).error["type"] == "Tripwire"
+
+
+def test_cancellation_passes_through() -> None:
+    """A cancelled call raises CancelledError, after the tool has cleaned up."""
+    cleaned: list[str] = []
+
+    async def main() -> None:
+        started = asyncio.Event()
+
+        @FunctionTool
+        async def wait() -> None:
+            """Wait for ever."""
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cleaned.append("done")
+
+        task = asyncio.create_task(amplifier.export(wait).execute({}))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+    assert cleaned == ["done"]
+
+
+class ShopConfig(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    currency: str = "EUR"
+    limit: int = 3
+
+
+@FunctionTool
+async def sell(item: str, context: Context[ShopConfig]) -> str:
+    """Sell something."""
+    context.progress("selling", done=1, total=2)
+    context.emit("shop:sold", item=item, when={"day": 1})
+    context.state["sold"] = context.state.get("sold", 0) + 1
+    return f"{item} for 3 {context.deps.currency}, number {context.state['sold']}"
+
+
+def test_the_configuration_of_the_mount_plan_reaches_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Context.deps` is the checked configuration, and the context's state lives as long as the session."""
+    host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig))
+    read = run(host.run([("sell", {"item": "tea"})], [("sell", {"item": "jam"})], config={"currency": "CHF"}))
+    assert read == ["tea for 3 CHF, number 1", "jam for 3 CHF, number 2"]
+
+
+def test_without_a_model_the_configuration_arrives_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module without `config_model` finds its plain configuration, and the coordinator in the metadata."""
+
+    @FunctionTool
+    def show(context: Context[dict[str, Any]]) -> list[Any]:
+        """Show the surroundings."""
+        return [context.deps, context.metadata["coordinator"].session_id == context.thread]
+
+    host = Host(monkeypatch, amplifier.mount(show))
+    assert run(host.run([("show", {})], config={"a": 1})) == ['[{"a": 1}, true]']
+
+
+def test_a_bad_configuration_is_refused_by_field(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """The session reports the module as not loaded, with every bad field named and no value shown."""
+    host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig))
+    with caplog.at_level(logging.CRITICAL, "amplifier_core"):
+        read = run(host.run([("sell", {"item": "tea"})], config={"limit": "s3cret", "colour": "s3cret"}))
+    assert read == ["Error: Tool 'sell' not found"]
+    ((_, failed),) = [event for event in host.events if event[0] == "module:load_failed"]
+    assert "limit" in failed["error"] and "colour" in failed["error"] and "s3cret" not in failed["error"]
+
+
+def test_progress_and_own_events_reach_the_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tool reports is seen by the session's hooks before the result, and is announced to observers."""
+    host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig, events=["shop:sold"]))
+    run(host.run([("sell", {"item": "tea"})]))
+    assert host.kinds() == ["tool:pre", "tool:progress", "shop:sold", "tool:post"]
+    progress, sold = host.events[1][1], host.events[2][1]
+    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == ("sell", "selling", 1, 2)
+    assert (sold["item"], sold["when"]) == ("tea", {"day": 1})
+    assert host.contributions == [["tool:progress", "shop:sold"]]
+
+
+class Approvals:
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+        self.asked.append((prompt, options, timeout, default))
+        if self.answer == "late":
+            raise amplifier_core.approval.ApprovalTimeoutError
+        return self.answer
+
+
+@pytest.mark.parametrize(("answer", "read", "bodies"), [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])])
+def test_approvals_go_to_the_sessions_approval_system(
+    monkeypatch: pytest.MonkeyPatch, answer: str, read: str | None, bodies: list[str]
+) -> None:
+    """A tool that needs approval asks the session's approval system; a denial and silence run nothing."""
+    ran.clear()
+    approvals = Approvals(answer)
+    host = Host(monkeypatch, amplifier.mount(delete), approval_system=approvals)
+    (got,) = run(host.run([("delete", {"path": "a.txt"})]))
+    assert ran == bodies
+    assert got == read if read else got.startswith("Error: ")
+    ((prompt, options, seconds, default),) = approvals.asked
+    assert "delete" in prompt and '"a.txt"' in prompt
+    assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
+
+
+def test_without_an_approval_system_the_call_waits_for_one(host: Host) -> None:
+    """With nobody to ask, the body does not run and the failure says that approval is required."""
+    ran.clear()
+    run(host.run([("delete", {"path": "a.txt"})]))
+    assert host.results[0].error["type"] == "ApprovalRequired"
+    assert ran == []
+
+
+def test_cleanup_unmounts_the_tools(host: Host) -> None:
+    """After the session's cleanup none of the module's tools is mounted."""
+    run(host.run())
+    assert host.after_cleanup == {}
+
+
+def test_mount_returns_nothing_that_the_host_would_run_as_a_tool() -> None:
+    """The answer of `mount` is an async function without parameters, or None when there was nothing to mount."""
+    import inspect
+
+    async def main() -> None:
+        cleanup = await amplifier.mount(add)(MockCoordinator(), {})
+        assert inspect.iscoroutinefunction(cleanup) and list(inspect.signature(cleanup).parameters) == []
+        assert await amplifier.mount()(MockCoordinator(), None) is None
+
+    run(main())
+
+
+def test_cleanup_leaves_a_tool_that_replaced_ours() -> None:
+    """A tool that another module mounted under the same name stays when ours is cleaned up."""
+
+    async def main() -> None:
+        coordinator = MockCoordinator()
+        cleanup = await amplifier.mount(add)(coordinator, {})
+        other = MockTool(name="add")
+        await coordinator.mount("tools", other, name="add")
+        await cleanup()
+        assert coordinator.get("tools", "add") is other
+
+    run(main())
+
+
+def test_mount_takes_tools_toolsets_and_builders() -> None:
+    """One module may mount tools, a toolset, and what a function makes of the configuration."""
+
+    def build(config: ShopConfig) -> list[Tool]:
+        return [FunctionTool(lambda: config.currency, name="currency", description="Say the currency.")]
+
+    async def main() -> None:
+        coordinator = MockCoordinator()
+        await amplifier.mount(add, Toolset([delete]), build, config_model=ShopConfig)(coordinator, {"currency": "SEK"})
+        assert list(coordinator.get("tools")) == ["add", "delete", "currency"]
+        assert (await coordinator.get("tools", "currency").execute({})).output == "SEK"
+
+    run(main())
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    """Amplifier would silently keep the second: that is refused when the module is written."""
+    with pytest.raises(DefinitionError, match="add"):
+        amplifier.mount(add, Toolset([add]))
+
+
+def test_a_missing_description_is_a_demand() -> None:
+    """Amplifier's validators want a description: the check says so, and a plain one is made up for the export."""
+    bare = FunctionTool(lambda: 1, name="bare", description="")
+    assert amplifier.demands(bare) == [
+        "Tool.description should be a non-empty string: give the function a docstring, or the tool a description"
+    ]
+    assert amplifier.demands(add) == []
+    assert amplifier.export(bare).description == "The tool bare."
+
+
+def test_the_validator_of_amplifier_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ToolValidator finds nothing wrong with a module made by `mount`."""
+    module = ModuleType("amplifier_module_tool_valid")
+    module.mount = amplifier.mount(add, picture)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    result = run(ToolValidator().validate(module.__name__))
+    assert (result.passed, result.errors, result.warnings) == (True, [], [])
+    assert [check.message for check in result.checks if check.name == "tool_name"] == ["Tool has name: 'add'", "Tool has name: 'picture'"]
+
+
+def test_the_published_schema_is_a_copy() -> None:
+    """What a host does to `input_schema` does not reach the tool."""
+    exported = amplifier.export(add)
+    assert exported.input_schema == add.schema.parameters
+    exported.input_schema["properties"].clear()
+    assert set(add.schema.parameters["properties"]) == {"a", "b"}
+
+
+class Native:
+    name = "native"
+    description = "An Amplifier tool."
+    input_schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+    async def execute(self, input: dict[str, Any]) -> NativeResult:
+        if input["x"] < 0:
+            return NativeResult(success=False, error={"message": "negative", "type": "Domain"})
+        return NativeResult(output={"twice": input["x"] * 2})
+
+
+def test_adopt_makes_a_tool_of_theirs() -> None:
+    """An Amplifier tool becomes one of ours: schema, checked arguments, value and failure."""
+    tools = Toolset([amplifier.adopt(Native())])
+    assert tools["native"].schema.parameters["properties"] == {"x": {"type": "integer"}}
+    good = tools.call_sync(ToolCall(name="native", arguments={"x": 4}))
+    assert (good.value, good.text) == ({"twice": 8}, '{"twice":8}')
+    bad = tools.call_sync(ToolCall(name="native", arguments={"x": -1}))
+    assert (bad.error.type, bad.error.message, bad.text) == ("Domain", "negative", "negative")
+    assert tools.call_sync(ToolCall(name="native", arguments={"x": "many"})).error.type == "ArgumentError"
+
+
+def test_adopt_takes_amplifiers_own_mock_tool_and_refuses_what_is_none() -> None:
+    """Any object with Amplifier's attributes is adopted; another is refused by name."""
+    tool = amplifier.adopt(MockTool("mocked", output="yes"))
+    assert Toolset([tool]).call_sync(ToolCall(name="mocked")).value == "yes"
+    with pytest.raises(DefinitionError, match="needs a name"):
+        amplifier.adopt(object())
+
+
+def test_export_of_adopted_and_back_keeps_the_tool() -> None:
+    """Once round keeps name, description, schema, value and failure."""
+    there = amplifier.export(amplifier.adopt(Native()))
+    assert (there.name, there.description, there.input_schema) == (Native.name, Native.description, Native.input_schema)
+    assert run(there.execute({"x": 1})).output == {"twice": 2}
+    assert run(there.execute({"x": -1})).error == {"message": "negative", "type": "Domain"}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return amplifier_template.scaffold("pet-shop", tmp_path_factory.mktemp("modules"))
+
+
+def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
+    """`amplifier-core validate tool PATH` accepts what `functool new amplifier` writes."""
+    command = [str(Path(sys.executable).parent / "amplifier-core"), "validate", "tool", str(package / "amplifier_module_tool_pet_shop")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASSED" in done.stdout
+
+
+def test_the_new_package_passes_amplifiers_own_tests(package: Path) -> None:
+    """The behavioural and structural tests that amplifier-core ships pass, unchanged, with warnings as errors."""
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(package)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=package)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 passed" in done.stdout
+
+
+def test_the_new_package_is_found_by_its_entry_point(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed, the module is discovered and mounted by the real loader through the group `amplifier.modules`."""
+    import tomllib
+
+    from amplifier_core import ModuleLoader
+
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    info = package / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = [f"{key} = {value}" for key, value in project["entry-points"]["amplifier.modules"].items()]
+    (info / "entry_points.txt").write_text("[amplifier.modules]\n" + "\n".join(lines))
+    monkeypatch.syspath_prepend(str(package))
+
+    async def main() -> None:
+        coordinator = MockCoordinator()
+        loader = ModuleLoader(coordinator=coordinator)
+        assert [(found.id, found.type) for found in await loader.discover() if found.id == "tool-pet-shop"] == [("tool-pet-shop", "tool")]
+        mount = await loader.load("tool-pet-shop", {"greeting": "Ahoi"})
+        await mount(coordinator)
+        result = await coordinator.get("tools", "pet_shop_tool").execute({"name": "Bo"})
+        assert result.output == "Ahoi, Bo!"
+
+    run(main())
+
+
+@pytest.mark.parametrize("name", ["", "Pets", "pet_shop", "-x", "x-", "a--b", "../x", "9lives", "x" * 51])
+def test_a_bad_module_name_is_refused(name: str, tmp_path: Path) -> None:
+    """A name that is no module's name is refused before anything is written."""
+    with pytest.raises(DefinitionError, match="small letters"):
+        amplifier_template.scaffold(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scaffold_never_overwrites(tmp_path: Path) -> None:
+    """A folder that exists is left alone."""
+    root = amplifier_template.scaffold("x", tmp_path)
+    (root / "README.md").write_text("mine")
+    with pytest.raises(FileExistsError):
+        amplifier_template.scaffold("x", tmp_path)
+    assert (root / "README.md").read_text() == "mine"

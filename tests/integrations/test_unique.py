@@ -1,0 +1,546 @@
+"""functool tools in Unique: the real ToolFactory, ToolBuildConfig, ToolManager, HistoryManager and progress reporter."""
+
+import asyncio
+import logging
+import sys
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+if sys.version_info < (3, 12):
+    pytest.skip("unique-toolkit needs Python 3.12", allow_module_level=True)
+pytest.importorskip("unique_toolkit")
+
+with warnings.catch_warnings():
+    # The toolkit's own imports warn.
+    warnings.simplefilter("ignore")
+    from pydantic import BaseModel, Field
+    from unique_toolkit.agentic.history_manager.history_manager import HistoryManager, HistoryManagerConfig
+    from unique_toolkit.agentic.reference_manager.reference_manager import ReferenceManager
+    from unique_toolkit.agentic.tools.a2a import A2AManager
+    from unique_toolkit.agentic.tools.a2a.response_watcher import SubAgentResponseWatcher
+    from unique_toolkit.agentic.tools.config import (
+        ToolBuildConfig,
+        ToolIcon,
+        ToolSelectionPolicy,
+        collect_tool_configuration_errors,
+    )
+    from unique_toolkit.agentic.tools.factory import ToolFactory
+    from unique_toolkit.agentic.tools.mcp.manager import MCPManager
+    from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
+    from unique_toolkit.agentic.tools.tool import Tool as NativeTool
+    from unique_toolkit.agentic.tools.tool_manager import ToolManager, ToolManagerConfig
+    from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
+    from unique_toolkit.language_model.infos import LanguageModelInfo
+    from unique_toolkit.language_model.schemas import LanguageModelFunction, LanguageModelToolDescription
+    from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
+
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    ToolPrompts,
+    ToolResult,
+    ToolSettings,
+    Toolset,
+    WrapperTool,
+)
+from functool.factory import BaseToolConfig as OurConfig
+from functool.integrations import unique
+from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:unique_toolkit")
+
+logger = logging.getLogger("test")
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has registries of its own: theirs are global."""
+    monkeypatch.setattr(ToolFactory, "tool_map", {})
+    monkeypatch.setattr(ToolFactory, "tool_config_map", {})
+
+
+class Chat:
+    """Stands where the platform's HTTP service is: records what would be shown in the chat."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.shown: list[str] = []
+        self.fails = fails
+
+    async def modify_assistant_message_async(self, content: str, references: list[Any]) -> None:
+        if self.fails:
+            raise ConnectionError("no platform")
+        self.shown.append(content.strip())
+
+
+class Host:
+    """A real ToolManager made from a plan of ToolBuildConfigs, as an agent of theirs makes it."""
+
+    def __init__(
+        self,
+        plan: list[dict[str, Any]],
+        *,
+        chat: Chat | None = None,
+        choices: list[str] | None = None,
+        disabled: list[str] | None = None,
+        services: bool = False,
+    ) -> None:
+        event = EventFactory().get_chat_event(name="test", description="test", user_message_text="hi")
+        event.payload.tool_choices = choices or []
+        event.payload.disabled_tools = disabled or []
+        self.event = event
+        self.chat = chat or Chat()
+        self.builds = [ToolBuildConfig.model_validate(entry) for entry in plan]
+        reporter = ToolProgressReporter(self.chat)  # type: ignore[arg-type]
+        both: dict[str, Any] = {"chat_service": self.chat, "language_model_service": SimpleNamespace()} if services else {}
+        self.manager = ToolManager(
+            logger=logger,
+            config=ToolManagerConfig(tools=self.builds),
+            event=event,
+            tool_progress_reporter=reporter,
+            mcp_manager=MCPManager([], event, reporter),
+            a2a_manager=A2AManager(logger, reporter, SubAgentResponseWatcher()),
+            **both,
+        )
+
+    def run(self, *calls: tuple[str, Any]) -> list[ToolCallResponse]:
+        made = [LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(calls)]
+        return asyncio.run(self.manager.execute_selected_tools(made))
+
+    def names(self) -> list[str]:
+        return [tool.name for tool in self.manager.get_tools()]
+
+    def read(self, responses: list[ToolCallResponse]) -> list[str]:
+        """What the model reads, by their own HistoryManager."""
+        history = HistoryManager(
+            logger,
+            self.event,
+            HistoryManagerConfig(),
+            LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120"),
+            ReferenceManager(),
+        )
+        history.add_tool_call_results(responses)
+        return [str(message.content) for message in history._loop_history]
+
+
+def host_of(*tools: Any, **options: Any) -> Host:
+    for tool in tools:
+        unique.export(tool)
+    return Host([{"name": tool.name, "configuration": {}} for tool in tools], **options)
+
+
+@pytest.fixture
+def host() -> Host:
+    return host_of(*ODD_TOOLS)
+
+
+def test_export_is_a_registered_subclass_of_their_tool() -> None:
+    """The class is a real Tool, known to their factory together with a real configuration class."""
+    made = unique.export(add)
+    assert issubclass(made, NativeTool)
+    assert ToolFactory.tool_map == {"add": made}
+    assert issubclass(ToolFactory.tool_config_map["add"], BaseToolConfig)
+    built = ToolFactory.build_tool("add", ToolFactory.build_tool_config("add"))
+    assert isinstance(built, made) and built.name == "add"
+
+
+def test_the_manager_runs_the_tool_and_keeps_the_ids(host: Host) -> None:
+    """Several calls at once each get their own answer, under their own id."""
+    responses = host.run(("add", {"a": 2, "b": 3}), ("add", {"a": 5}), ("echo", {"value": "deep"}))
+    assert [(r.id, r.name, r.content, r.successful) for r in responses] == [
+        ("call-0", "add", "5", True),
+        ("call-1", "add", "6", True),
+        ("call-2", "echo", '{"a":["é"]}', True),
+    ]
+    assert all(set(r.debug_info or {}) == {"execution_time_s", "is_exclusive", "is_forced"} for r in responses)
+
+
+def test_arguments_may_be_json_text_or_missing(host: Host) -> None:
+    """Their call parses JSON text; None means no arguments."""
+    responses = host.run(("add", '{"a": 2}'), ("picture", None), ("add", None))
+    assert responses[0].content == "3"
+    assert responses[1].successful
+    assert responses[2].error_message.startswith("Invalid arguments") and "a" in responses[2].error_message
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [("none", "(no output)"), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", "(no output)")],
+)
+def test_a_falsy_result_is_not_read_as_no_sources(host: Host, value: str, read: str) -> None:
+    """Their history says "No relevant sources found." for an empty content: a falsy result says what it is."""
+    assert host.read(host.run(("echo", {"value": value}))) == [read]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("add", {}, "Invalid arguments. a"),
+        ("add", {"a": None}, "Invalid arguments. a"),
+        ("add", {"a": 1, "c": 2}, "Invalid arguments. c"),
+        ("boom", {}, "ZeroDivisionError: broken"),
+        ("refused", {}, "Not on a Sunday."),
+        ("delete", {"path": "a.txt"}, "delete"),
+    ],
+)
+def test_failures_are_error_messages(host: Host, name: str, arguments: Any, words: str) -> None:
+    """Bad arguments, a raising body, a refusal and a missing approval become `error_message`; no guarded body runs."""
+    ran.clear()
+    (response,) = host.run((name, arguments))
+    assert response.successful is False and words in response.error_message and response.content == ""
+    assert host.read([response]) == [f"Tool call {name} failed with error: {response.error_message}"]
+    assert ran == []
+
+
+def test_a_tripwire_is_an_error_of_that_call(host: Host) -> None:
+    """Their manager keeps every exception to its own call and has no way to stop a run: the model reads the message."""
+    stopped, fine = host.run(("stopped", {}), ("add", {"a": 1}))
+    assert (stopped.error_message, fine.content) == ("Stop everything.", "2")
+
+
+def test_a_huge_result_arrives_whole(host: Host) -> None:
+    """Two million characters are handed over as they are."""
+    assert host.run(("huge", {}))[0].content == HUGE
+
+
+def test_an_image_is_a_data_url(host: Host) -> None:
+    """A picture travels as a data URL, and the text beside it stays."""
+    import base64
+
+    (response,) = host.run(("picture", {}))
+    assert response.content == "A dot:"
+    assert response.image_data_urls == [f"data:image/png;base64,{base64.b64encode(PNG).decode()}"]
+
+
+def test_debug_info_is_the_metadata() -> None:
+    """What a result says to the host is in `debug_info`, as JSON, beside what the manager adds; the model reads none of it."""
+
+    @FunctionTool
+    def look() -> ToolResult:
+        """Look."""
+        return ToolResult.of("seen", metadata={"took": 3, "who": {"a", }, "raw": object, "note": "x"})
+
+    host = host_of(look)
+    (response,) = host.run(("look", {}))
+    info = response.debug_info or {}
+    assert (info["took"], info["who"], info["note"], response.content) == (3, ["a"], "x", "seen")
+    assert isinstance(info["raw"], str)
+    response.model_dump_json()
+
+
+def test_a_pending_approval_is_in_debug_info(host: Host) -> None:
+    """The request for approval reaches the host as JSON."""
+    (response,) = host.run(("delete", {"path": "a.txt"}))
+    assert response.debug_info["approval"]["tool"] == "delete"
+    assert response.debug_info["approval"]["arguments"] == {"path": "a.txt"}
+
+
+class ShopConfig(BaseToolConfig):
+    currency: str = "EUR"
+    max_items: int = Field(default=3, ge=1)
+
+
+@FunctionTool(
+    settings=ToolSettings(display_name="Shop", icon="IconWorld"),
+    prompts=ToolPrompts(system="S", system_format="SF", user="U", user_format="UF", user_reminder="R"),
+)
+def price(item: str, context: Context[ShopConfig]) -> str:
+    """Tell a price."""
+    return f"{item}: 3 {context.deps.currency}, at most {context.deps.max_items}"
+
+
+def test_the_configuration_is_the_deps() -> None:
+    """Inside the function `context.deps` is the checked configuration of the plan, in their camelCase too."""
+    unique.export(price, ShopConfig)
+    host = Host([{"name": "price", "configuration": {"currency": "CHF", "maxItems": 5}}])
+    assert isinstance(host.builds[0].configuration, ShopConfig)
+    assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 CHF, at most 5"
+
+
+def test_a_bad_configuration_disables_the_tool_and_is_collected() -> None:
+    """A plan with bad values does not crash the host: the tool is left out, and their helper names it."""
+    unique.export(price, ShopConfig)
+    host = Host([{"name": "price", "configuration": {"maxItems": 0}}])
+    assert host.names() == []
+    assert collect_tool_configuration_errors(host.builds) == ["Tool 'price' has invalid configuration."]
+
+
+def test_any_pydantic_model_may_be_the_configuration() -> None:
+    """A model that is not theirs, functool's own BaseToolConfig among them, becomes one that is both."""
+
+    class Own(OurConfig):
+        """Own."""
+
+        max_items: int = Field(default=2, description="At most.")
+        currency: str = "SEK"
+
+    unique.export(price, Own)
+    config = ToolFactory.build_tool_config("price", maxItems=7)
+    assert isinstance(config, Own) and isinstance(config, BaseToolConfig)
+    assert config.max_items == 7
+    assert ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"]["description"] == "At most."
+    host = Host([{"name": "price", "configuration": {}}])
+    assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 SEK, at most 2"
+
+
+class _Wrong(BaseModel):
+    mcp_source_id: str = ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "config", "policy", "words"),
+    [
+        (WrapperTool(add, name="a.b"), None, None, "pattern"),
+        (WrapperTool(add, name="code_interpreter"), None, None, "built-in"),
+        (add, dict, None, "BaseToolConfig"),
+        (add, _Wrong, None, "mcp_source_id"),
+        (add, None, "Sometimes", "ForcedByDefault, OnByDefault, ByUser"),
+    ],
+)
+def test_what_unique_would_refuse_is_refused_at_export(tool: Any, config: Any, policy: Any, words: str) -> None:
+    """A name, a configuration or a policy that they would refuse or drop is a DefinitionError that names the rule."""
+    with pytest.raises(DefinitionError, match=words):
+        unique.export(tool, config, selection_policy=policy)
+    assert ToolFactory.tool_map == {}
+
+
+def test_every_broken_rule_is_in_one_error() -> None:
+    """The error names everything that is wrong, and `demands` what concerns the tool alone."""
+    bad = WrapperTool(add, name="a.b")
+    with pytest.raises(DefinitionError, match="(?s)pattern.*BaseToolConfig.*ForcedByDefault"):
+        unique.export(bad, dict, selection_policy="never")  # type: ignore[arg-type]
+    assert len(unique.demands(bad)) == 1 and unique.demands(add) == []
+
+
+def test_the_description_is_what_the_model_is_sent() -> None:
+    """Name, description, schema and strict reach the OpenAI form; the schema is a copy each time."""
+    built = unique.export(add)(ToolFactory.build_tool_config("add"))
+    described = built.tool_description()
+    sent: Any = described.to_openai()["function"]
+    assert (sent["name"], sent["description"], sent["strict"]) == ("add", "Add two numbers.", False)
+    assert sent["parameters"] == add.schema.parameters
+    described.parameters["properties"].clear()  # type: ignore[union-attr]
+    assert set(built.tool_description_as_json()["properties"]) == {"a", "b"}
+
+
+def test_a_strict_tool_stays_strict() -> None:
+    """A strict tool is published in its strict form, and its encoded arguments are understood."""
+
+    @FunctionTool(strict=True)
+    def count(words: dict[str, int], start: int = 1) -> int:
+        """Count."""
+        return start + sum(words.values())
+
+    host = host_of(count)
+    (described,) = host.manager.get_tool_definitions()
+    assert described.strict is True and described.parameters == count.schema.parameters
+    (response,) = host.run(("count", {"words": [{"key": "a", "value": 4}], "start": None}))
+    assert response.content == "5"
+
+
+def test_prompts_reach_get_tool_prompts() -> None:
+    """What ToolPrompts says is in their `get_tool_prompts` and their prompt methods."""
+    unique.export(price, ShopConfig)
+    host = Host([{"name": "price", "configuration": {}}])
+    (prompts,) = host.manager.get_tool_prompts()
+    assert (prompts.name, prompts.display_name, prompts.tool_description) == ("price", "Shop", "Tell a price.")
+    assert (prompts.tool_system_prompt, prompts.tool_format_information_for_system_prompt) == ("S", "SF")
+    assert (prompts.tool_user_prompt, prompts.tool_format_information_for_user_prompt) == ("U", "UF")
+    assert prompts.tool_system_reminder_for_user_prompt == "R"
+    assert prompts.input_model == price.schema.parameters
+    (tool,) = host.manager.get_tools()
+    assert tool.tool_format_reminder_for_user_prompt() == "R"
+
+
+def test_the_plan_goes_before_the_tools_own_settings() -> None:
+    """Display name, icon and policy come from the plan, else from the tool, else from Unique."""
+    unique.export(price, ShopConfig, selection_policy="OnByDefault")
+    unique.export(add)
+    (own,) = Host([{"name": "price", "configuration": {}}]).manager.get_tools()
+    assert (own.display_name(), own.icon(), own.selection_policy()) == ("Shop", ToolIcon.WORLD, ToolSelectionPolicy.ON_BY_DEFAULT)
+    (planned,) = Host(
+        [{"name": "price", "configuration": {}, "displayName": "Prices", "icon": "IconBook", "selectionPolicy": "ForcedByDefault"}]
+    ).manager.get_tools()
+    assert (planned.display_name(), planned.icon()) == ("Prices", ToolIcon.BOOK)
+    assert planned.selection_policy() == ToolSelectionPolicy.FORCED_BY_DEFAULT
+    (plain,) = Host([{"name": "add", "configuration": {}}]).manager.get_tools()
+    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == ("add", ToolIcon.BOOK, ToolSelectionPolicy.BY_USER)
+
+
+def named(name: str, **settings: Any) -> FunctionTool[..., Any]:
+    return FunctionTool(lambda: name, name=name, description=name, settings=ToolSettings(**settings))
+
+
+def test_an_exclusive_tool_is_offered_alone_and_only_when_chosen() -> None:
+    """Their manager leaves an exclusive tool out until the user chooses it, and then offers nothing else."""
+    tools = [named("alone", is_exclusive=True), named("other")]
+    assert host_of(*tools).names() == ["other"]
+    assert host_of(*tools, choices=["alone"]).names() == ["alone"]
+
+
+def test_a_disabled_tool_is_not_offered() -> None:
+    """A tool switched off by its author, by a function of the configuration, by the plan or the event is left out."""
+    asked: list[Any] = []
+
+    def only_chf(context: Context[ShopConfig]) -> bool:
+        asked.append(context.deps)
+        return context.deps.currency == "CHF"
+
+    for tool in (named("off", is_enabled=False), named("on"), named("chosen")):
+        unique.export(tool)
+    unique.export(named("maybe", is_enabled=only_chf), ShopConfig)
+    plan = [{"name": name, "configuration": {}} for name in ("off", "on", "maybe", "chosen")]
+    assert Host(plan, disabled=["chosen"]).names() == ["on"]
+    plan[2]["configuration"] = {"currency": "CHF"}
+    plan[1]["isEnabled"] = False
+    assert Host(plan).names() == ["maybe", "chosen"]
+    assert isinstance(asked[0], ShopConfig)
+
+
+def test_a_tool_that_takes_control_runs_alone() -> None:
+    """Called beside another, neither runs and both are told why; alone it runs."""
+    host = host_of(named("deep", takes_control=True), named("other"))
+    assert all(r.content.startswith("ERROR:") for r in host.run(("deep", {}), ("other", {})))
+    assert host.run(("deep", {}))[0].content == "deep"
+    assert host.manager.does_a_tool_take_control([LanguageModelFunction(name="deep")]) is True
+
+
+@FunctionTool(settings=ToolSettings(display_name="Baker"))
+async def bake(fail: bool, context: Context) -> str:
+    """Bake."""
+    context.progress("mixing")
+    context.progress("in the oven", done=1, total=2)
+    if fail:
+        raise ValueError("burnt")
+    return "cake"
+
+
+def test_progress_reaches_their_reporter() -> None:
+    """Each progress is shown while the tool runs, and the last one ends as finished."""
+    host = host_of(bake)
+    assert host.run(("bake", {"fail": False}))[0].content == "cake"
+    assert [(shown.split("**")[1], shown.split()[-2:], "🟡" in shown) for shown in host.chat.shown] == [
+        ("Baker", ["🟡:", "mixing"], True),
+        ("Baker", ["oven", "(1/2)"], True),
+        ("Baker", ["oven", "(1/2)"], False),
+    ]
+    assert "🟢" in host.chat.shown[-1]
+
+
+def test_progress_of_a_failed_call_ends_as_failed() -> None:
+    """A call that reported and then failed is shown as failed, with the reason."""
+    host = host_of(bake)
+    assert host.run(("bake", {"fail": True}))[0].error_message == "ValueError: burnt"
+    assert "🔴" in host.chat.shown[-1] and "ValueError: burnt" in host.chat.shown[-1]
+
+
+def test_a_tool_that_reports_nothing_shows_nothing(host: Host) -> None:
+    """Without progress the chat is left alone."""
+    host.run(("add", {"a": 1}))
+    assert host.chat.shown == []
+
+
+def test_a_broken_reporter_costs_nothing_but_its_messages() -> None:
+    """When the platform cannot be reached, the call still has its result."""
+    host = host_of(bake, chat=Chat(fails=True))
+    assert host.run(("bake", {"fail": False}))[0].content == "cake"
+
+
+def test_progress_of_a_generator_is_shown() -> None:
+    """Each value that a generator yields is shown."""
+
+    @FunctionTool
+    def steps() -> Any:
+        """Step."""
+        yield "one"
+        yield {"n": 2}
+
+    host = host_of(steps)
+    assert host.run(("steps", {}))[0].content == '{"n":2}'
+    assert [shown.split(": ", 1)[1] for shown in host.chat.shown[:2]] == ["one", '{"n":2}']
+
+
+def test_injected_services_are_accepted() -> None:
+    """Their manager may hand over its services; the tool runs all the same, and without any event too."""
+    assert host_of(add, services=True).run(("add", {"a": 1}))[0].content == "2"
+    bare = unique.export(add)(ToolFactory.build_tool_config("add"))
+    response = asyncio.run(bare.run(LanguageModelFunction(id="x", name="add", arguments={"a": 4})))
+    assert (response.id, response.content) == ("x", "5")
+
+
+class NativeSearch(NativeTool[ShopConfig]):
+    name = "native_search"
+
+    def tool_description(self) -> LanguageModelToolDescription:
+        class Arguments(BaseModel):
+            query: str
+
+        return LanguageModelToolDescription(name=self.name, description="Search.", parameters=Arguments)
+
+    def tool_description_for_system_prompt(self) -> str:
+        return "Search first."
+
+    def takes_control(self) -> bool:
+        return True
+
+    def evaluation_check_list(self) -> list[Any]:
+        return []
+
+    def get_evaluation_checks_based_on_tool_response(self, tool_response: ToolCallResponse) -> list[Any]:
+        return []
+
+    async def run(self, tool_call: LanguageModelFunction) -> ToolCallResponse:
+        query = (tool_call.arguments or {})["query"]
+        if query == "bad":
+            return ToolCallResponse(id=tool_call.id, name=self.name, error_message="nothing found", debug_info={"n": 0})
+        return ToolCallResponse(
+            id=tool_call.id,
+            name=self.name,
+            content=f"{self.config.currency} {query} {tool_call.id}",
+            debug_info={"n": 1},
+            image_data_urls=["data:image/png;base64,AAEC"],
+        )
+
+
+@pytest.fixture
+def native() -> NativeTool[Any]:
+    ToolFactory.register_tool(NativeSearch, ShopConfig)
+    return ToolFactory.build_tool("native_search", ShopConfig(currency="NOK"))
+
+
+def test_adopt_makes_a_tool_of_theirs(native: NativeTool[Any]) -> None:
+    """A tool of theirs becomes one of ours: schema, settings, prompts, id, images, metadata and failures."""
+    tool = unique.adopt(native)
+    tools = Toolset([tool])
+    assert (tool.name, tool.description, tool.settings.takes_control) == ("native_search", "Search.", True)
+    assert tool.prompts.system == "Search first."
+    assert tool.schema.parameters["required"] == ["query"]
+    good = tools.call_sync(ToolCall(name="native_search", arguments={"query": "tea"}, id="call-7"))
+    assert (good.value, good.metadata["n"]) == ("NOK tea call-7", 1)
+    assert good.output[1].data == b"\x00\x01\x02"
+    bad = tools.call_sync(ToolCall(name="native_search", arguments={"query": "bad"}))
+    assert (bad.error.message, bad.metadata["n"]) == ("nothing found", 0)
+    assert tools.call_sync(ToolCall(name="native_search", arguments={})).error.type == "ArgumentError"
+
+
+def test_adopt_refuses_a_class(native: NativeTool[Any]) -> None:
+    """A class has no configuration yet: build it first."""
+    with pytest.raises(DefinitionError, match="build it"):
+        unique.adopt(NativeSearch)  # type: ignore[arg-type]
+
+
+def test_an_approver_is_asked_by_a_wrapper() -> None:
+    """Unique has no approvals: a wrapper with a grant of its own is how a host lets an approved call run."""
+    ran.clear()
+
+    class Approving(WrapperTool):
+        async def run(self, call: ToolCall, context: Context) -> ToolResult:
+            return await super().run(call, Context(context.deps, approver=lambda request: True))
+
+    host = host_of(Approving(delete))
+    assert host.run(("delete", {"path": "a.txt"}))[0].content == "deleted a.txt"
+    assert ran == ["delete"]
