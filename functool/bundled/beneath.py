@@ -214,7 +214,7 @@ def told(path: str) -> Iterator[None]:
         if error.errno in ABSENT:
             raise FileNotFound(f"{path[:200]!r}: {reason}.") from error
         if error.errno in LEADS_OUT:
-            raise PathNotAllowed(f"{path[:200]!r} leads out of the allowed directories, over a link or a mount.") from error
+            raise PathNotAllowed(f"{path[:200]!r} leads out of the allowed directories, by a link or mount.") from error
         if error.errno in FORBIDDEN:
             raise PathNotAllowed(f"{path[:200]!r}: {reason}.") from error
         raise ToolError(f"{path[:200]!r}: {reason}.") from error

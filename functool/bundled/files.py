@@ -79,11 +79,12 @@ def file_tools(
         DefinitionError: A directory cannot be opened, or the system lacks what the boundary is made of.
     """
     files = _Files(Boundary([roots] if isinstance(roots, (str, os.PathLike)) else roots), max_bytes)
-    look = ToolSettings(read_only=True, idempotent=True)
-    tools = [FunctionTool(each, settings=look) for each in (files.read_file, files.list_files, files.search_files)]
+    looks = ToolSettings(read_only=True, destructive=False, idempotent=True)
+    writes = ToolSettings(read_only=False, destructive=True, idempotent=True)
+    tools = [FunctionTool(each, settings=looks) for each in (files.read_file, files.list_files, files.search_files)]
     if not read_only:
-        tools.append(FunctionTool(files.write_file, settings=ToolSettings(destructive=True, idempotent=True)))
-        tools.append(FunctionTool(files.edit_file, settings=ToolSettings(destructive=True)))
+        tools.append(FunctionTool(files.write_file, settings=writes))
+        tools.append(FunctionTool(files.edit_file, settings=replace(writes, idempotent=False)))
     return Toolset(tools)
 
 

@@ -113,7 +113,7 @@ def shell_tool(
         shell.run,
         name="shell",
         description=shell.description(network),
-        settings=ToolSettings(destructive=True),
+        settings=ToolSettings(read_only=False, destructive=True, idempotent=False),
         input_guardrails=input_guardrails,
     )
 

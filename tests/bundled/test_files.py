@@ -1,0 +1,547 @@
+"""The file tools, called as a model calls them."""
+
+import asyncio
+import os
+import resource
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functool import DefinitionError, ToolCall
+from functool.bundled import files
+from functool.bundled.files import file_tools
+
+SECRET = "the secret"
+
+
+def call(tools, tool, /, **arguments):
+    return tools.call_sync(ToolCall(name=tool, arguments=arguments))
+
+
+def outcome(result):
+    """What a test compares: the type of a failure, or the value."""
+    return result.error.type if result.is_error else result.value
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text(SECRET)
+    return root
+
+
+@pytest.fixture
+def tools(root):
+    return file_tools([root])
+
+
+def test_reading_a_file(root, tools):
+    """A file is its text, and the host learns its path and its size in bytes."""
+    (root / "sub" / "a.txt").write_text("één\ntwee\n")
+    result = call(tools, "read_file", path="sub/a.txt")
+
+    assert result.value == result.text == "één\ntwee\n"
+    assert dict(result.metadata) == {"path": "sub/a.txt", "size": 11}
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ({"offset": 1}, "b\r\nc\n\nlast"),
+        ({"limit": 2}, "a\nb\r\n"),
+        ({"offset": 1, "limit": 1}, "b\r\n"),
+        ({"offset": 3, "limit": 9}, "\nlast"),
+        ({"offset": 5}, ""),
+        ({"offset": 50, "limit": 1}, ""),
+    ],
+)
+def test_reading_some_lines(root, tools, window, expected):
+    """`offset` lines are skipped and at most `limit` are read, their ends as they are."""
+    (root / "a.txt").write_bytes(b"a\nb\r\nc\n\nlast")
+
+    assert call(tools, "read_file", path="a.txt", **window).value == expected
+
+
+@pytest.mark.parametrize("window", [{"offset": -1}, {"limit": 0}, {"limit": -5}])
+def test_impossible_windows(tools, window):
+    """A negative offset and a limit below one are refused before anything is opened."""
+    assert outcome(call(tools, "read_file", path="a.txt", **window)) == "ArgumentError"
+
+
+def test_named_encodings(root, tools):
+    """A file in another encoding is read when the encoding is named, and refused with advice when it is not."""
+    (root / "latin.txt").write_bytes("één".encode("latin-1"))
+    (root / "wide.txt").write_bytes("één\ntwee\n".encode("utf-16"))
+    refused = call(tools, "read_file", path="latin.txt")
+
+    assert refused.error.type == "NotText"
+    assert "latin-1" in refused.text
+    assert call(tools, "read_file", path="latin.txt", encoding="latin-1").value == "één"
+    assert call(tools, "read_file", path="wide.txt", encoding="utf-16", offset=1).value == "twee\n"
+
+
+@pytest.mark.parametrize(
+    "encoding", ["punycode", "idna", "zlib", "base64", "rot13", "unicode_escape", "no", "a\0b", ""]
+)
+def test_codecs_that_are_no_encodings(root, tools, encoding):
+    """A codec that is not a plain character encoding is refused: some take quadratic time."""
+    (root / "a.txt").write_text("text")
+
+    assert outcome(call(tools, "read_file", path="a.txt", encoding=encoding)) == "ToolError"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("read_file", {}),
+        ("write_file", {"content": "x"}),
+        ("edit_file", {"old": "secret", "new": "x"}),
+        ("list_files", {}),
+        ("search_files", {"text": "secret"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "way", ["../secret.txt", "{outside}/secret.txt", "out", "up/secret.txt", "sub/../../secret.txt"]
+)
+def test_no_tool_leads_out(root, tools, tool, arguments, way):
+    """Every tool refuses every way out, and what is outside stays as it was."""
+    (root / "out").symlink_to("../secret.txt")
+    (root / "up").symlink_to("..")
+    result = call(tools, tool, path=way.format(outside=root.parent), **arguments)
+
+    assert (root / way.format(outside=root.parent)).read_text() == SECRET
+    assert result.error.type == "PathNotAllowed"
+    assert SECRET not in result.text
+    assert str(root.parent) not in result.text.replace(way.format(outside=root.parent), "")
+
+
+def test_failures_have_the_names_of_the_contract(root):
+    """What is outside, missing or too large is told apart by the type of the failure."""
+    tools = file_tools([root], max_bytes=10)
+    (root / "big.txt").write_text("x" * 11)
+
+    assert outcome(call(tools, "read_file", path="/etc/passwd")) == "PathNotAllowed"
+    assert outcome(call(tools, "read_file", path="a\0b")) == "PathNotAllowed"
+    assert outcome(call(tools, "read_file", path="nothing")) == "FileNotFound"
+    assert outcome(call(tools, "read_file", path="big.txt")) == "FileTooLarge"
+    assert outcome(call(tools, "write_file", path="new.txt", content="x" * 11)) == "FileTooLarge"
+    assert outcome(call(tools, "edit_file", path="big.txt", old="x", new="y")) == "FileTooLarge"
+    assert not (root / "new.txt").exists()
+
+
+def test_the_limit_is_exact(root):
+    """A file of exactly `max_bytes` is read and written, and an edit may not grow one beyond."""
+    tools = file_tools([root], max_bytes=10)
+
+    assert call(tools, "write_file", path="a.txt", content="é" * 5).success
+    assert call(tools, "read_file", path="a.txt").value == "é" * 5
+    assert outcome(call(tools, "edit_file", path="a.txt", old="é" * 5, new="x" * 11)) == "FileTooLarge"
+    assert (root / "a.txt").read_text() == "é" * 5
+
+
+SPARSE = """
+import os, resource, sys
+from functool import ToolCall
+from functool.bundled.files import file_tools
+
+tools = file_tools([sys.argv[1]])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for arguments in ({}, {"offset": 0, "limit": 1}, {"offset": 1}):
+    print(tools.call_sync(ToolCall(name="read_file", arguments={"path": "sparse", **arguments})).error.type)
+print(tools.call_sync(ToolCall(name="search_files", arguments={"text": "x"})).value)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_sparse_files(root):
+    """A file that claims a tebibyte is refused in a few megabytes, with and without a window; a plain read asks for all."""
+    with open(root / "sparse", "wb") as file:
+        file.truncate(2**40)
+    with open(root / "sparse", "rb") as file, pytest.raises((MemoryError, OSError, OverflowError)):
+        limited(file.read)
+    ran = subprocess.run([sys.executable, "-c", SPARSE, str(root)], capture_output=True, text=True, check=True)
+    *answers, megabytes = ran.stdout.split("\n")[:-1]
+
+    assert answers == ["FileTooLarge"] * 3 + ["[]"]
+    assert int(megabytes) < 32
+
+
+def limited(function):
+    """Call `function` in an address space of 4 GiB, so that asking for a tebibyte fails at once."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, hard))
+    try:
+        return function()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def test_a_part_of_a_large_file(root):
+    """Some lines of a file beyond the limit are read without the rest."""
+    tools = file_tools([root], max_bytes=1_000)
+    (root / "log").write_text("".join(f"line {number}\n" for number in range(100_000)))
+
+    assert call(tools, "read_file", path="log", offset=99_998, limit=5).value == "line 99998\nline 99999\n"
+    assert outcome(call(tools, "read_file", path="log", offset=10)) == "FileTooLarge"
+
+
+def test_writing_makes_and_replaces(root, tools):
+    """A file is made with its directories, with the mode of the process; a file that exists keeps its own."""
+    assert call(tools, "write_file", path="new/deep/a.txt", content="één").value == "Wrote 5 bytes to new/deep/a.txt."
+    mask = os.umask(0)
+    os.umask(mask)
+    made = root / "new" / "deep" / "a.txt"
+
+    assert made.read_text() == "één"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o666 & ~mask
+    for mode in (0o755, 0o640, 0o600):
+        made.chmod(mode)
+        assert call(tools, "write_file", path="new/deep/a.txt", content="two").success
+        assert call(tools, "edit_file", path="new/deep/a.txt", old="two", new="three").success
+        assert made.read_text() == "three"
+        assert stat.S_IMODE(made.stat().st_mode) == mode
+
+
+def test_writing_is_all_or_nothing(root, tools, monkeypatch):
+    """A write that fails on the way leaves the old file and nothing else; a plain write leaves half."""
+    target = root / "a.txt"
+    target.write_text("old")
+
+    def fails(_):
+        raise OSError(28, "No space left on device")
+
+    with open(root / "naive.txt", "w") as file:
+        file.write("half")
+    monkeypatch.setattr(os, "fsync", fails)
+    result = call(tools, "write_file", path="a.txt", content="new")
+
+    assert result.text == "'a.txt': No space left on device."
+    assert target.read_text() == "old"
+    assert sorted(entry.name for entry in root.iterdir()) == ["a.txt", "naive.txt", "sub"]
+
+
+def test_readers_never_see_half(root, tools):
+    """While a file is written again and again, a reader sees one whole version or the other; with a plain write it does not."""
+    target = root / "a.txt"
+    versions = {"a" * 300_000, "b" * 300_000}
+    target.write_text(min(versions))
+    stop = threading.Event()
+
+    def plain():
+        while not stop.is_set():
+            for version in versions:
+                target.write_text(version)
+
+    def ours():
+        while not stop.is_set():
+            for version in versions:
+                assert call(tools, "write_file", path="a.txt", content=version).success
+
+    def watch(writer, times):
+        stop.clear()
+        thread = threading.Thread(target=writer)
+        thread.start()
+        try:
+            return any(target.read_text() not in versions for _ in range(times))
+        finally:
+            stop.set()
+            thread.join()
+
+    assert watch(plain, 100_000)
+    target.write_text(min(versions))
+    assert not watch(ours, 300)
+
+
+def test_links_are_not_written_through(root, tools):
+    """Writing to a link is refused, and a second name of a file outside keeps its text."""
+    (root / "a.txt").write_text("old")
+    (root / "link").symlink_to("a.txt")
+    os.link(root.parent / "secret.txt", root / "hard")
+
+    assert outcome(call(tools, "write_file", path="link", content="new")) == "PathNotAllowed"
+    assert outcome(call(tools, "edit_file", path="link", old="old", new="new")) == "PathNotAllowed"
+    assert call(tools, "write_file", path="hard", content="new").success
+    assert (root / "a.txt").read_text() == "old"
+    assert (root.parent / "secret.txt").read_text() == SECRET
+
+
+def test_what_cannot_be_written(root, tools):
+    """Directories, pipes and files without write permission are refused, whoever runs the tool."""
+    os.mkfifo(root / "pipe")
+    (root / "fixed.txt").write_text("fixed")
+    (root / "fixed.txt").chmod(0o444)
+
+    for path in ("sub", "pipe", "fixed.txt", ".", ""):
+        assert outcome(call(tools, "write_file", path=path, content="x")) == "PathNotAllowed"
+    assert outcome(call(tools, "edit_file", path="fixed.txt", old="fixed", new="x")) == "PathNotAllowed"
+    assert (root / "fixed.txt").read_text() == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "count"),
+    [("abc", "x", 0), ("", "x", 0), ("a b a", "a", 2), ("aaa", "aa", 2), ("x" * 10, "x", 10)],
+)
+def test_ambiguous_edits(root, tools, text, old, count):
+    """An edit whose old text is gone or ambiguous, overlapping included, is refused with the count."""
+    (root / "a.txt").write_text(text)
+    result = call(tools, "edit_file", path="a.txt", old=old, new="y")
+
+    assert result.error.type == "EditRefused"
+    assert f"{count} times" in result.text
+    assert dict(result.error.details) == {"count": count}
+    assert (root / "a.txt").read_text() == text
+
+
+def test_edits_keep_every_other_byte(root, tools):
+    """An edit changes its text alone: bytes that are no UTF-8 and line ends stay as they are."""
+    (root / "a.txt").write_bytes(b"\xff\r\nold\r\n\x00\xfe")
+
+    assert call(tools, "edit_file", path="a.txt", old="old\r\n", new="é\r\n").success
+    assert (root / "a.txt").read_bytes() == b"\xff\r\n\xc3\xa9\r\n\x00\xfe"
+
+
+def test_fifty_parallel_edits(root, tools):
+    """Of fifty edits of one file at once none is lost, not even by two toolsets; plain ones lose some."""
+    other = file_tools([root])
+    lines = [f"<{number}>" for number in range(50)]
+    (root / "a.txt").write_text("\n".join(lines))
+
+    async def edit(number):
+        arguments = {"path": "a.txt", "old": f"<{number}>", "new": f"[{number}]"}
+        return await (tools, other)[number % 2].call(ToolCall(name="edit_file", arguments=arguments))
+
+    async def all_of_them():
+        return await asyncio.gather(*map(edit, range(50)))
+
+    assert [result.text for result in asyncio.run(all_of_them()) if result.is_error] == []
+    assert (root / "a.txt").read_text() == "\n".join(f"[{number}]" for number in range(50))
+    assert plain_edits_lose_some(root / "plain.txt", lines)
+
+
+def plain_edits_lose_some(path, lines):
+    path.write_text("\n".join(lines))
+    together = threading.Barrier(len(lines))
+
+    def edit(line):
+        text = path.read_text()
+        together.wait()
+        path.write_text(text.replace(line, "done"))
+
+    threads = [threading.Thread(target=edit, args=(line,)) for line in lines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return path.read_text().count("done") < len(lines)
+
+
+def test_an_edit_sees_a_change_by_others(root, tools, monkeypatch):
+    """An edit of a file that another program changed since it was read is refused."""
+    target = root / "a.txt"
+    target.write_text("old")
+    sync = os.fsync
+
+    def meanwhile(descriptor):
+        sync(descriptor)
+        target.write_text("old, and changed by another program")
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    result = call(tools, "edit_file", path="a.txt", old="old", new="new")
+
+    assert result.error.type == "EditRefused"
+    assert target.read_text() == "old, and changed by another program"
+
+
+@pytest.fixture
+def tree(root):
+    for path in ("a.py", "b.txt", ".hidden", "sub/c.py", "sub/deep/d.py", "sub/deep/e.txt"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(f"needle in {path}\nsecond line\n")
+    (root / "up").symlink_to("..")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, [".hidden", "a.py", "b.txt", "sub/", "up"]),
+        ({"pattern": "*.py"}, ["a.py"]),
+        ({"pattern": "**/*.py"}, ["a.py", "sub/c.py", "sub/deep/d.py"]),
+        ({"pattern": "*/*.py"}, ["sub/c.py"]),
+        ({"pattern": "sub/**"}, ["sub/", "sub/c.py", "sub/deep/", "sub/deep/d.py", "sub/deep/e.txt"]),
+        ({"path": "sub"}, ["sub/c.py", "sub/deep/"]),
+        ({"path": "sub/", "pattern": "**/[de].*"}, ["sub/deep/d.py", "sub/deep/e.txt"]),
+        ({"pattern": "../*"}, []),
+        ({"pattern": "up/*"}, []),
+        ({"pattern": "**/**/**/**/d.py"}, ["sub/deep/d.py"]),
+    ],
+)
+def test_listing(tree, tools, arguments, expected):
+    """Files are listed by a glob, ready to be named in other calls; links are not followed."""
+    result = call(tools, "list_files", **arguments)
+
+    assert result.value == expected
+    for path in expected:
+        assert (tree / path).exists()
+
+
+@settings(deadline=None)
+@given(pattern=st.text(alphabet="*?[]!-/a.py\\", min_size=1, max_size=60))
+def test_any_pattern_is_a_pattern(tmp_path_factory, pattern):
+    """Whatever the pattern, listing answers with paths of files that are there."""
+    root = tmp_path_factory.mktemp("patterns")
+    (root / "a.py").write_text("")
+
+    assert call(file_tools(root), "list_files", pattern=pattern).value in ([], ["a.py"])
+
+
+def test_long_listings(root, monkeypatch):
+    """A listing beyond the limit is cut, and says so."""
+    monkeypatch.setattr(files, "MAX_LISTED", 5)
+    for number in range(9):
+        (root / f"{number}.txt").touch()
+    result = call(file_tools([root]), "list_files", pattern="*.txt")
+
+    assert len(result.value) == 5
+    assert "only 5 are listed" in result.text
+
+
+def test_names_that_are_no_text(root, tools):
+    """A name that is not UTF-8, or that holds a line break, is listed as valid text that cannot pass for another entry."""
+    os.close(os.open(os.fsencode(root) + b"/\xff", os.O_CREAT | os.O_WRONLY))
+    (root / "a\nb").touch()
+    result = call(tools, "list_files")
+
+    assert result.value == ["a\nb", "sub/", "�"]
+    assert result.text.encode().decode() == '["a\\nb","sub/","�"]'
+
+
+def test_searching(tree, tools):
+    """A search finds lines by a literal text, in a directory or in one file."""
+    found = call(tools, "search_files", text="needle in sub/").value
+
+    assert sorted(found, key=str) == [
+        {"path": path, "line": 1, "text": f"needle in {path}"}
+        for path in ("sub/c.py", "sub/deep/d.py", "sub/deep/e.txt")
+    ]
+    assert call(tools, "search_files", text="second", path="a.py").value == [
+        {"path": "a.py", "line": 2, "text": "second line"}
+    ]
+    assert call(tools, "search_files", text="n.edle").value == []
+    assert call(tools, "search_files", text="second", path="sub/deep", regex=False).success
+
+
+def test_searching_by_expression(tree, tools):
+    """With `regex`, the text is an expression for each line; one without a linear-time engine is refused."""
+    found = call(tools, "search_files", text=r"^needle.*\.txt$", regex=True).value
+
+    assert sorted(line["path"] for line in found) == ["b.txt", "sub/deep/e.txt"]
+    for text in (r"(?=a)b", r"(a)\1", "(", r"(\w{500}){500}"):
+        assert outcome(call(tools, "search_files", text=text, regex=True)) == "ToolError"
+
+
+def test_hostile_expressions(root, tools):
+    """An expression that makes a backtracking engine hang ends, and finds what there is to find."""
+    (root / "a.txt").write_text("a" * 5_000 + "b\n" + "a" * 5_000 + "\n")
+
+    assert [line["line"] for line in call(tools, "search_files", text="^(a+)+$", regex=True).value] == [2]
+
+
+def test_searches_are_bounded(root, monkeypatch):
+    """A search skips large and binary files, stops at its limits, cuts long lines, and says what it left out."""
+    monkeypatch.setattr(files, "MAX_MATCHES", 3)
+    (root / "big.txt").write_text("needle" * 100)
+    (root / "binary").write_bytes(b"needle\0")
+    (root / "many.txt").write_text("needle\n" * 9)
+    (root / "long.txt").write_text("needle" + "x" * 900)
+    tools = file_tools([root], max_bytes=1_000)
+    many = call(tools, "search_files", text="needle", path="many.txt")
+
+    assert len(many.value) == 3
+    assert "there may be more" in many.text
+    assert len(call(tools, "search_files", text="needle", path="long.txt").value[0]["text"]) == files.MAX_SHOWN
+    assert call(tools, "search_files", text="needle", path="binary").value == []
+    small = call(file_tools([root], max_bytes=100), "search_files", text="needle", path="big.txt")
+    assert small.value == []
+    assert "1 larger files were not searched" in small.text
+
+
+def test_searches_stop_in_time(root, monkeypatch):
+    """A search whose time is over returns what it has, and says so."""
+    monkeypatch.setattr(files, "MAX_SEARCH_SECONDS", -1.0)
+    (root / "a.txt").write_text("needle")
+    result = call(file_tools([root]), "search_files", text="needle")
+
+    assert result.value == []
+    assert "there may be more" in result.text
+
+
+def test_pipes_do_not_hold_a_search(root, tools):
+    """A pipe and a device among the files are passed over."""
+    os.mkfifo(root / "pipe")
+    (root / "a.txt").write_text("needle")
+
+    assert [line["path"] for line in call(tools, "search_files", text="needle").value] == ["a.txt"]
+    assert call(tools, "list_files").value == ["a.txt", "pipe", "sub/"]
+
+
+def test_read_only(root):
+    """With `read_only` the tools that write are not there."""
+    assert sorted(file_tools([root], read_only=True)) == ["list_files", "read_file", "search_files"]
+    assert sorted(file_tools([root])) == ["edit_file", "list_files", "read_file", "search_files", "write_file"]
+
+
+def test_what_hosts_are_told(tools):
+    """The settings say which tools only look, which destroy, and which may be repeated."""
+    said = {
+        name: (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent)
+        for name, tool in tools.items()
+    }
+
+    assert said["read_file"] == said["list_files"] == said["search_files"] == (True, False, True)
+    assert said["write_file"] == (False, True, True)
+    assert said["edit_file"] == (False, True, False)
+
+
+def test_the_arguments_of_the_contract(tools):
+    """The published arguments are those that are documented, required where there is no default."""
+    published = {
+        name: (list(t.schema.parameters["properties"]), t.schema.parameters["required"])
+        for name, t in tools.items()
+        if name != "list_files"
+    }
+
+    assert published == {
+        "read_file": (["path", "offset", "limit", "encoding"], ["path"]),
+        "search_files": (["text", "path", "regex"], ["text"]),
+        "write_file": (["path", "content"], ["path", "content"]),
+        "edit_file": (["path", "old", "new"], ["path", "old", "new"]),
+    }
+    assert list(tools["list_files"].schema.parameters["properties"]) == ["path", "pattern"]
+
+
+def test_one_root_as_a_path(root):
+    """A single directory may be given without a list."""
+    (root / "a.txt").write_text("text")
+
+    assert call(file_tools(root), "read_file", path="a.txt").value == "text"
+    assert call(file_tools(str(root)), "read_file", path="a.txt").value == "text"
+
+
+def test_without_the_means_there_are_no_tools(root, monkeypatch):
+    """Where the system cannot hold the boundary, construction raises."""
+    monkeypatch.delattr(os, "O_NOFOLLOW")
+    with pytest.raises(DefinitionError, match="O_NOFOLLOW"):
+        file_tools([root])
+
+
+def test_nothing_is_reachable_by_default():
+    """No directory, no tools."""
+    with pytest.raises(DefinitionError):
+        file_tools([])

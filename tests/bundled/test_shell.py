@@ -1,0 +1,554 @@
+"""The shell tool, and what a plain `subprocess.run(shell=True)` would have let happen."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from functool import DefinitionError, ToolCall, Toolset
+from functool.bundled.shell import shell_tool
+from functool.guardrails import block
+
+BWRAP = shutil.which("bwrap")
+
+
+def bwrap_works():
+    """Whether bubblewrap can make a sandbox here; where it cannot, its tests say so."""
+    probe = [BWRAP, "--unshare-user", "--unshare-pid", "--disable-userns", "--ro-bind", "/", "/", "true"]
+    return BWRAP is not None and subprocess.run(probe, capture_output=True).returncode == 0
+
+
+WORKS = bwrap_works()
+needs_bwrap = pytest.mark.skipif(
+    not WORKS, reason="SANDBOX UNTESTED: bubblewrap is missing, or may not make namespaces here"
+)
+both = pytest.mark.parametrize("sandbox", [pytest.param("bwrap", marks=needs_bwrap), "none"])
+
+
+@pytest.fixture
+def work(tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    return work
+
+
+@pytest.fixture
+def outside(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("the secret")
+    return outside
+
+
+@pytest.fixture
+def token():
+    """A number of seconds that no other sleep on the machine has."""
+    token = f"{3600 + secrets.randbelow(9)}.{secrets.randbelow(10**12):012}"
+    yield token
+    for pid in living(token):
+        os.kill(pid, signal.SIGKILL)
+
+
+def living(token):
+    """The processes, zombies aside, whose command line holds the token."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if token.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def run(tool, command, **arguments):
+    return Toolset([tool]).call_sync(ToolCall(name="shell", arguments={"command": command, **arguments}))
+
+
+def plain(command, cwd, **options):
+    """The plain implementation."""
+    return subprocess.run(command, shell=True, cwd=cwd, capture_output=True, text=True, **options)
+
+
+@both
+def test_a_command(work, sandbox):
+    """A command runs in the directory; its output is the answer, and the result says which sandbox ran."""
+    result = run(shell_tool(work, sandbox=sandbox), "pwd; echo hello > made; cat made; echo problem >&2")
+
+    assert result.text == result.value == f"{work}\nhello\nproblem\n"
+    assert dict(result.metadata) == {"sandbox": sandbox, "exit_code": 0, "truncated": False}
+    assert (work / "made").read_text() == "hello\n"
+
+
+@both
+@pytest.mark.parametrize(
+    ("command", "code"), [("exit 3", 3), ("false", 1), ("kill -9 $$", 137), ("no-such-program", 127), ("-x", 127)]
+)
+def test_a_failing_command(work, sandbox, command, code):
+    """A non-zero exit is an error that keeps the output and tells the code."""
+    result = run(shell_tool(work, sandbox=sandbox), "echo before\n" + command)
+
+    assert result.error.type == "CommandFailed"
+    assert dict(result.error.details) == {"exit_code": code}
+    assert result.error.message == f"The command ended with exit code {code}."
+    assert result.output[0].text.startswith("before\n")
+    assert result.metadata["sandbox"] == sandbox
+
+
+@both
+def test_output_that_is_no_text(work, sandbox):
+    """Bytes that are not UTF-8 come as replacement characters, also at the very end; a plain run raises."""
+    command = r"printf 'a\377b\303'"
+
+    assert run(shell_tool(work, sandbox=sandbox), command).value == "a�b�"
+    with pytest.raises(UnicodeDecodeError):
+        plain(command, work, encoding="utf-8")
+
+
+@both
+def test_both_ends_are_kept(work, sandbox):
+    """Of a long output the beginning and the end are kept, within the limit, with a marker between them."""
+    result = run(shell_tool(work, sandbox=sandbox, max_output=1_000), "echo first; yes | head -n 100000; echo last")
+
+    assert len(result.text) == 1_000
+    assert result.text.startswith("first\ny\n")
+    assert result.text.endswith("y\nlast\n")
+    assert "characters left out" in result.text
+    assert result.metadata["truncated"] is True
+
+
+FLOOD = """
+import resource, subprocess, sys
+from functool import ToolCall, Toolset
+from functool.bundled.shell import shell_tool
+
+command = "head -c 300000000 /dev/zero | tr '\\\\0' 'x'"
+tools = Toolset([shell_tool(sys.argv[1], sandbox=sys.argv[2] if sys.argv[2] != "plain" else "none", timeout=300)])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+if sys.argv[2] == "plain":
+    size = len(subprocess.run(command, shell=True, capture_output=True).stdout)
+else:
+    size = len(tools.call_sync(ToolCall(name="shell", arguments={"command": command})).unwrap())
+print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def flood(work, how):
+    ran = subprocess.run([sys.executable, "-c", FLOOD, str(work), how], capture_output=True, text=True, check=True)
+    return tuple(map(int, ran.stdout.split()))
+
+
+@both
+def test_a_flood_costs_megabytes(work, sandbox):
+    """Three hundred megabytes of output are read to their end in a few megabytes; a plain run keeps them all."""
+    size, megabytes = flood(work, sandbox)
+
+    assert size == 60_000
+    assert megabytes < 32
+    assert flood(work, "plain")[1] > 280
+
+
+@both
+def test_what_stays_behind_is_ended(work, sandbox, token):
+    """What a command leaves in the background, holding the output or not, is dead when the answer comes."""
+    command = f"sleep {token} & sleep {token} >/dev/null 2>&1 & echo started"
+    result = run(shell_tool(work, sandbox=sandbox), command)
+
+    assert result.value == "started\n"
+    assert living(token) == []
+    with pytest.raises(subprocess.TimeoutExpired):
+        plain(command, work, timeout=1)
+    assert living(token)
+
+
+@both
+def test_the_time_limit_ends_everything(work, sandbox, token):
+    """At the time limit a whole group that ignores polite signals is dead; a plain run ends the shell alone."""
+    command = (
+        f"trap '' TERM INT HUP; echo started; for i in 1 2 3 4 5 6 7 8; do sleep {token} >/dev/null 2>&1 & done; wait"
+    )
+    result = run(shell_tool(work, sandbox=sandbox, timeout=2), command)
+
+    assert result.error.type == "ToolTimeoutError"
+    assert dict(result.error.details) == {"timeout": 2}
+    assert result.output[0].text == "started\n"
+    assert living(token) == []
+    with pytest.raises(subprocess.TimeoutExpired):
+        plain(command, work, timeout=2)
+    assert living(token)
+
+
+@needs_bwrap
+def test_sessions_of_their_own_are_ended(work, token):
+    """In the sandbox nothing gets away: not by a session of its own, by an orphan, or by numbers."""
+    command = (
+        f"setsid sleep {token} >/dev/null 2>&1 & (setsid setsid sleep {token} &) & "
+        f"for i in $(seq 100); do setsid sleep {token} & done; echo started; sleep {token}"
+    )
+    result = run(shell_tool(work, timeout=3), command)
+
+    assert result.output[0].text.startswith("started\n")
+    assert living(token) == []
+    with pytest.raises(subprocess.TimeoutExpired):
+        plain(command.replace("echo started", "exec >/dev/null 2>&1"), work, timeout=3)
+    assert len(living(token)) > 100
+
+
+@both
+def test_cancellation_ends_everything(work, sandbox, token):
+    """A call that is cancelled returns when all that it started is dead."""
+    tool = shell_tool(work, sandbox=sandbox, timeout=600)
+
+    async def cancelled():
+        call = ToolCall(name="shell", arguments={"command": f"sleep {token} & sleep {token}"})
+        task = asyncio.ensure_future(tool(call))
+        while len(living(f"sleep\0{token}")) < 2:
+            assert not task.done()
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return living(token)
+
+    assert asyncio.run(cancelled()) == []
+
+
+@both
+def test_cancellation_at_any_moment(work, sandbox, token):
+    """Whenever a call is cancelled, no process and no descriptor is left."""
+    tool = shell_tool(work, sandbox=sandbox, timeout=600)
+    call = ToolCall(name="shell", arguments={"command": f"sleep {token} & sleep {token}"})
+
+    async def cancelled(moment):
+        task = asyncio.ensure_future(tool(call))
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        await asyncio.sleep(moment / 4_000)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def all_moments():
+        before = set(os.listdir("/proc/self/fd"))
+        for moment in range(40):
+            await cancelled(moment)
+        return set(os.listdir("/proc/self/fd")) - before, settled(token)
+
+    assert asyncio.run(all_moments()) == (set(), [])
+
+
+def settled(token):
+    """What is living once a sandbox that was ended before its command began has had its moment to go."""
+    for _ in range(1_000):
+        if not (found := living(token)):
+            break
+    return found
+
+
+HOST = """
+import sys
+from functool import ToolCall, Toolset
+from functool.bundled.shell import shell_tool
+
+Toolset([shell_tool(sys.argv[1], timeout=600)]).call_sync(ToolCall(name="shell", arguments={"command": sys.argv[2]}))
+"""
+
+
+@needs_bwrap
+def test_the_host_dies(work, token):
+    """When the host is killed, the sandbox dies with it."""
+    command = f"setsid sleep {token} & sleep {token}"
+    with subprocess.Popen([sys.executable, "-c", HOST, str(work), command]) as host:
+        while len(living(f"sleep\0{token}")) < 2:
+            assert host.poll() is None
+        host.kill()
+    for _ in range(10_000):
+        if not living(token):
+            break
+
+    assert living(token) == []
+
+
+@both
+def test_the_model_may_only_lower_the_limit(work, sandbox):
+    """A longer time limit than the host's is the host's; a shorter one holds."""
+    tool = shell_tool(work, sandbox=sandbox, timeout=1)
+
+    assert run(tool, "sleep 600", timeout=600).error.details == {"timeout": 1}
+    assert run(tool, "sleep 600", timeout=0.25).error.details == {"timeout": 0.25}
+    assert run(tool, "true", timeout=0).error.type == "ArgumentError"
+    assert run(tool, "true", timeout=-1).error.type == "ArgumentError"
+
+
+@both
+def test_nothing_of_the_environment_is_inherited(work, sandbox, monkeypatch):
+    """A command sees the variables that it was given, and no other; a plain run hands out the keys."""
+    monkeypatch.setenv("API_KEY", "the secret")
+    result = run(shell_tool(work, sandbox=sandbox, env={"GIVEN": "yes", "LANG": "C"}), "env | sort")
+
+    seen = dict(line.split("=", 1) for line in result.value.splitlines())
+    assert seen["GIVEN"] == "yes"
+    assert seen["LANG"] == "C"
+    assert set(seen) <= {"GIVEN", "LANG", "HOME", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
+    assert "the secret" in plain("env", work).stdout
+
+
+@both
+def test_there_is_no_input(work, sandbox):
+    """A command that reads finds the end at once."""
+    assert run(shell_tool(work, sandbox=sandbox), "cat; echo end").value == "end\n"
+
+
+@both
+def test_no_descriptor_is_inherited(work, outside, sandbox):
+    """A descriptor that the host holds open, even an inheritable one, is not the command's; a careless plain run hands it on."""
+    descriptor = os.open(outside / "secret.txt", os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
+    command = f"cat /proc/self/fd/{descriptor}; ls /proc/self/fd | wc -l"
+    try:
+        result = run(shell_tool(work, sandbox=sandbox), command)
+        assert "the secret" not in result.text
+        assert result.value.endswith("4\n")
+        assert "the secret" in plain(command, work, close_fds=False).stdout
+    finally:
+        os.close(descriptor)
+
+
+@needs_bwrap
+def test_the_rest_of_the_disk(work, outside):
+    """Outside of its directory a command reads no file of the host's and writes none; a plain run does both."""
+    command = f"cat {outside}/secret.txt; echo changed > {outside}/secret.txt; ls {outside}; true"
+    result = run(shell_tool(work), command)
+
+    assert "the secret" not in result.text
+    assert "secret.txt\n" not in result.text.splitlines()
+    assert (outside / "secret.txt").read_text() == "the secret"
+    assert "the secret" in plain(command, work).stdout
+    assert (outside / "secret.txt").read_text() == "changed\n"
+
+
+@needs_bwrap
+@pytest.mark.parametrize("target", ["/usr/made", "/etc/made", "/made", "/dev/made", "/proc/sys/kernel/hostname"])
+def test_the_system_is_read_only(work, target):
+    """What is shown of the system cannot be written, not even by root."""
+    assert run(shell_tool(work), f"echo x > {target}").error.type == "CommandFailed"
+    assert not Path(target).exists() or Path(target).read_text() != "x\n"
+
+
+@needs_bwrap
+@pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home", "/var", "/run", "/sys", "/proc/1/root/etc/shadow"])
+def test_what_is_not_shown(work, path):
+    """Accounts' secrets, homes, sockets and the kernel's settings are not there."""
+    assert Path(path).exists()
+    assert run(shell_tool(work), f"ls -d {path}/ {path}/* | grep -v 'No such'; cat {path}; false").is_error
+    assert run(shell_tool(work), f"test -e {path}").error.details == {"exit_code": 1}
+
+
+@needs_bwrap
+def test_links_lead_nowhere(work, outside):
+    """A link that a command leaves in its directory leads the next command to nothing."""
+    tool = shell_tool(work)
+    assert run(tool, f"ln -s {outside} away").success
+
+    assert (work / "away" / "secret.txt").read_text() == "the secret"
+    assert run(tool, "cat away/secret.txt").error.type == "CommandFailed"
+
+
+@needs_bwrap
+def test_processes_of_the_host(work, token):
+    """A command sees no process of the host's and cannot end one; a plain run can."""
+    with subprocess.Popen(["sleep", token]) as victim:
+        command = f"kill -9 {victim.pid}"
+        assert run(shell_tool(work), f"{command}; kill -9 -1; true").error is None
+        assert run(shell_tool(work), "ls /proc | grep -c '^[0-9]'; exit 0").value.strip() in {"3", "4", "5", "6"}
+        assert victim.poll() is None
+        plain(command, work)
+        assert victim.wait() == -9
+
+
+@needs_bwrap
+def test_no_further_rights(work):
+    """A command has no capability, cannot get any, and cannot make namespaces of its own."""
+    result = run(
+        shell_tool(work),
+        "grep Cap /proc/self/status; unshare -U true || echo refused; grep NoNewPrivs /proc/self/status",
+    )
+
+    assert {line.split()[1] for line in result.value.splitlines() if line.startswith("Cap")} == {"0" * 16}
+    assert "refused" in result.value
+    assert "NoNewPrivs:\t1" in result.value
+
+
+@needs_bwrap
+def test_the_network(work):
+    """Without `network` a command reaches not even this machine; with it, and in a plain run, it does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        command = f"bash -c 'exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}'"
+        assert run(shell_tool(work), command).error.type == "CommandFailed"
+        assert run(shell_tool(work, network=True), command).success
+        assert plain(command, work).returncode == 0
+
+
+@needs_bwrap
+def test_sockets_of_the_host(work, outside):
+    """A socket in the file system or in the abstract space of the host is out of reach."""
+    with socket.socket(socket.AF_UNIX) as named, socket.socket(socket.AF_UNIX) as abstract:
+        named.bind(str(outside / "socket"))
+        named.listen()
+        abstract.bind("\0" + outside.name + secrets.token_hex(8))
+        abstract.listen()
+        for address in (str(outside / "socket"), abstract.getsockname().decode()):
+            script = f"import socket; socket.socket(socket.AF_UNIX).connect({address!r})"
+            python = Path(sys.executable).resolve()
+            tool = shell_tool(work, readable=[sys.base_prefix])
+            assert subprocess.run([python, "-c", script]).returncode == 0
+            assert run(tool, f"{python} -c 'print(1)'").value == "1\n"
+            (work / "connect.py").write_text(script)
+            assert run(tool, f"{python} connect.py").error.type == "CommandFailed"
+
+
+@both
+def test_the_largest_file(work, sandbox):
+    """No file grows beyond the limit; a plain run fills the disk."""
+    command = "head -c 5000000 /dev/zero > big"
+    assert run(shell_tool(work, sandbox=sandbox, max_file_size=1_000_000), command).is_error
+    assert 900_000 <= (work / "big").stat().st_size <= 1_000_000
+
+    plain(command, work)
+    assert (work / "big").stat().st_size == 5_000_000
+
+
+@needs_bwrap
+def test_memory_that_looks_like_files(work):
+    """The sandbox's own /tmp and /dev/shm, which are memory, hold a limited amount, and nothing from call to call."""
+    tool = shell_tool(work, max_file_size=100_000)
+    command = "for i in $(seq 30); do head -c 100000 /dev/zero > {0}/$i || exit 9; done"
+    for place in ("/tmp", "/dev/shm"):
+        assert run(tool, command.format(place)).error.details == {"exit_code": 9}
+        assert run(tool, f"ls {place} | grep -v work; true").value.split() in ([], [work.parts[2]])
+
+
+@needs_bwrap
+def test_more_to_read(work, outside):
+    """A host may show more of its files, to be read and not to be written."""
+    tool = shell_tool(work, readable=[outside])
+
+    assert run(tool, f"cat {outside}/secret.txt").value == "the secret"
+    assert run(tool, f"echo x > {outside}/secret.txt").error.type == "CommandFailed"
+    assert (outside / "secret.txt").read_text() == "the secret"
+
+
+def test_a_sandbox_that_is_missing(work):
+    """Without the sandbox program there is no tool; nothing falls back to a plain run."""
+    with pytest.raises(DefinitionError, match="bubblewrap"):
+        shell_tool(work, sandbox_path="/nothing/bwrap")
+
+
+def test_a_path_without_a_sandbox(work, monkeypatch):
+    """The program is looked for along PATH, and its absence says how to install it."""
+    monkeypatch.setenv("PATH", str(work))
+    with pytest.raises(DefinitionError, match="apt-get install bubblewrap"):
+        shell_tool(work)
+
+
+@pytest.mark.parametrize("script", ["echo 'bwrap: No permissions to create a new namespace' >&2; exit 1", "exit 0"])
+def test_a_sandbox_that_fails(work, tmp_path, script):
+    """A sandbox that cannot be set up is an error that says why, whatever its exit status; the command does not run."""
+    fake = tmp_path / "bwrap"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    result = run(shell_tool(work, sandbox_path=fake), "touch made")
+
+    assert result.error.type == "SandboxUnavailable"
+    assert "exit 0" in script or "No permissions" in result.text
+    assert not (work / "made").exists()
+
+
+def test_a_sandbox_that_hangs(work, tmp_path, token):
+    """A sandbox program that never comes to the command is ended at the time limit."""
+    fake = tmp_path / "bwrap"
+    fake.write_text(f"#!/bin/sh\nsleep {token}\n")
+    fake.chmod(0o755)
+    result = run(shell_tool(work, sandbox_path=fake, timeout=1), "touch made")
+
+    assert result.error.type == "ToolTimeoutError"
+    assert living(token) == []
+
+
+@needs_bwrap
+def test_where_the_sandbox_is(work):
+    """The sandbox program may be named."""
+    assert run(shell_tool(work, sandbox_path=BWRAP), "echo hi").metadata["sandbox"] == "bwrap"
+
+
+@both
+def test_commands_that_cannot_start(work, sandbox):
+    """A command with a NUL, one beyond the system's limit, and an empty one are refused in words."""
+    tool = shell_tool(work, sandbox=sandbox)
+
+    assert "NUL" in run(tool, "echo a\0b").text
+    assert run(tool, "é" * 90_000).text == "The command could not be started: Argument list too long."
+    assert run(tool, "").error.type == "ArgumentError"
+    assert run(tool, "x" * 100_001).error.type == "ArgumentError"
+
+
+def test_a_list_of_words_is_advice(work):
+    """A guardrail stops a forbidden word, and a model that writes it another way gets through: only the sandbox holds."""
+    tool = shell_tool(work, sandbox="none", input_guardrails=[block(["touch"], argument="command")])
+
+    assert run(tool, "touch made").error.type == "GuardrailError"
+    assert not (work / "made").exists()
+    assert run(tool, "to''uch made").success
+    assert (work / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": -1}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"timeout": float("inf")}, "timeout"),
+        ({"timeout": True}, "timeout"),
+        ({"timeout": None}, "timeout"),
+        ({"max_output": 10}, "max_output"),
+        ({"max_file_size": 0}, "max_file_size"),
+        ({"sandbox": "docker"}, "sandbox"),
+        ({"workdir": "missing"}, "workdir"),
+        ({"workdir": "nul\0"}, "workdir"),
+        ({"workdir": sys.executable}, "not a directory"),
+    ],
+)
+def test_definitions(work, options, problem):
+    """A limit that is none, an unknown sandbox and a directory that is none are errors at definition."""
+    with pytest.raises(DefinitionError, match=problem):
+        shell_tool(**{"workdir": work, "sandbox": "none", **options})
+
+
+@needs_bwrap
+def test_sandboxes_that_would_be_none(work):
+    """The whole disk is no working directory, and what is to be shown has to be there."""
+    with pytest.raises(DefinitionError, match="working directory is /"):
+        shell_tool("/")
+    with pytest.raises(DefinitionError, match="does not exist"):
+        shell_tool(work, readable=["/nothing"])
+
+
+@both
+def test_what_a_model_and_a_host_are_told(work, sandbox):
+    """The description says where the command runs; the arguments are those of the contract; the tool is marked destructive."""
+    tool = shell_tool(work, sandbox=sandbox, timeout=12)
+
+    assert tool.name == "shell"
+    assert ("without a sandbox" in tool.schema.description) == (sandbox == "none")
+    assert "12 seconds" in tool.schema.description
+    assert list(tool.schema.parameters["properties"]) == ["command", "timeout"]
+    assert tool.schema.parameters["required"] == ["command"]
+    assert (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent) == (False, True, False)
