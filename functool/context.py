@@ -1,0 +1,226 @@
+"""What a call may use beside its arguments: dependencies, state, listeners, approvals."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from functool.approval import ApprovalRequest, Decision
+from functool.call import ToolCall, ToolSchema
+
+Deps = TypeVar("Deps", default=Any)
+Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
+Listener = Callable[["ToolEvent"], object]
+
+logger = logging.getLogger("functool")
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolEvent:
+    """Something that happened during a call. `at` is seconds since the epoch."""
+
+    kind: str
+    tool_name: str = ""
+    call_id: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    at: float = field(default_factory=time.time)
+
+
+@dataclass(slots=True)
+class Inject:
+    """Mark a parameter whose value is computed from the context: `Annotated[T, Inject(lambda ctx: ...)]`.
+
+    `provider(context)` may be sync or async, and is asked once a call. The model neither sees nor sets the parameter.
+    """
+
+    provider: Callable[[Context[Any]], Any]
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What every view of one context has in common."""
+
+    listeners: list[tuple[Listener, bool]] = field(default_factory=list)
+    grants: dict[str, tuple[float, bool, str]] = field(default_factory=dict)
+    strays: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+class Context(Generic[Deps]):
+    """The surroundings of a run, shared by any number of parallel calls.
+
+    `deps` are the host's own objects, `thread` the conversation, `metadata` whatever the host wants to pass along; `state` is a dict
+    that lives as long as the context. Inside a call, `call` is the one being run and `schema` that of its tool.
+    """
+
+    def __init__(
+        self,
+        deps: Deps | None = None,
+        *,
+        thread: Any = None,
+        approver: Approver | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.deps: Deps = deps  # type: ignore[assignment]
+        self.thread = thread
+        self.approver = approver
+        self.metadata: Mapping[str, Any] = {} if metadata is None else metadata
+        self.state: dict[str, Any] = {}
+        self.call: ToolCall | None = None
+        self.schema: ToolSchema | None = None
+        self._shared = _Shared()
+        self._mailbox: _Mailbox | None = None
+
+    def view(self, **changes: Any) -> Context[Deps]:
+        """Return this context with some attributes replaced; state, listeners and approvals stay shared."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__, **changes)
+        return view
+
+    def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
+        """Return the view of one call. Its events are delivered by `delivered`."""
+        mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._shared.listeners else None
+        return self.view(call=call, schema=schema, _mailbox=mailbox)
+
+    def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
+        """Call `listener(event)`, sync or async, for every event; with `debug` for those with full details too.
+
+        Returns:
+            A function that undoes the subscription.
+        """
+        entry = (listener, debug)
+        self._shared.listeners.append(entry)
+        return lambda: self._shared.listeners.remove(entry) if entry in self._shared.listeners else None
+
+    @property
+    def listened(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._shared.listeners)
+
+    @property
+    def debugged(self) -> bool:
+        """Whether anybody listens for debug events."""
+        return any(debug for _, debug in self._shared.listeners)
+
+    def emit(self, kind: str, **data: Any) -> None:
+        """Send an event of the author's own. Callable from any thread; never waits for a listener."""
+        if not self._shared.listeners:
+            return
+        event = ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data)
+        if self._mailbox is not None:
+            self._mailbox.post(event)
+        else:
+            self._deliver_now(event)
+
+    def progress(self, message: str = "", done: float | None = None, total: float | None = None) -> None:
+        """Send a `tool:progress` event: a message, and how much of how much is done."""
+        self.emit("tool:progress", message=message, done=done, total=total)
+
+    async def announce(self, kind: str, **data: Any) -> None:
+        """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
+        if self._shared.listeners:
+            await self._deliver(
+                ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data)
+            )
+
+    async def delivered(self) -> None:
+        """Wait until every listener has seen what was emitted in this call; what is emitted later is dropped."""
+        if self._mailbox is not None:
+            await self._mailbox.close()
+
+    def approve(self, request: ApprovalRequest, *, expires_in: float = 300.0) -> None:
+        """Let the call of `request` run once, within `expires_in` seconds.
+
+        Raises:
+            ValueError: The request does not match itself (it was edited), or `expires_in` is not a positive number.
+        """
+        if not expires_in > 0:
+            raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
+        self._answer(request, time.monotonic() + expires_in, True, "")
+
+    def deny(self, request: ApprovalRequest, reason: str = "") -> None:
+        """Refuse the call of `request` once; the model reads `reason`.
+
+        Raises:
+            ValueError: The request does not match itself (it was edited).
+        """
+        self._answer(request, float("inf"), False, reason)
+
+    def use_decision(self, digest: str) -> Decision | None:
+        """Return the decision on the request with this digest and forget it: a decision counts once."""
+        expires, approved, reason = self._shared.grants.pop(digest, (0.0, False, ""))
+        return Decision(approved=approved, reason=reason) if expires > time.monotonic() else None
+
+    def _answer(self, request: ApprovalRequest, expires: float, approved: bool, reason: str) -> None:
+        if not request.matches_itself:
+            raise ValueError("the request does not match its own digest: it was changed after it was made")
+        self._shared.grants[request.digest] = (expires, approved, reason)
+
+    @property
+    def _tool_name(self) -> str:
+        return self.schema.name if self.schema else self.call.name if self.call else ""
+
+    async def _deliver(self, event: ToolEvent) -> None:
+        for tell in self._tellers(event):
+            try:
+                answer = tell(event)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:
+                logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
+
+    def _deliver_now(self, event: ToolEvent) -> None:
+        """Deliver an event that belongs to no call: there is nothing to wait for it."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(self._deliver(event))
+        else:
+            task = loop.create_task(self._deliver(event))
+            self._shared.strays.add(task)
+            task.add_done_callback(self._shared.strays.discard)
+
+    def _tellers(self, event: ToolEvent) -> list[Listener]:
+        details = event.kind.endswith(":debug")
+        return [listener for listener, debug in self._shared.listeners if debug or not details]
+
+
+class _Mailbox:
+    """The events of one call on their way to the listeners, in order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[ToolEvent], Coroutine[Any, Any, None]]) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._events: deque[ToolEvent] = deque()
+        self._courier: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def post(self, event: ToolEvent) -> None:
+        if not self._closed:
+            self._events.append(event)
+            self._loop.call_soon_threadsafe(self._send)
+
+    async def close(self) -> None:
+        while self._events or self._courier is not None:
+            self._send()
+            if self._courier is not None:
+                await asyncio.shield(self._courier)
+        self._closed = True
+
+    def _send(self) -> None:
+        if self._courier is None and self._events:
+            self._courier = self._loop.create_task(self._empty())
+
+    async def _empty(self) -> None:
+        try:
+            while self._events:
+                await self._deliver(self._events.popleft())
+        finally:
+            self._courier = None

@@ -1,0 +1,130 @@
+"""Where the body of a tool runs: `inline` on the event loop, `in_thread` on a thread of our own.
+
+An executor is a callable: `await executor(func, *args, **kwargs)`. The threads are functool's own, never those of the loop's default
+executor, so that a hung tool delays no DNS look-up and no other library: an idle thread is used again, and a new one is started when
+none is idle. They are daemons: a hung tool does not keep the process alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeAlias
+
+IDLE_SECONDS = 30.0
+"""How long a thread without work is kept."""
+
+
+class Executor(Protocol):
+    """Runs `func(*args, **kwargs)` somewhere and returns what it returned."""
+
+    def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+
+
+class Abandoned(asyncio.CancelledError):
+    """The wait was cancelled, and the body works on: a thread cannot be killed."""
+
+
+async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call `func` on the event loop, and await what it returns if that can be awaited."""
+    value = func(*args, **kwargs)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call `func` on a thread, with the caller's context variables.
+
+    Raises:
+        RuntimeError: `func` raised StopIteration, which no future can carry.
+        Abandoned: The wait was cancelled while `func` was running.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    job = (loop, future, contextvars.copy_context(), func, args, kwargs)
+    try:
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work, args=(inbox,), name="functool", daemon=True).start()
+    inbox.put(job)
+    try:
+        return await future
+    except asyncio.CancelledError as cancelled:
+        if not future.cancelled():
+            raise
+        _abandoned.add(future)
+        raise Abandoned(*cancelled.args) from cancelled
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Count a task that did not end when it was cancelled, until it does."""
+    _abandoned.add(task)
+    task.add_done_callback(_forget)
+
+
+def abandoned() -> int:
+    """Return how many bodies are still running that nobody waits for any more."""
+    return len(_abandoned)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()  # Retrieved, so that asyncio does not report what nobody asked for.
+
+
+_abandoned: set[Any] = set()
+_Job: TypeAlias = tuple[
+    asyncio.AbstractEventLoop,
+    "asyncio.Future[Any]",
+    contextvars.Context,
+    Callable[..., Any],
+    tuple[Any, ...],
+    dict[str, Any],
+]
+_idle: deque[SimpleQueue[_Job]] = deque()
+if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _work(inbox: SimpleQueue[_Job]) -> None:
+    while True:
+        try:
+            loop, future, context, func, args, kwargs = inbox.get(timeout=IDLE_SECONDS)
+        except Empty:
+            try:
+                _idle.remove(inbox)
+            except ValueError:  # Somebody has just taken this thread: the job is on its way.
+                continue
+            return
+        value, error = None, None
+        try:
+            value = context.run(func, *args, **kwargs)
+        except StopIteration as stop:
+            error = RuntimeError("the function raised StopIteration")
+            error.__cause__ = stop
+        except BaseException as raised:
+            error = raised
+        # Idle before the answer is sent: whoever waits for it finds this thread again.
+        _idle.append(inbox)
+        try:
+            loop.call_soon_threadsafe(_settle, future, value, error)
+        except RuntimeError:  # The loop was closed while the body ran: nobody waits any more.
+            _abandoned.discard(future)
+        del loop, future, context, func, args, kwargs, value, error
+
+
+def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        _abandoned.discard(future)
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,397 @@
+"""`FunctionTool`: a tool made of a typed function, which stays a function."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from copy import deepcopy
+from dataclasses import replace
+from inspect import isawaitable
+from types import FrameType, MethodType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from functool import docstrings
+from functool.arguments import FunctionDoor
+from functool.call import ToolCall, ToolResult, ToolSchema, render
+from functool.context import Context
+from functool.errors import DefinitionError, SchemaError, ToolError
+from functool.executors import Executor, in_thread
+from functool.guardrails import InputGuardrail, OutputGuardrail
+from functool.schema import FunctionSchema, Parameter, Unresolved, describe, returned_schema
+from functool.strict import Codec
+from functool.tool import ErrorFunc, Strict, Tool, ToolPrompts, ToolSettings, publish
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Q = ParamSpec("Q")
+S = TypeVar("S")
+
+MAX_YIELDS = 10_000
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class FunctionTool(Tool, Generic[P, R]):
+    """Make a tool of a function: `@FunctionTool`, `@FunctionTool(...)` or `FunctionTool(func, ...)`.
+
+    Called with a `ToolCall` (and perhaps a `Context`), positionally, it is a tool; called in any other way it is the function.
+
+    Args:
+        func: Anything callable: function, coroutine function, method, partial, instance with `__call__`, generator function.
+        name: The name for the model; by default the function's.
+        description: By default the docstring without its sections.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError` instead of encoding.
+        timeout: Seconds for the whole road of a call.
+        executor: Where the body runs; by default `in_thread` for sync functions, the event loop for async ones.
+        input_guardrails: See what will run.
+        output_guardrails: See what will leave.
+        on_error_func: Asked for every exception on the road.
+        settings: What a host may want to know.
+        prompts: Texts for a host's own prompts.
+
+    Raises:
+        DefinitionError: The function cannot be a tool; the message names it, its file and line.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self,
+            func: Callable[P, R],
+            /,
+            *,
+            name: str | None = None,
+            description: str | None = None,
+            strict: Strict = False,
+            timeout: float | None = None,
+            executor: Executor | None = None,
+            input_guardrails: Iterable[InputGuardrail] = (),
+            output_guardrails: Iterable[OutputGuardrail] = (),
+            on_error_func: ErrorFunc | None = None,
+            settings: ToolSettings | None = None,
+            prompts: ToolPrompts | None = None,
+        ) -> None: ...
+        @overload
+        def __init__(self: FunctionTool[..., _Decorator], **options: Any) -> None: ...
+
+    else:
+
+        def __new__(cls, func=None, /, **options):
+            """Return the tool, or without a function a decorator that makes one."""
+            return super().__new__(cls) if func is not None else functools.partial(cls, **options)
+
+    def __init__(  # noqa: D107
+        self,
+        func: Any,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        strict: Strict = False,
+        timeout: float | None = None,
+        executor: Executor | None = None,
+        input_guardrails: Iterable[InputGuardrail] = (),
+        output_guardrails: Iterable[OutputGuardrail] = (),
+        on_error_func: ErrorFunc | None = None,
+        settings: ToolSettings | None = None,
+        prompts: ToolPrompts | None = None,
+    ) -> None:
+        kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
+        inner = func.__func__ if kind else func
+        if not callable(inner):
+            raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}")
+        functools.update_wrapper(self, inner)
+        self.func: Callable[P, R] = inner
+        self._frame: FrameType | None = _outer_frame()
+        self._method = kind is classmethod or (kind is None and _in_class_body(inner, self._frame))
+        self._of_class = kind is classmethod
+        self._bound_to: Any = None
+        self._given = (name, description, strict)
+        self._published: ToolSchema | None = None
+        try:
+            self._equip(
+                _inferred_name(inner) if name is None else name,
+                timeout,
+                input_guardrails,
+                output_guardrails,
+                on_error_func,
+                settings,
+                prompts,
+            )
+            if name == "":
+                raise DefinitionError("a tool needs a name")
+            way = _way_of(inner)
+            self._generates = way in ("generator", "async generator")
+            self._awaits = way == "coroutine" and executor is None
+            self._executor: Executor = executor or in_thread
+            self._offloads = way in ("function", "generator") or executor is not None
+            try:
+                self._resolve()
+            except Unresolved:
+                pass
+        except DefinitionError as error:
+            raise _located(error, inner) from error.__cause__
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.run is not FunctionTool.run:
+            # Whoever overrides `run` wants it called; the short way past it is FunctionTool's own.
+            cls._body = Tool._body  # type: ignore[method-assign]
+
+    def _resolve(self) -> None:
+        """Compile the signature: once, at the decorator, or when a name that it needs exists."""
+        parts = describe(self.func, method=self._method, frame=self._frame)
+        self._parts: FunctionSchema = parts
+        coder = None
+        if self._given[2] is not False:
+            self._published, coder = self._publish()
+        self._door = FunctionDoor(parts, coder)
+        self._positional = [p for p in parts.parameters if p.kind in (p.kind.POSITIONAL_ONLY, p.kind.VAR_POSITIONAL)]
+        self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p)) is not None]
+        self._watched = self._hooked or self._generates or bool(parts.hidden) or type(self)._body is not FunctionTool._body
+
+    def __getattr__(self, name: str) -> Any:
+        """Compile late what named something that did not exist at the decorator."""
+        if name in ("_parts", "_door", "_positional", "_fills") and "_frame" in self.__dict__:
+            try:
+                self._resolve()
+            except Unresolved as error:
+                message = (
+                    f"an annotation cannot be resolved: {error}. Import the name at run time (not under TYPE_CHECKING), or define it "
+                    "before the tool is first used"
+                )
+                raise _located(DefinitionError(message), self.func) from error
+            except DefinitionError as error:
+                raise _located(error, self.func) from error.__cause__
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def schema(self) -> ToolSchema:
+        """All that a model is told of the tool: made when it is first asked for."""
+        if self._published is None:
+            self._published = self._publish()[0]
+        return self._published
+
+    def _publish(self) -> tuple[ToolSchema, Codec | None]:
+        parts = self._parts
+        docs = _docs_of(self.func)
+        description = docs.summary if self._given[1] is None else self._given[1]
+        output = returned_schema(self.func, self._frame)
+        if output is not None and docs.returns:
+            output.setdefault("description", docs.returns)
+        plain = parts.json_schema(docs.params)
+        return publish(self._name, description, plain, self._given[2], output, rest=parts.rest)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self: FunctionTool[..., _Decorator], func: Callable[Q, S], /) -> FunctionTool[Q, S]: ...
+        @overload
+        def __call__(self, call: ToolCall, context: Context[Any] | None = None, /) -> Coroutine[Any, Any, ToolResult]: ...
+        @overload
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
+        if args and isinstance(args[0], ToolCall) and not kwargs:
+            if len(args) == 1 or (len(args) == 2 and (args[1] is None or isinstance(args[1], Context))):
+                return self.invoke(*args)
+        return self.func(*args, **kwargs)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+        @overload
+        def __get__(self: FunctionTool[Concatenate[Any, Q], S], instance: object, owner: type | None = None) -> FunctionTool[Q, S]: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind like a method; guardrails and error functions stay those of the class."""
+        target = owner if self._of_class else instance
+        if target is None or not self._method:
+            return self
+        bound = object.__new__(type(self))
+        bound.__dict__.update(self.__dict__, func=MethodType(self.func, target), _method=False, _bound_to=target)
+        return bound
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by module and qualified name; a bound tool by its object."""
+        func: Any = self.func
+        if self._bound_to is not None:
+            return getattr, (self._bound_to, func.__name__)
+        return _find, (func.__module__, func.__qualname__)
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Call the function with the call's arguments."""
+        values, canonical = self._door.admit(call.arguments, by_name=True)
+        return await FunctionTool._body(self, values, ToolCall(name=call.name, arguments=canonical, id=call.id), context)
+
+    async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+        for name, maker in self._fills:
+            if name not in values:
+                values[name] = maker()
+        if self._parts.hidden:
+            await self._inject(values, call, context or Context())
+        args = self._take_positional(values) if self._positional else ()
+        if self._awaits:
+            value = await self.func(*args, **values)  # type: ignore[misc]
+        else:
+            value = await self._value(args, values, context)
+        if isinstance(value, ToolResult):
+            return value
+        return ToolResult(output=render(value), value=value, call_id=call.id)
+
+    async def _value(self, args: tuple[Any, ...], values: dict[str, Any], context: Context[Any] | None) -> Any:
+        """Run what is not simply awaited: on the executor, and a generator to its end."""
+        value: Any = (
+            await self._executor(self.func, *args, **values) if self._offloads else self.func(*args, **values)  # type: ignore[call-arg]
+        )
+        if isawaitable(value):
+            value = await value
+        if isinstance(value, AsyncGenerator):
+            return await _exhaust_async(value, context)
+        if isinstance(value, Generator):
+            return await self._executor(_exhaust, value, context)
+        return value
+
+    async def _inject(self, values: dict[str, Any], call: ToolCall, context: Context[Any]) -> None:
+        for name, source in self._parts.hidden.items():
+            if source is Context:
+                values[name] = context
+            elif source is ToolCall:
+                values[name] = call
+            else:
+                value = source(context)
+                values[name] = await value if isawaitable(value) else value
+
+    def _take_positional(self, values: dict[str, Any]) -> list[Any]:
+        """Take out of `values` what the signature takes by position."""
+        args: list[Any] = []
+        last = self._positional[-1]
+        for parameter in self._parts.parameters:
+            if parameter.name in values:
+                value = values.pop(parameter.name)
+                args.extend(value) if parameter.kind is parameter.kind.VAR_POSITIONAL else args.append(value)
+            elif parameter.default is not Parameter.empty and parameter is not last:
+                args.append(parameter.default)
+            if parameter is last:
+                break
+        return args
+
+
+class _Decorator:
+    """What `FunctionTool(...)` without a function is to a type checker: waiting for one."""
+
+
+def _exhaust(items: Generator[Any, Any, Any], context: Context[Any] | None) -> Any:
+    """Run a generator to its end; each item is progress, the last one the value unless the function returns one."""
+    last = None
+    for _ in range(MAX_YIELDS):
+        try:
+            last = next(items)
+        except StopIteration as stop:
+            return last if stop.value is None else stop.value
+        _tell(context, last)
+    items.close()
+    raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
+
+
+async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any] | None) -> Any:
+    last, count = None, 0
+    try:
+        async for last in items:
+            count += 1
+            if count >= MAX_YIELDS:
+                raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
+            _tell(context, last)
+    finally:
+        await items.aclose()
+    return last
+
+
+def _tell(context: Context[Any] | None, item: Any) -> None:
+    if context is not None and context.call is not None:
+        context.emit("tool:progress", value=item)
+
+
+def _way_of(func: Any) -> str:
+    """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    if not inspect.isroutine(func) and not inspect.isclass(func):
+        func = type(func).__call__
+    if inspect.isasyncgenfunction(func):
+        return "async generator"
+    if inspect.iscoroutinefunction(func):
+        return "coroutine"
+    return "generator" if inspect.isgeneratorfunction(func) else "function"
+
+
+def _maker(parameter: Parameter) -> Callable[[], Any] | None:
+    """Return what makes a default that Python itself would not give: a factory's, a `Field`'s, a fresh copy of a mutable one."""
+    if parameter.factory is not None:
+        return parameter.factory
+    default = parameter.default
+    if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
+        return None
+    if parameter.by_field or type(default).__hash__ is None:
+        return functools.partial(deepcopy, default)
+    return None
+
+
+def _docs_of(func: Any) -> docstrings.Docstring:
+    """Return what the docstring says: of the function, or of the class and `__call__` of an instance."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    if inspect.isroutine(func) or inspect.isclass(func):
+        return docstrings.parse(func.__doc__ or "")
+    own = docstrings.parse(type(func).__call__.__doc__ or "")
+    about = docstrings.parse(type(func).__doc__ or "")
+    return replace(own, summary=own.summary or about.summary, params={**about.params, **own.params})
+
+
+def _inferred_name(func: Any) -> str:
+    while isinstance(func, functools.partial):
+        func = func.func
+    name = getattr(func, "__name__", None)
+    if name is None:
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(func).__name__).lower()
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(f"the name {name!r} does not match {_NAME.pattern}: pass name=...")
+    return str(name)
+
+
+def _located(error: DefinitionError, func: Any) -> DefinitionError:
+    """Return the error with the function's name, file and line in front."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    inner = inspect.unwrap(getattr(func, "__func__", func))
+    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
+    where = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
+    message = f"{getattr(inner, '__qualname__', type(inner).__qualname__)} ({where}): {error}"
+    return SchemaError(message, error.reasons) if isinstance(error, SchemaError) else DefinitionError(message)
+
+
+def _outer_frame() -> FrameType | None:
+    """Return the innermost frame outside this package: where the tool is being made."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "functool":
+        frame = frame.f_back
+    return frame
+
+
+def _in_class_body(func: Any, frame: FrameType | None) -> bool:
+    owner = frame.f_locals.get("__qualname__") if frame is not None and frame.f_locals is not frame.f_globals else None
+    return owner is not None and getattr(func, "__qualname__", None) == f"{owner}.{getattr(func, '__name__', '')}"
+
+
+def _find(module: str, qualname: str) -> Any:
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found

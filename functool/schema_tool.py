@@ -1,0 +1,72 @@
+"""`SchemaTool`: a tool from a JSON Schema that somebody else wrote."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from functool.call import ToolCall, ToolResult
+from functool.context import Context
+from functool.errors import DefinitionError
+from functool.executors import Executor, in_thread, inline
+from functool.tool import Tool
+
+
+class SchemaTool(Tool):
+    """Make a tool of a JSON Schema (2020-12) and a handler.
+
+    Args:
+        name: The name for the model.
+        description: What the tool does.
+        parameters: The schema of the arguments; its root is an object. References to files and the network are never fetched.
+        handler: `handler(arguments, context)` or `handler(arguments)`, sync or async; `arguments` is a dict, defaults filled in.
+        executor: Where the handler runs; by default `in_thread` for sync handlers, the event loop for async ones.
+        **options: Those of `Tool`.
+
+    Raises:
+        DefinitionError: The parameters are no schema of an object, or the handler takes neither one nor two arguments.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        handler: Callable[..., Any],
+        *,
+        executor: Executor | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name=name, description=description, parameters=parameters, **options)
+        if not callable(handler):
+            raise DefinitionError(f"the handler of {name!r} must be callable, not {type(handler).__name__}")
+        self._handler = handler
+        self._takes_context = _takes_context(name, handler)
+        self._executor = executor or (inline if _is_async(handler) else in_thread)
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Call the handler."""
+        arguments = (call.arguments, context) if self._takes_context else (call.arguments,)
+        value = await self._executor(self._handler, *arguments)
+        if inspect.isawaitable(value):
+            value = await value
+        return value if isinstance(value, ToolResult) else ToolResult.of(value)
+
+
+def _is_async(handler: Any) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+
+
+def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
+    try:
+        signature = inspect.signature(handler)
+    except (TypeError, ValueError):
+        return False
+    for count in (2, 1):
+        try:
+            signature.bind(*[None] * count)
+        except TypeError:
+            continue
+        return count == 2
+    raise DefinitionError(f"the handler of {name!r} must take (arguments, context) or (arguments)")

@@ -1,0 +1,497 @@
+"""A tool and the road of one call through it.
+
+    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output guardrails ─> ToolResult
+    any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
+
+Decoding, validation and both guardrail lists belong to the road; a subclass overrides hooks, never the road.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from functool.arguments import Door, SchemaDoor
+from functool.call import ToolCall, ToolResult, ToolSchema, cut_str
+from functool.context import Context
+from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError, Tripwire
+from functool.executors import Abandoned, abandon
+from functool.guardrails import InputGuardrail, OutputGuardrail, apply, settled
+from functool.strict import Codec, codec
+
+ErrorAnswer: TypeAlias = ToolResult | str | None
+ErrorFunc: TypeAlias = Callable[[Exception, Context[Any]], ErrorAnswer | Awaitable[ErrorAnswer]]
+Strict: TypeAlias = bool | Literal["refuse"]
+
+GRACE_SECONDS = 1.0
+"""How long a cancelled body may clean up, and how long error functions and guardrails may take after a deadline."""
+
+logger = logging.getLogger("functool")
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolSettings:
+    """What a host may want to know of a tool. `is_enabled(context)` is sync.
+
+    An exclusive tool runs alone; one that takes control is not run beside others in a turn. `read_only`, `destructive` and
+    `idempotent` are None where the author says nothing.
+    """
+
+    display_name: str = ""
+    icon: str = ""
+    is_exclusive: bool = False
+    is_enabled: bool | Callable[[Context[Any]], bool] = True
+    takes_control: bool = False
+    tags: tuple[str, ...] = ()
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolPrompts:
+    """Texts that a host weaves into its own prompts."""
+
+    system: str = ""
+    system_format: str = ""
+    user: str = ""
+    user_format: str = ""
+    user_reminder: str = ""
+
+
+class Tool(ABC):
+    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        strict: Strict = False,
+        output: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        input_guardrails: Iterable[InputGuardrail] = (),
+        output_guardrails: Iterable[OutputGuardrail] = (),
+        on_error_func: ErrorFunc | None = None,
+        settings: ToolSettings | None = None,
+        prompts: ToolPrompts | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise DefinitionError("a tool needs a name")
+        self._equip(name, timeout, input_guardrails, output_guardrails, on_error_func, settings, prompts)
+        self._schema, coder = publish(name, description, checked_parameters(parameters), strict, output)
+        self._door: Door = SchemaDoor(self._schema.plain, coder)
+
+    def _equip(
+        self,
+        name: str,
+        timeout: float | None,
+        input_guardrails: Iterable[InputGuardrail],
+        output_guardrails: Iterable[OutputGuardrail],
+        on_error_func: ErrorFunc | None,
+        settings: ToolSettings | None,
+        prompts: ToolPrompts | None,
+    ) -> None:
+        """Set all that does not depend on the schema."""
+        self._name = name
+        self._timeout = checked_timeout(timeout)
+        self.input_guardrails: list[InputGuardrail] = _callables(input_guardrails, "input_guardrails")
+        self.output_guardrails: list[OutputGuardrail] = _callables(output_guardrails, "output_guardrails")
+        self._error_funcs: list[ErrorFunc] = _callables([on_error_func] if on_error_func else [], "on_error_func")
+        settings = settings or ToolSettings()
+        self.settings = settings if settings.display_name else replace(settings, display_name=name)
+        self.prompts = prompts or ToolPrompts()
+        kind = type(self)
+        self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
+        self._watched = True
+
+    @property
+    def name(self) -> str:
+        """The name that a model calls."""
+        return self._name
+
+    @property
+    def description(self) -> str:
+        """What the model is told that the tool does."""
+        return self.schema.description
+
+    @property
+    def schema(self) -> ToolSchema:
+        """All that a model is told of the tool. Treat it as immutable."""
+        return self._schema
+
+    @property
+    def strict(self) -> bool:
+        """Whether the published schema is the strict form."""
+        return self.schema.strict
+
+    @property
+    def timeout(self) -> float | None:
+        """The time limit of the whole road, in seconds."""
+        return self._timeout
+
+    @property
+    def requires_approval(self) -> bool:
+        """Whether one of the input guardrails may ask a person for approval."""
+        return any(getattr(guardrail, "asks_approval", False) for guardrail in self.input_guardrails)
+
+    def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
+        """Append guardrails that see what will run."""
+        self.input_guardrails.extend(_callables(guardrails, "input_guardrails"))
+
+    def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
+        """Append guardrails that see what will leave."""
+        self.output_guardrails.extend(_callables(guardrails, "output_guardrails"))
+
+    def add_on_error_func(self, func: ErrorFunc) -> None:
+        """Append a function that is asked for every exception on the road, after those before it."""
+        self._error_funcs.extend(_callables([func], "on_error_func"))
+
+    async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
+        """See a validated call before the guardrails; return another one to run that instead."""
+        return None
+
+    @abstractmethod
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Do the work. `call.arguments` are the canonical ones."""
+
+    async def on_output(self, result: ToolResult, context: Context[Any]) -> ToolResult | None:
+        """See a result before the guardrails; return another one to let that leave instead."""
+        return None
+
+    async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
+        """Answer an exception that no error function answered."""
+        return failure_of(error)
+
+    async def __call__(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+        """Run the call: `invoke`."""
+        return await self.invoke(call, context)
+
+    async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+        """Run one call and return its one result.
+
+        Raises:
+            Tripwire: A guardrail stopped the run. Nothing else is raised but cancellation, KeyboardInterrupt and SystemExit.
+        """
+        noted = logger.isEnabledFor(logging.DEBUG)
+        if noted:
+            logger.debug("call %r of %s", call.id, self._name)
+        if self._watched or self.input_guardrails or self.output_guardrails or self._timeout is not None:
+            result = await self._watch(call, Context() if context is None else context)
+        else:
+            try:
+                result = await self._body(self._door.check(call.arguments), call, context)
+            except (Exception, asyncio.CancelledError) as error:
+                result = await self._answer(_answerable(error), (context or Context()).for_call(call, self.schema))
+        if result.call_id != call.id:
+            result = replace(result, call_id=call.id)
+        if noted:
+            logger.debug("call %r of %s: %s", call.id, self._name, result.error.type if result.error else "success")
+        return result
+
+    async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+        """Run with checked values. Tools that work on values, not on the call, override this beside `run`."""
+        result = await self.run(call, Context() if context is None else context)
+        if not isinstance(result, ToolResult):
+            raise TypeError(f"run of {self._name} must return a ToolResult, not {type(result).__name__}")
+        return result
+
+    async def _watch(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """The road where somebody may look: hooks, guardrails, the context, the clock."""
+        record: list[dict[str, str]] = []
+        view = context.for_call(call, None)
+        try:
+            if self._timeout is None:
+                result = await self._walk(view, record)
+            else:
+                result = await self._walk_in_time(self._timeout, view, record)
+        finally:
+            await view.delivered()
+        if record:
+            result = replace(result, metadata={**result.metadata, "guardrails": record})
+        return result
+
+    async def _walk(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        try:
+            result = await self._inward(view, record)
+        except (Exception, asyncio.CancelledError) as error:
+            result = await self._answer(_answerable(error), view)
+        return await self._outward(result, view, record)
+
+    async def _inward(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        """Decode, validate, `on_invoke`, input guardrails, run, `on_output`."""
+        came = _call_of(view)
+        view.schema = self.schema
+        values, canonical = self._door.admit(came.arguments)
+        view.call = ToolCall(name=came.name, arguments=canonical, id=came.id)
+        if self._hooked:
+            values = self._readmit(await self.on_invoke(view.call, view), values, view)
+        for guardrail in self.input_guardrails:
+            values = self._readmit(await apply(guardrail, view.call, view, "input", record), values, view)
+        result = await self._body(values, view.call, view)
+        return (await self.on_output(result, view)) or result if self._hooked else result
+
+    def _readmit(self, new: ToolCall | None, values: Any, view: Context[Any]) -> Any:
+        """Return the values of the call as it now is: one that was replaced is validated again."""
+        if new is None or new is view.call:
+            return values
+        values, canonical = self._door.admit(new.arguments, by_name=True)
+        view.call = replace(new, arguments=canonical)
+        return values
+
+    async def _outward(self, result: ToolResult, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        """Output guardrails. A refusal is answered once, and that answer meets none of them again."""
+        try:
+            for guardrail in self.output_guardrails:
+                result = settled(result, await apply(guardrail, result, view, "output", record))
+        except (Exception, asyncio.CancelledError) as error:
+            return await self._answer(_answerable(error), view)
+        return result
+
+    async def _answer(self, error: Exception, view: Context[Any]) -> ToolResult:
+        """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
+        try:
+            result = await self._asked(error, view) or await self.on_error(error, view)
+        except (Exception, asyncio.CancelledError) as crash:
+            _answerable(crash)
+            logger.error("an error function of %s failed", self._name, exc_info=True)
+            result = failure_of(error)
+        if isinstance(error, ApprovalRequired) and result.is_error:
+            result = replace(result, metadata={"approval": error.request, **result.metadata})
+        return result
+
+    async def _asked(self, error: Exception, view: Context[Any]) -> ToolResult | None:
+        for func in self._error_funcs:
+            answer = func(error, view)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if isinstance(answer, ToolResult):
+                return answer
+            if isinstance(answer, str):
+                return failure_of(error, answer)
+            if answer is not None:
+                raise TypeError(f"an error function returned {type(answer).__name__}, expected ToolResult, str or None")
+        return None
+
+    async def _walk_in_time(self, limit: float, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        road = await _run_for(self._walk(view, record), limit)
+        if road.done():
+            return road.result()
+        error = ToolTimeoutError(
+            f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await _stop(road, self._name)
+        )
+        error.args = (f"{error}; its work may still be going on." if error.still_running else f"{error} and was stopped.",)
+        closing = await _run_for(self._close(error, view, record), GRACE_SECONDS)
+        if closing.done():
+            return closing.result()
+        closing.cancel()
+        abandon(closing)
+        return failure_of(error)
+
+    async def _close(self, error: Exception, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        return await self._outward(await self._answer(error, view), view, record)
+
+
+class WrapperTool(Tool):
+    """A tool whose `run` is another tool: the base of every layer.
+
+    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's own see the canonical arguments. What
+    is not given is the inner tool's.
+    """
+
+    def __init__(
+        self,
+        tool: Tool,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+        input_guardrails: Iterable[InputGuardrail] = (),
+        output_guardrails: Iterable[OutputGuardrail] = (),
+        on_error_func: ErrorFunc | None = None,
+        settings: ToolSettings | None = None,
+        prompts: ToolPrompts | None = None,
+    ) -> None:
+        self.tool = tool
+        if name == "":
+            raise DefinitionError("a tool needs a name")
+        self._equip(
+            name or tool.name,
+            timeout,
+            input_guardrails,
+            output_guardrails,
+            on_error_func,
+            settings or tool.settings,
+            prompts or tool.prompts,
+        )
+        self._new_description = description
+        self._watched = self._hooked
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The inner tool's schema, under the wrapper's name and description."""
+        inner = self.tool.schema
+        description = inner.description if self._new_description is None else self._new_description
+        return replace(inner, name=self._name, description=description)
+
+    @property
+    def requires_approval(self) -> bool:
+        """Whether an input guardrail of the wrapper or of the inner tool may ask for approval."""
+        return super().requires_approval or self.tool.requires_approval
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the inner tool."""
+        return await self.tool.invoke(call, context)
+
+    async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+        return await super()._body(values, ToolCall(name=call.name, arguments=values, id=call.id), context)
+
+    @property
+    def _door(self) -> Door:  # type: ignore[override]
+        return _InnerDoor(self.tool._door)
+
+
+class _InnerDoor:
+    """The door of a wrapper: it looks through the inner tool's, and hands on the arguments as they came."""
+
+    def __init__(self, inner: Door) -> None:
+        self._inner = inner
+
+    def check(self, arguments: Any) -> Any:
+        return arguments
+
+    def admit(self, arguments: Any, *, by_name: bool = False) -> tuple[Any, dict[str, Any]]:
+        canonical = self._inner.admit(arguments, by_name=by_name)[1]
+        return self._inner.sent_form(arguments) if by_name else arguments, canonical
+
+    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._inner.sent_form(arguments)
+
+
+def hide_errors(error: Exception, context: Context[Any]) -> str | None:
+    """Answer an unexpected exception with a fixed sentence and log it. A `ToolError` is meant for the model, and passes."""
+    if isinstance(error, ToolError):
+        return None
+    logger.error("a tool failed", exc_info=error)
+    return "The tool failed unexpectedly."
+
+
+def failure_of(error: Exception, message: str | None = None) -> ToolResult:
+    """Return the default answer to an exception: a `ToolError` shows its message, any other `TypeName: message`."""
+    kind = type(error).__name__
+    if message is None:
+        text = cut_str(error)
+        message = (text or kind) if isinstance(error, ToolError) else f"{kind}: {text}"[:4_000] if text else kind
+    return ToolResult.failed(message, type=kind, details=error.details if isinstance(error, ToolError) else None)
+
+
+def publish(
+    name: str, description: str, plain: dict[str, Any], strict: Strict, output: Mapping[str, Any] | None, rest: str = ""
+) -> tuple[ToolSchema, Codec | None]:
+    """Return the schema of a tool and, under strict, the codec of its arguments.
+
+    Raises:
+        SchemaError: The arguments have no strict form, or under `"refuse"` would need encoding.
+        DefinitionError: `strict` is none of False, True and `"refuse"`.
+    """
+    if strict not in (False, True, "refuse"):
+        raise DefinitionError(f'strict must be False, True or "refuse", not {strict!r}')
+    coder = codec(plain, refuse=strict == "refuse", rest=rest) if strict else None
+    schema = ToolSchema(
+        name=name,
+        description=description,
+        parameters=plain if coder is None else coder.schema,
+        plain=plain,
+        strict=coder is not None,
+        output=None if output is None else dict(output),
+    )
+    return schema, coder
+
+
+def checked_parameters(parameters: Any) -> dict[str, Any]:
+    """Return a JSON Schema of arguments with its root type said.
+
+    Raises:
+        DefinitionError: It is no mapping, or its root is not an object.
+    """
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')
+    return {"type": "object", **({} if parameters else {"properties": {}}), **parameters}
+
+
+def checked_timeout(timeout: Any) -> float | None:
+    """Return a time limit in seconds.
+
+    Raises:
+        DefinitionError: It is zero, negative, NaN, infinite, a bool or no number.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout <= 0:
+        raise DefinitionError(f"timeout must be a positive, finite number of seconds, not {timeout!r}")
+    return float(timeout)
+
+
+def _callables(items: Any, what: str) -> list[Any]:
+    if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
+        raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
+    items = list(items)
+    for item in items:
+        if not callable(item):
+            raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
+    return items
+
+
+def _call_of(view: Context[Any]) -> ToolCall:
+    assert view.call is not None
+    return view.call
+
+
+def _answerable(error: BaseException) -> Exception:
+    """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise error
+        stray = ToolError("The tool was cancelled from within.")
+        stray.__cause__ = error
+        return stray
+    if isinstance(error, Tripwire) or not isinstance(error, Exception):
+        raise error
+    return error
+
+
+async def _run_for(work: Coroutine[Any, Any, ToolResult], seconds: float) -> asyncio.Task[ToolResult]:
+    """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _stop(task, task.get_name())
+        raise
+    return task
+
+
+async def _stop(task: asyncio.Task[ToolResult], name: str) -> bool:
+    """Cancel a road, give it time to clean up, and return whether its body may still be running."""
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    if not task.done():
+        logger.warning("the body of %s was abandoned: it did not end when it was cancelled", name)
+        abandon(task)
+        return True
+    try:
+        task.result()
+    except Abandoned:
+        logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", name)
+        return True
+    except asyncio.CancelledError:
+        pass
+    return False

@@ -1,0 +1,228 @@
+"""A set of tools by name: answers one call, or a whole turn of calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any
+
+from functool.call import ToolCall, ToolResult
+from functool.context import Context
+from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
+from functool.tool import Tool, WrapperTool, failure_of
+
+logger = logging.getLogger("functool")
+
+
+class Toolset(Mapping[str, Tool]):
+    """An immutable mapping of names to tools, and the orchestrator of their calls.
+
+    Args:
+        tools: The tools, in order.
+        max_concurrency: How many calls of one turn run at the same time; None is no limit.
+
+    Raises:
+        DefinitionError: Two tools have one name, something is no tool, or a tool has no schema.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
+        if max_concurrency is not None and (isinstance(max_concurrency, bool) or max_concurrency < 1):
+            raise DefinitionError(f"max_concurrency must be a positive int or None, not {max_concurrency!r}")
+        self.max_concurrency = max_concurrency
+        self._tools: dict[str, Tool] = {}
+        for tool in tools.values() if isinstance(tools, Mapping) else tools:
+            if not isinstance(tool, Tool):
+                raise DefinitionError(f"a Toolset holds tools, not {type(tool).__name__}: decorate it with @FunctionTool")
+            if tool.schema.name in self._tools:
+                raise DefinitionError(f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)")
+            self._tools[tool.name] = tool
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        return f"Toolset({list(self._tools)})"
+
+    def filtered(self, keep: Callable[[Tool], bool]) -> Toolset:
+        """Return the tools for which `keep(tool)` is true."""
+        return Toolset(filter(keep, self._tools.values()), max_concurrency=self.max_concurrency)
+
+    def prefixed(self, prefix: str) -> Toolset:
+        """Return the same tools, each name with `prefix` in front."""
+        renamed = (WrapperTool(tool, name=prefix + name) for name, tool in self._tools.items())
+        return Toolset(renamed, max_concurrency=self.max_concurrency)
+
+    def __or__(self, other: Mapping[str, Tool]) -> Toolset:
+        """Return the tools of both; the smaller limit of concurrency holds."""
+        if not isinstance(other, Toolset):
+            return NotImplemented
+        limits = [limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None]
+        return Toolset([*self._tools.values(), *other._tools.values()], max_concurrency=min(limits, default=None))
+
+    def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
+        """Return the tools that are switched on in this context."""
+        return [tool for tool in self._tools.values() if _is_enabled(tool, context or Context())]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return what a host's templates need of each tool, in order."""
+        return [
+            {
+                "name": tool.name,
+                "display_name": tool.settings.display_name,
+                "description": tool.description,
+                "system": tool.prompts.system,
+                "system_format": tool.prompts.system_format,
+                "user": tool.prompts.user,
+                "user_format": tool.prompts.user_format,
+                "user_reminder": tool.prompts.user_reminder,
+                "parameters": tool.schema.parameters,
+            }
+            for tool in self._tools.values()
+        ]
+
+    async def call(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+        """Answer one call; an unknown or disabled tool is an error result.
+
+        Raises:
+            Tripwire: A guardrail stopped the run.
+        """
+        return await self._answer(call, context or Context(), None)
+
+    async def call_all(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
+        """Answer a turn of calls, in their order; a failure never loses a sibling.
+
+        Exclusive tools run alone, after the others. When a tool that takes control is called together with others, none of them runs,
+        and each answer says why.
+
+        Raises:
+            Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results` holds theirs.
+        """
+        calls, context = list(calls), context or Context()
+        conflict = self._conflict(calls)
+        results: list[ToolResult | None] = [None] * len(calls)
+        wires: list[Tripwire] = []
+        gate = asyncio.Semaphore(self.max_concurrency) if self.max_concurrency is not None else None
+
+        async def answer(index: int) -> None:
+            try:
+                if gate is None:
+                    results[index] = await self._answer(calls[index], context, conflict)
+                else:
+                    async with gate:
+                        results[index] = await self._answer(calls[index], context, conflict)
+            except Tripwire as wire:
+                wires.append(wire)
+
+        alone = {index for index, call in enumerate(calls) if call.name in self and self[call.name].settings.is_exclusive}
+        await _together([answer(index) for index in range(len(calls)) if index not in alone])
+        for index in sorted(alone):
+            await answer(index)
+        if wires:
+            wires[0].results = list(results)
+            raise wires[0]
+        return [result for result in results if result is not None]
+
+    def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+        """Answer one call from sync code, also where an event loop is already running."""
+        return _run(self.call(call, context))
+
+    def call_all_sync(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
+        """Answer a turn of calls from sync code, also where an event loop is already running."""
+        return _run(self.call_all(calls, context))
+
+    async def _answer(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
+        """Run one call between its events."""
+        if not context.listened:
+            return await self._outcome(call, context, conflict)
+        tool = self.get(call.name)
+        view = context.for_call(call, tool.schema if tool is not None else None)
+        await view.announce("tool:pre", input=call.arguments)
+        if view.debugged:
+            await view.announce("tool:pre:debug", input=call.arguments, call=call)
+        result = await self._outcome(call, context, conflict)
+        if result.error is None:
+            await view.announce("tool:post", result=result)
+        else:
+            await view.announce("tool:error", error=result.error, result=result)
+        if view.debugged:
+            await view.announce("tool:post:debug", result=result, call=call)
+        return result
+
+    async def _outcome(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
+        tool = self._tools.get(call.name)
+        error: ToolError | None = None
+        if tool is None:
+            error = UnknownToolError(call.name, self._tools)
+        elif conflict is not None:
+            error = ToolError(conflict)
+        elif not _is_enabled(tool, context):
+            error = ToolDisabledError(f"The tool {call.name!r} is disabled.")
+        if tool is not None and error is None:
+            return await tool.invoke(call, context)
+        assert error is not None
+        result = failure_of(error)
+        result.call_id = call.id
+        return result
+
+    def _conflict(self, calls: list[ToolCall]) -> str | None:
+        """Return why none of these calls may run together, if so."""
+        names = [call.name for call in calls if call.name in self and self[call.name].settings.takes_control]
+        if names and len(calls) > 1:
+            return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+        return None
+
+
+def _is_enabled(tool: Tool, context: Context[Any]) -> bool:
+    switch = tool.settings.is_enabled
+    if not callable(switch):
+        return bool(switch)
+    try:
+        return bool(switch(context))
+    except Exception:
+        logger.error("is_enabled of %s failed, so the tool is disabled", tool.name, exc_info=True)
+        return False
+
+
+async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
+    """Run all to their ends; cancelled, cancel all and wait for them. What leaves one leaves here."""
+    if len(work) == 1:
+        await work[0]
+        return
+    tasks = [asyncio.ensure_future(item) for item in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Drive a coroutine from sync code: on a thread with a loop of its own where one is running here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    outcome: dict[str, Any] = {}
+
+    def drive() -> None:
+        try:
+            outcome["value"] = asyncio.run(work)
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync")
+    thread.start()
+    thread.join()
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["value"]
