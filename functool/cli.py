@@ -1,0 +1,378 @@
+"""The command line: list, show, call, serve and check the tools of a module, a file or an MCP server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+try:
+    import click
+    from click.shell_completion import CompletionItem
+except ModuleNotFoundError as error:
+    raise ImportError("the command line needs click and rich: pip install 'functool[cli]'") from error
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from functool import Tool, Toolset
+
+# Nothing else of functool, and no rich, is imported before a command needs it: --help has to be instant.
+
+DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
+SYSTEMS = ("agent-framework", "amplifier", "unique")
+TARGET_HELP = (
+    ("tools.py", "every tool of a file"),
+    ("tools.py:search", "one tool, toolset or function of it"),
+    ("package.module:object", "the same, of an installed module"),
+    ("https://host/mcp", "an MCP server over HTTP"),
+    ('"npx some-server --flag"', "an MCP server that this command starts"),
+)
+
+
+class _Command(click.Command):
+    """A command whose help says what a TARGET is."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("TARGET"):
+            formatter.write_dl(TARGET_HELP)
+
+
+class _CallCommand(_Command):
+    """`call`, which completes the options that a tool's schema makes."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        tool = _known(ctx).get(ctx.params.get("tool") or "")
+        if tool is None or not incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from functool.integrations.click import export
+
+        return export(tool).shell_complete(ctx, incomplete)
+
+
+def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    tools = _known(ctx).values()
+    return [CompletionItem(tool.name, help=_first_line(tool)) for tool in tools if tool.name.startswith(incomplete)]
+
+
+def _known(ctx: click.Context) -> Mapping[str, Tool]:
+    """Return the tools of the target so far; those of a server would cost a connection at every key."""
+    target = ctx.params.get("target")
+    try:
+        with redirect_stdout(sys.stderr):
+            return _local_toolset(target) if target and not _is_remote(target) else {}
+    except Exception:
+        return {}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="functool", message="%(version)s")
+def main() -> None:
+    r"""Use the tools of a Python file, a module or an MCP server.
+
+    \b
+    functool list tools.py                        what is there
+    functool call tools.py search --query cats    run one
+    functool serve tools.py                       offer them over MCP
+    functool check tools.py --for openai          find what is wrong with them
+
+    To complete names in bash: eval "$(_FUNCTOOL_COMPLETE=bash_source functool)"; zsh_source and fish_source do
+    the same for the other shells.
+    """
+
+
+@main.command("list", cls=_Command)
+@click.argument("target")
+@click.option("--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON.")
+def list_tools(target: str, as_json: bool) -> None:
+    """List the tools of TARGET."""
+
+    async def run(toolset: Toolset) -> None:
+        if as_json:
+            click.echo(json.dumps(toolset.describe(), indent=2))
+        elif sys.stdout.isatty():
+            from rich.console import Console
+            from rich.table import Table
+            from rich.text import Text
+
+            table = Table("tool", "description", box=None, header_style="bold")
+            for tool in toolset.values():
+                table.add_row(Text(tool.name), Text(_first_line(tool)))
+            Console().print(table)
+        else:
+            for tool in toolset.values():
+                click.echo(f"{tool.name}\t{_first_line(tool)}")
+
+    _with_toolset(target, run)
+
+
+@main.command(cls=_Command)
+@click.argument("target")
+@click.argument("tool", required=False, shell_complete=_complete_tool)
+@click.option("--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it.")
+@click.option("--strict", is_flag=True, help="Print the strict form, in which no argument is optional.")
+@click.option("--losses", is_flag=True, help="Print instead what the dialect drops, rewrites or does not allow.")
+def schema(target: str, tool: str | None, dialect: str | None, strict: bool, losses: bool) -> None:
+    r"""Print the JSON Schema of one TOOL of TARGET, or of all.
+
+    \b
+    functool schema tools.py search --dialect anthropic --strict
+    functool schema tools.py --dialect gemini --losses
+    """
+    if losses and not dialect:
+        raise click.UsageError("--losses needs a --dialect: every provider loses something else.")
+
+    async def run(toolset: Toolset) -> None:
+        tools = list(toolset.values()) if tool is None else [_pick(toolset, tool)]
+        if strict:
+            tools = [_strict(each) for each in tools]
+        if dialect and losses:
+            for loss in _dialect(dialect).losses(*tools):
+                click.echo(loss)
+            return
+        shown = _dialect(dialect).definitions(tools) if dialect else [_neutral(each) for each in tools]
+        click.echo(json.dumps(shown if tool is None or len(shown) != 1 else shown[0], indent=2))
+
+    _with_toolset(target, run)
+
+
+@main.command(cls=_CallCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("target")
+@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
+    r"""Call one TOOL of TARGET and print its result.
+
+    The options are the tool's own arguments; --help after the TOOL lists them. A value that starts with @ is
+    read from that file (@- is standard input, @@ a plain @). Objects and nested lists are JSON. The result goes
+    to standard output, everything else to standard error; the exit code is 1 when the tool failed.
+
+    \b
+    functool call tools.py search --query cats --limit 3
+    functool call tools.py search --json '{"query": "cats"}'
+    echo '{"query": "cats"}' | functool call tools.py search -
+    """
+
+    async def run(toolset: Toolset) -> None:
+        from functool.integrations.click import command_of, run_call
+
+        given = [
+            "--json=@-" if word == "-" and not _wants_value(arguments[:place]) else word
+            for place, word in enumerate(arguments)
+        ]
+        from_json = any(word == "--json" or word.startswith("--json=") for word in given)
+        command = command_of(_pick(toolset, tool), lambda *chosen: chosen, from_json=from_json)
+        chosen = command.main(given, prog_name=f"functool call {target} {tool}", standalone_mode=False)
+        if isinstance(chosen, tuple):
+            await run_call(toolset, tool, chosen[0], yes=chosen[1])
+
+    _with_toolset(target, run)
+
+
+@main.command(cls=_Command)
+@click.argument("target")
+@click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
+@click.option("--port", type=int, default=8000, show_default=True)
+@click.option("--allowed-host", multiple=True, help="A Host header to answer, such as example.com or 10.0.0.7:*.")
+def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple[str, ...]) -> None:
+    """Serve the tools of TARGET over MCP: on standard input and output, or over HTTP at /mcp."""
+    if _is_remote(target):
+        raise click.UsageError("this TARGET is an MCP server already.")
+    with _told():
+        # What a module prints while it is imported must not reach the wire.
+        with redirect_stdout(sys.stderr):
+            toolset = _local_toolset(target)
+        from functool.integrations import mcp
+
+        mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
+
+
+@main.command(cls=_Command)
+@click.argument("target")
+@click.option("--for", "systems", multiple=True, type=click.Choice([*SYSTEMS, *DIALECTS]), help="Add its demands.")
+@click.option("--json", "as_json", is_flag=True, help="Print an object: the name of each tool, and its findings.")
+def check(target: str, systems: tuple[str, ...], as_json: bool) -> None:
+    """Check the tools of TARGET, which may be a folder too.
+
+    The exit code is 1 when something was found.
+    """
+    findings: dict[str, list[str]] = {}
+
+    async def run(toolset: Toolset) -> None:
+        from functool.testing import check_tool
+
+        for tool in toolset.values():
+            demands = [f"{system}: {demand}" for system in systems for demand in _demands(system, tool)]
+            findings[tool.name] = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
+
+    folder = Path(target)
+    for each in sorted(map(str, folder.glob("*.py"))) if folder.is_dir() else [target]:
+        _with_toolset(each, run, may_be_empty=folder.is_dir())
+    if not findings:
+        raise click.ClickException(f"there are no tools in {target}")
+    if as_json:
+        click.echo(json.dumps(findings, indent=2))
+    else:
+        for name, found in findings.items():
+            click.echo("\n".join(f"{name}: {finding}" for finding in found) or f"{name}: ok")
+    if any(findings.values()):
+        raise click.exceptions.Exit(1)
+
+
+@main.group()
+def new() -> None:
+    """Write the beginnings of a package."""
+
+
+@new.command()
+@click.argument("name")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to write it.")
+def amplifier(name: str, folder: Path) -> None:
+    """Write an Amplifier tool module called NAME."""
+    with _told():
+        click.echo(import_module("functool.integrations.amplifier").scaffold(name, folder))
+
+
+def _with_toolset(target: str, run: Callable[[Toolset], Awaitable[None]], *, may_be_empty: bool = False) -> None:
+    """Run `run(toolset)` with the tools of a target."""
+    import asyncio
+
+    async def go() -> None:
+        async with _opened(target, may_be_empty) as toolset:
+            await run(toolset)
+
+    with _told():
+        asyncio.run(go())
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say in one line what went wrong, where the one who types can do something about it."""
+    from functool import FunctoolError
+
+    try:
+        yield
+    except (FunctoolError, ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@asynccontextmanager
+async def _opened(target: str, may_be_empty: bool) -> AsyncIterator[Toolset]:
+    if not _is_remote(target):
+        yield _local_toolset(target, may_be_empty)
+        return
+    from functool.integrations import mcp
+    from functool.integrations.click import answer_form
+
+    async with mcp.connect(target, elicit=answer_form) as toolset:
+        yield toolset
+
+
+def _is_remote(target: str) -> bool:
+    import shutil
+
+    if target.startswith(("http://", "https://")):
+        return True
+    place, _, name = target.rpartition(":")
+    local = Path(target).exists() or target.endswith(".py") or (place and name.isidentifier())
+    return not local and (" " in target or shutil.which(target) is not None)
+
+
+def _local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
+    from functool import Toolset
+
+    whole = Path(target).exists() or ":" not in target
+    place, _, name = (target, "", "") if whole else target.rpartition(":")
+    found = list(_tools_of(_module(place), name))
+    if not found and not may_be_empty:
+        raise click.ClickException(f"there are no tools in {target}: decorate a function with @FunctionTool")
+    return Toolset(found)
+
+
+def _module(place: str) -> ModuleType:
+    import traceback
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = Path(place)
+    sys.path.insert(0, str(path.parent.resolve() if path.suffix == ".py" else Path.cwd()))
+    try:
+        if path.suffix != ".py":
+            return import_module(place)
+        spec = spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        module = module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+        return module
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
+        raise click.ClickException(f"cannot load {place}: {type(error).__name__}: {error}{where}") from None
+
+
+def _tools_of(module: ModuleType, name: str) -> Iterator[Tool]:
+    """Yield the tools in the object called `name`, or in all public names of the module, each tool once."""
+    from functool import FunctionTool, Tool, ToolModel, Toolset
+
+    if name and not hasattr(module, name):
+        raise click.ClickException(f"{module.__name__} has no {name!r}")
+    named = [getattr(module, name)] if name else [value for key, value in vars(module).items() if key[0] != "_"]
+    seen: list[Tool] = []
+    for value in named:
+        found: Sequence[Any] = []
+        if isinstance(value, Tool):
+            found = [value]
+        elif isinstance(value, Toolset):
+            found = list(value.values())
+        elif isinstance(value, type) and issubclass(value, ToolModel) and (name or value.__module__ == module.__name__):
+            found = [value.tool()]
+        elif name:
+            found = [FunctionTool(value)] if callable(value) else list(value)
+        for tool in found:
+            if not any(tool is other for other in seen):
+                seen.append(tool)
+                yield tool
+
+
+def _pick(toolset: Toolset, name: str) -> Tool:
+    from functool import UnknownToolError
+
+    if name not in toolset:
+        raise UnknownToolError(name, list(toolset))
+    return toolset[name]
+
+
+def _wants_value(words: Sequence[str]) -> bool:
+    last = words[-1] if words else ""
+    return last.startswith("--") and "=" not in last and last != "--yes"
+
+
+def _first_line(tool: Tool) -> str:
+    return next(iter(tool.description.splitlines()), "")
+
+
+def _neutral(tool: Tool) -> dict[str, Any]:
+    known = tool.schema
+    shown = {"name": known.name, "description": known.description, "parameters": known.parameters}
+    return shown if known.output is None else {**shown, "output": known.output}
+
+
+def _strict(tool: Tool) -> Tool:
+    from functool import SchemaTool
+
+    return SchemaTool(tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True)
+
+
+def _dialect(name: str) -> Any:
+    return import_module(f"functool.dialects.{name}")
+
+
+def _demands(system: str, tool: Tool) -> Sequence[str]:
+    if system in DIALECTS:
+        return list(_dialect(system).losses(tool))
+    return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))

@@ -1,0 +1,201 @@
+"""Make click commands of tools: options from the schema, approvals and progress at the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+try:
+    import click
+    from click.shell_completion import CompletionItem
+except ModuleNotFoundError as error:
+    raise ImportError("commands need click and rich: pip install 'functool[cli]'") from error
+
+from functool import ApprovalRequest, Context, Decision, Tool, ToolCall, ToolEvent, Toolset
+
+FLAGS = ("--help", "--json", "--yes")
+METAVARS = {"string": "TEXT", "number": "FLOAT"}
+FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
+
+
+def export(tool: Tool, *, from_json: bool = False) -> click.Command:
+    """Return a command whose options are the tool's arguments.
+
+    It prints the result, asks for approvals and shows progress at the terminal; its exit code is 1 when the tool failed. With
+    `from_json` no option is required, because `--json` gives them.
+    """
+
+    def run(arguments: dict[str, Any], yes: bool) -> None:
+        asyncio.run(run_call(Toolset([tool]), tool.name, arguments, yes=yes))
+
+    return command_of(tool, run, from_json=from_json)
+
+
+async def run_call(toolset: Toolset, name: str, arguments: Mapping[str, Any], *, yes: bool = False) -> None:
+    """Call a tool, asking for approvals at the terminal unless `yes`, and print its result.
+
+    Raises:
+        click.exceptions.Exit: The tool failed; what it said is on standard error.
+    """
+    context = Context(approver=lambda request: yes or approve(request))
+    with progress_bar(context):
+        result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
+    if result.error is None:
+        click.echo(result.text)
+        return
+    click.echo(f"Error: {result.text}", err=True)
+    raise click.exceptions.Exit(1)
+
+
+def command_of(tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_json: bool = False) -> click.Command:
+    """Return a command with the tool's options; `run(arguments, yes)` gets what was chosen."""
+    properties: dict[str, Any] = tool.schema.plain.get("properties", {})
+    required = () if from_json else tool.schema.plain.get("required", ())
+    options: list[click.Parameter] = []
+    taken = set(FLAGS)
+    for place, (name, part) in enumerate(properties.items()):
+        options.append(_option(f"p{place}", _flag(name, taken), part, name in required))
+    whole = _Value({"type": "object"})
+    options.append(click.Option(["--json", "whole"], type=whole, help="All arguments as one JSON object, or @FILE."))
+    options.append(click.Option(["--yes"], is_flag=True, help="Approve what the tool asks approval for."))
+
+    def collect(whole: Mapping[str, Any] | None, yes: bool, **chosen: Any) -> Any:
+        arguments = dict(whole or {})
+        for place, name in enumerate(properties):
+            value = chosen[f"p{place}"]
+            if value not in (None, ()):
+                arguments[name] = list(value) if isinstance(value, tuple) else value
+        return run(arguments, yes)
+
+    return click.Command(tool.name, callback=collect, params=options, help=tool.description)
+
+
+def approve(request: ApprovalRequest) -> Decision:
+    """Ask at the terminal whether a call may run: an approver for a Context."""
+    shown = f"{request.tool} {json.dumps(request.arguments, indent=2)}"
+    return Decision(approved=confirm(f"Allow {shown} to run?"), reason="The person at the terminal did not approve.")
+
+
+def answer_form(message: str, form: dict[str, Any]) -> dict[str, Any] | None:
+    """Ask at the terminal what a server wants to know of a person; None declines."""
+    if not confirm(message):
+        return None
+    answers = {}
+    for name, part in form.get("properties", {}).items():
+        kind = FORM_TYPES.get(part.get("type"), str)
+        answers[name] = click.prompt(part.get("title", name), default=part.get("default"), type=kind, err=True)
+    return answers
+
+
+def confirm(question: str) -> bool:
+    """Ask yes or no at the terminal; without one the answer is no."""
+    if not sys.stdin.isatty():
+        click.echo(f"{question}\nThere is no terminal to ask at: --yes approves.", err=True)
+        return False
+    return click.confirm(question, err=True)
+
+
+@contextmanager
+def progress_bar(context: Context[Any]) -> Iterator[None]:
+    """Show the progress of a context's calls as a bar on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+
+    def show(event: ToolEvent) -> None:
+        if event.kind != "tool:progress":
+            return
+        if not bar.tasks:
+            bar.start()
+            bar.add_task(event.tool_name, total=None)
+        said = str(event.data.get("message") or event.tool_name)
+        done, total = event.data.get("done"), event.data.get("total")
+        bar.update(bar.tasks[0].id, description=said, completed=done, total=total)
+
+    unsubscribe = context.subscribe(show)
+    try:
+        yield
+    finally:
+        unsubscribe()
+        bar.stop()
+
+
+def _flag(name: str, taken: set[str]) -> str:
+    flag = "--" + (re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "arg")
+    while flag in taken:
+        flag = f"--arg-{flag[2:]}"
+    taken |= {flag, f"--no-{flag[2:]}"}
+    return flag
+
+
+def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
+    kind = _one_form(part)
+    # A default is shown and never sent: to leave an argument out is what gives the tool's own.
+    told = str(part.get("description", "")) if isinstance(part, dict) else ""
+    if isinstance(part, dict) and part.get("default") is not None:
+        told += f"  [default: {json.dumps(part['default'])}]"
+    if kind.get("type") == "boolean":
+        return click.Option([f"{flag}/--no-{flag[2:]}", key], default=None, help=told, required=required)
+    item = _one_form(kind.get("items"))
+    if kind.get("type") == "array" and item.get("type") in ("string", "integer", "number"):
+        return click.Option([flag, key], multiple=True, type=_Value(item), help=told, required=required)
+    return click.Option([flag, key], type=_Value(kind), help=told, required=required)
+
+
+def _one_form(part: Any) -> dict[str, Any]:
+    """Return the schema of a value, and of one that may also be null the schema of the rest."""
+    if not isinstance(part, dict):
+        return {}
+    others = [each for each in part.get("anyOf", ()) if isinstance(each, dict) and each.get("type") != "null"]
+    return others[0] if len(others) == 1 else part
+
+
+class _Value(click.ParamType):
+    """A value as JSON Schema types it; whether it fits is for the tool to say."""
+
+    def __init__(self, part: dict[str, Any]) -> None:
+        self._part = part
+        kind = part.get("type")
+        self.name = kind if isinstance(kind, str) else "json"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        choices = self._part.get("enum", ())
+        return f"[{'|'.join(map(str, choices))}]" if choices else METAVARS.get(self.name, self.name.upper())
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = _text(value)
+        if self.name == "string":
+            return text
+        try:
+            return json.loads(text)
+        except ValueError:
+            if self.name == "json":
+                return text
+            kind = "valid JSON" if self.name in ("object", "array") else f"a valid {self.name}"
+            return self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("@"):
+            return [CompletionItem(incomplete, type="file")]
+        return [
+            CompletionItem(str(choice)) for choice in self._part.get("enum", ()) if str(choice).startswith(incomplete)
+        ]
+
+
+def _text(value: str) -> str:
+    """Return what an option's text stands for: `@file`, `@-` for standard input, `@@` for a plain @."""
+    if not value.startswith("@") or value.startswith("@@"):
+        return value.removeprefix("@") if value.startswith("@@") else value
+    return sys.stdin.read() if value == "@-" else Path(value[1:]).read_text("utf-8")

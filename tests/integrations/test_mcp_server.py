@@ -1,0 +1,551 @@
+"""Serving over MCP: what the SDK's own client sees, over each transport and in both eras of the protocol."""
+
+import asyncio
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import httpx2
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from functool import Context, DefinitionError, FunctionTool, ToolResult, Toolset, Tripwire, WrapperTool
+from functool.guardrails import require_approval
+from functool.integrations import mcp
+from tests.integrations.mcp_sample import PNG, tools
+from tests.integrations.mcp_sockets import free_port, listening
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
+LATEST, OLDER = "2026-07-28", "2025-11-25"
+WAYS = [(transport, mode) for transport in ("memory", "stdio", "http") for mode in ("auto", "legacy")]
+every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
+both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+@pytest.fixture(scope="module")
+def url():
+    """The address of the sample server over HTTP."""
+    port = free_port()
+    with subprocess.Popen([sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        try:
+            listening(port, process)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def connected(way, url):
+    """A function that connects the SDK's client in the way that is tested."""
+    transport, mode = way
+
+    @asynccontextmanager
+    async def connect(**options: Any):
+        command = StdioServerParameters(command=sys.executable, args=[SAMPLE], cwd=ROOT)
+        target = {"memory": mcp.server(tools), "stdio": command, "http": url}[transport]
+        async with Client(target, mode=mode, **options) as client:
+            yield client
+
+    return connect
+
+
+def texts(answer: types.CallToolResult) -> list[str]:
+    return [block.text for block in answer.content if isinstance(block, types.TextContent)]
+
+
+@every_way
+def test_lists_what_is_enabled_in_order(connected):
+    """The list holds the enabled tools in the order of the toolset, each time."""
+
+    async def main():
+        async with connected() as client:
+            return [[tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools] for _ in range(2)]
+
+    first, second = asyncio.run(main())
+
+    assert first == second == [name for name in tools if name != "hidden"]
+
+
+@every_way
+def test_tells_what_a_tool_is(connected, way):
+    """A definition holds description, schemas, title and hints."""
+
+    async def main():
+        async with connected() as client:
+            return (await client.list_tools()).tools[0]
+
+    told = asyncio.run(main())
+    value = {"type": "integer"}
+
+    assert told.name == "add"
+    assert told.title == "Adder"
+    assert told.description == "Add two numbers."
+    assert told.input_schema == tools["add"].schema.plain
+    if way[1] == "auto":
+        assert told.output_schema == value
+    else:
+        assert told.output_schema == {"type": "object", "properties": {"result": value}, "required": ["result"]}
+    hints = (told.annotations.read_only_hint, told.annotations.destructive_hint, told.annotations.idempotent_hint)
+    assert hints == (True, False, True)
+
+
+@every_way
+def test_structured_content_beside_text(connected, way):
+    """A value goes out as text and as content that fits the output schema; older clients get it wrapped."""
+
+    async def main():
+        async with connected() as client:
+            names = [("add", {"a": 2}), ("city", {"name": "Berlin"}), ("maybe", {"found": False})]
+            return [await client.call_tool(name, arguments) for name, arguments in names]
+
+    added, city, nothing = asyncio.run(main())
+
+    assert texts(added) == ["3"]
+    assert added.structured_content == (3 if way[1] == "auto" else {"result": 3})
+    assert texts(city) == ['{"name":"Berlin","people":3700000}']
+    assert city.structured_content == {"name": "Berlin", "people": 3_700_000}
+    assert nothing.structured_content == {"result": None}
+    assert nothing.content == []
+
+
+@every_way
+def test_images(connected):
+    """An image arrives with its bytes and its type."""
+
+    async def main():
+        async with connected() as client:
+            return await client.call_tool("picture")
+
+    [image] = asyncio.run(main()).content
+
+    assert (image.type, image.mime_type) == ("image", "image/png")
+    assert image.data == __import__("base64").b64encode(PNG).decode()
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("fail", {}, "the disk is full"),
+        ("add", {"a": "many"}, "a: "),
+        ("add", {"a": 1, "c": 2}, "c"),
+        ("add", {}, "a"),
+        ("ad", {"a": 1}, "add"),
+        ("hidden", {}, "hidden"),
+        ("limited", {}, "0.05"),
+    ],
+)
+def test_what_goes_wrong_is_a_result(connected, name, arguments, said):
+    """A failure, bad arguments, an unknown or disabled tool and a time limit are results that a model can read."""
+
+    async def main():
+        async with connected() as client:
+            return await client.call_tool(name, arguments)
+
+    answer = asyncio.run(main())
+
+    assert answer.is_error
+    assert answer.structured_content is None
+    assert said in texts(answer)[0]
+
+
+@every_way
+def test_progress(connected):
+    """Progress arrives in order, all of it before the answer, from `context.progress` and from a generator's yields."""
+
+    async def main():
+        seen: list[Any] = []
+
+        async def note(done, total, message):
+            seen.append((done, total, message))
+
+        async with connected() as client:
+            await client.call_tool("steps", progress_callback=note)
+            first = list(seen)
+            seen.clear()
+            await client.call_tool("counting", progress_callback=note)
+            return first, list(seen)
+
+    steps, counted = asyncio.run(main())
+
+    assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+    assert counted == [(1, None, "one"), (2, None, "two"), (3, None, "three")]
+
+
+@every_way
+def test_cancellation(connected):
+    """A call that the client gives up is cancelled in the body."""
+
+    async def main():
+        async with connected() as client:
+            before = texts(await client.call_tool("told"))[0].count("slow was cancelled")
+            call = asyncio.create_task(client.call_tool("slow", {"seconds": 30}))
+            await asyncio.sleep(0.3)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            while texts(await client.call_tool("told"))[0].count("slow was cancelled") == before:
+                await asyncio.sleep(0.02)
+            return True
+
+    assert asyncio.run(asyncio.wait_for(main(), 30))
+
+
+@every_way
+def test_a_client_that_loses_patience(connected):
+    """The client's own time limit ends the call in the body too."""
+
+    async def main():
+        async with connected() as client:
+            before = texts(await client.call_tool("told"))[0].count("slow was cancelled")
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("slow", {"seconds": 30}, read_timeout_seconds=0.3)
+            while texts(await client.call_tool("told"))[0].count("slow was cancelled") == before:
+                await asyncio.sleep(0.02)
+            return caught.value.code
+
+    assert asyncio.run(asyncio.wait_for(main(), 30)) == types.REQUEST_TIMEOUT
+
+
+@every_way
+def test_a_print_does_not_break_the_wire(connected):
+    """What a body prints is not on the wire: the next call is answered."""
+
+    async def main():
+        async with connected() as client:
+            said = await client.call_tool("chatty", {"text": '{"jsonrpc": "2.0"}\nnot json'})
+            return texts(said), (await client.call_tool("add", {"a": 1})).is_error
+
+    assert asyncio.run(main()) == (["said"], False)
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("action", "is_error", "said"),
+    [("accept", False, "deleted"), ("decline", True, "decline"), ("cancel", True, "cancel")],
+)
+def test_approval(connected, way, action, is_error, said):
+    """`require_approval` asks the client's person, who sees tool and arguments; without consent nothing runs."""
+    path = f"/tmp/{way[0]}-{way[1]}-{action}"
+    questions: list[str] = []
+
+    async def elicit(context, params):
+        questions.append(params.message)
+        return types.ElicitResult(action=action, content={} if action == "accept" else None)
+
+    async def main():
+        async with connected(elicitation_callback=elicit) as client:
+            return await client.call_tool("delete", {"path": path}), texts(await client.call_tool("told"))[0]
+
+    answer, told = asyncio.run(main())
+
+    assert answer.is_error is is_error
+    assert said in texts(answer)[0]
+    assert (path in told) is (action == "accept")
+    assert len(questions) == 1
+    assert "delete" in questions[0]
+    assert path in questions[0]
+
+
+@every_way
+def test_nobody_to_ask(connected, way):
+    """A client that cannot ask a person gets an error that a model can read, and nothing runs."""
+    path = f"/tmp/{way[0]}-{way[1]}-unasked"
+
+    async def main():
+        async with connected() as client:
+            return await client.call_tool("delete", {"path": path}), texts(await client.call_tool("told"))[0]
+
+    answer, told = asyncio.run(main())
+
+    assert answer.is_error
+    assert "approv" in texts(answer)[0]
+    assert path not in told
+
+
+@every_way
+def test_a_guarded_value_promises_no_schema(connected):
+    """A tool with output guardrails publishes no output schema, and its value does not leave beside the text."""
+
+    async def main():
+        async with connected() as client:
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            return listed["secret"].output_schema, await client.call_tool("secret")
+
+    schema, answer = asyncio.run(main())
+
+    assert schema is None
+    assert "1234" not in texts(answer)[0]
+    assert answer.structured_content is None
+
+
+# Approvals of 2026-07-28, round by round
+
+
+def rounds(server, arguments, second=None, *, change=lambda state: state):
+    """Return what a client gets that approves one call and sends the state with another."""
+
+    async def main():
+        async def unused(context, params):
+            raise AssertionError("the rounds are driven by hand")
+
+        async with Client(server, mode=LATEST, elicitation_callback=unused) as client:
+            name, given = arguments
+            asked = await client.session.call_tool(name, given, allow_input_required=True)
+            assert isinstance(asked, types.InputRequiredResult)
+            answers = {key: types.ElicitResult(action="accept", content={}) for key in asked.input_requests}
+            state = change(asked.request_state)
+            name, given = second or arguments
+            replies = []
+            for _ in range(2):
+                try:
+                    replies.append(
+                        await client.session.call_tool(name, given, input_responses=answers, request_state=state)
+                    )
+                except MCPError as error:
+                    replies.append(error)
+            return replies
+
+    return asyncio.run(main())
+
+
+def guarded(ran: list[str], name: str = "delete") -> FunctionTool:
+    def delete(path: str) -> str:
+        ran.append(path)
+        return "deleted"
+
+    return FunctionTool(delete, name=name, input_guardrails=[require_approval()])
+
+
+def test_an_approval_counts_once():
+    """The state of an approval runs one call; sent again it is refused by the protocol."""
+    ran: list[str] = []
+    first, again = rounds(mcp.server([guarded(ran)]), ("delete", {"path": "a"}))
+
+    assert texts(first) == ["deleted"]
+    assert isinstance(again, MCPError)
+    assert again.code == types.INVALID_PARAMS
+    assert ran == ["a"]
+
+
+@pytest.mark.parametrize(
+    "second", [("delete", {"path": "b"}), ("erase", {"path": "a"})], ids=["other arguments", "other tool"]
+)
+def test_a_stolen_state_is_refused(second):
+    """The state of an approval is bound to its tool and its arguments."""
+    ran: list[str] = []
+    server = mcp.server([guarded(ran), guarded(ran, "erase")])
+    replies = rounds(server, ("delete", {"path": "a"}), second)
+
+    assert [type(reply) for reply in replies] == [MCPError, MCPError]
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "change", [lambda state: state + "A", lambda state: state[:-2] + "AA"], ids=["longer", "other"]
+)
+def test_a_forged_state_is_refused(change):
+    """A state that the server did not seal is refused."""
+    ran: list[str] = []
+    replies = rounds(mcp.server([guarded(ran)]), ("delete", {"path": "a"}), change=change)
+
+    assert [reply.code for reply in replies] == [types.INVALID_PARAMS] * 2
+    assert ran == []
+
+
+def test_the_state_of_another_server_is_refused():
+    """A state that another server sealed is refused, unless the two share a key."""
+    ran: list[str] = []
+    key = b"k" * 32
+    states: list[str] = []
+
+    def steal(state):
+        states.append(state)
+        return state
+
+    rounds(mcp.server([guarded(ran)], keys=[key]), ("delete", {"path": "a"}), change=steal)
+    ran.clear()
+    strangers = rounds(mcp.server([guarded(ran)]), ("delete", {"path": "a"}), change=lambda state: states[0])
+    friends = rounds(mcp.server([guarded(ran)], keys=[key]), ("delete", {"path": "a"}), change=lambda state: states[0])
+
+    assert isinstance(strangers[0], MCPError)
+    assert texts(friends[0]) == ["deleted"]
+    assert ran == ["a"]
+
+
+# What the server itself does
+
+
+@both_eras
+def test_a_changed_list_is_announced(mode):
+    """`replace` serves other tools at once and tells the clients."""
+
+    async def main():
+        server = mcp.server([tools["add"]])
+        heard = asyncio.Event()
+
+        async def handle(message):
+            if isinstance(message, types.ToolListChangedNotification):
+                heard.set()
+
+        async with Client(server, mode=mode, message_handler=handle, cache=None) as client:
+            before = [tool.name for tool in (await client.list_tools()).tools]
+            if mode == "legacy":
+                assert client.server_capabilities.tools.list_changed
+                await asyncio.sleep(0.05)
+                await server.replace([tools["city"]])
+                await heard.wait()
+            else:
+                async with client.listen(tools_list_changed=True) as changes:
+                    await server.replace([tools["city"]])
+                    await anext(changes)
+            return before, [tool.name for tool in (await client.list_tools()).tools]
+
+    assert asyncio.run(asyncio.wait_for(main(), 30)) == (["add"], ["city"])
+
+
+def test_a_refused_replacement_changes_nothing():
+    """When a tool cannot be served the old ones stay."""
+    server = mcp.server([tools["add"]])
+    with pytest.raises(DefinitionError):
+        asyncio.run(server.replace([WrapperTool(tools["add"], name="no spaces")]))
+
+    assert list(server.toolset) == ["add"]
+
+
+@pytest.mark.parametrize("name", ["two words", "x" * 129, "naïve"])
+def test_a_name_that_the_protocol_lacks(name):
+    """A name outside the protocol's is refused when the server is made, with the remedy."""
+    with pytest.raises(DefinitionError, match="WrapperTool"):
+        mcp.server([WrapperTool(tools["add"], name=name)])
+
+
+@both_eras
+def test_a_tripwire_reaches_the_host_alone(mode):
+    """A tripwire is an error of the protocol: it stops the run, and no model reads it."""
+
+    def stop(call, context):
+        raise Tripwire("budget spent")
+
+    tool = FunctionTool(lambda: "never", name="spend", input_guardrails=[stop])
+
+    async def main():
+        async with Client(mcp.server([tool]), mode=mode) as client:
+            with pytest.raises(MCPError, match="budget spent") as caught:
+                await client.call_tool("spend")
+            return caught.value
+
+    assert asyncio.run(main()).data == {"type": "Tripwire"}
+
+
+@both_eras
+def test_content_that_breaks_its_schema(mode):
+    """A value that is not what its annotation promises is an error that a model can read, and no client raises."""
+
+    def count() -> int:
+        return "many"  # type: ignore[return-value]
+
+    async def main():
+        async with Client(mcp.server([FunctionTool(count)]), mode=mode) as client:
+            return await client.call_tool("count")
+
+    answer = asyncio.run(main())
+
+    assert answer.is_error
+    assert "output schema" in texts(answer)[0]
+    assert texts(answer)[1:] == ["many"]
+
+
+@both_eras
+def test_each_call_gets_its_context(mode):
+    """`context(request)` makes the context of each call from the SDK's request."""
+
+    def who(context: Context) -> str:
+        return context.deps
+
+    server = mcp.server([FunctionTool(who)], context=lambda request: Context(deps=request.protocol_version))
+
+    async def main():
+        async with Client(server, mode=mode) as client:
+            return await client.call_tool("who")
+
+    assert texts(asyncio.run(main())) == [LATEST if mode == "auto" else OLDER]
+
+
+def test_a_context_with_an_approver_asks_it():
+    """An approver that the host gave is asked instead of the client."""
+    ran: list[str] = []
+    server = mcp.server([guarded(ran)], context=lambda request: Context(approver=lambda asked: True))
+
+    async def main():
+        async with Client(server, mode="legacy") as client:
+            return await client.call_tool("delete", {"path": "a"})
+
+    assert texts(asyncio.run(main())) == ["deleted"]
+
+
+def test_a_body_may_ask_for_more():
+    """The SDK's `InputRequiredResult` from a body leaves as it is, and the next round finds the answers."""
+
+    def greet(context: Context) -> Any:
+        given = (context.deps.params or {}).get("inputResponses")
+        if given:
+            return f"Hello {given['name']['content']['name']}"
+        form = types.ElicitRequestFormParams(
+            message="Your name?", requested_schema={"type": "object", "properties": {}}
+        )
+        return types.InputRequiredResult(input_requests={"name": types.ElicitRequest(params=form)})
+
+    async def elicit(context, params):
+        return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def main():
+        server = mcp.server([FunctionTool(greet)], context=lambda request: Context(deps=request))
+        async with Client(server, elicitation_callback=elicit) as client:
+            return await client.call_tool("greet")
+
+    assert texts(asyncio.run(main())) == ["Hello Ada"]
+
+
+def test_an_error_function_can_rescue():
+    """An answer that an error function gives is served like any other."""
+    tool = FunctionTool(lambda: 1 / 0, name="risky", on_error_func=lambda error, context: ToolResult.of("rescued"))
+
+    async def main():
+        async with Client(mcp.server([tool])) as client:
+            return await client.call_tool("risky")
+
+    answer = asyncio.run(main())
+
+    assert (texts(answer), answer.is_error) == (["rescued"], False)
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
+def test_dns_rebinding_is_refused(url, headers):
+    """A request that names another host, or comes from another's page, reaches no tool."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "told", "arguments": {}}}
+    accept = {"Accept": "application/json, text/event-stream"}
+
+    assert httpx2.post(url, json=body, headers={**accept, **headers}).status_code in (403, 421)
+
+
+def test_there_are_two_transports():
+    """Any other transport is refused."""
+    with pytest.raises(ValueError, match="'stdio' or 'http'"):
+        mcp.serve(Toolset(), "carrier pigeon")  # type: ignore[arg-type]
+
+
+def test_a_missing_sdk_says_what_to_install():
+    """Without the SDK the import names the extra."""
+    code = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None\nimport functool.integrations.mcp"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+
+    assert "ImportError: MCP needs the official SDK: pip install 'functool[mcp]'" in done.stderr
