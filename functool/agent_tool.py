@@ -1,0 +1,158 @@
+"""An agent as a tool: one text goes in, the agent's answer comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from functool.call import ToolCall, ToolResult
+from functool.context import Context
+from functool.errors import ToolError
+from functool.executors import in_thread
+from functool.tool import Tool
+
+MAX_DEPTH = 8
+"""How many agents may stand in one another before a call is refused."""
+
+_METHODS = ("run", "ainvoke", "invoke")
+_ANSWERS = ("output", "final_output", "text")
+_USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
+
+_depth: ContextVar[int] = ContextVar("functool_agent_depth", default=0)
+_held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
+_turns: dict[Any, tuple[asyncio.Lock, int]] = {}
+
+
+class AgentTool(Tool):
+    """A tool whose body is an agent of any framework.
+
+    `runner(agent, text, context)` runs it, sync, async or as an async generator: what that yields is sent as `tool:progress`, and the
+    last is the result of the run. A runner may return a `ToolResult`, which is the answer; its `metadata["run"]`, where there is one,
+    is what `output_extractor` gets instead, and `metadata["usage"]` is kept. Without a runner the agent's own `run`, `ainvoke` or
+    `invoke`, or the agent itself, is called with the text, and the `output`, `final_output` or `text` of what it returns is the answer.
+
+    `thread(context)` chooses the conversation that the runner finds as `context.thread`; without it that is None, and every call starts
+    fresh. Calls on one thread (the same object, or equal strings with one agent) take turns in the order in which they came.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        name: str,
+        description: str,
+        *,
+        arg_name: str = "input",
+        runner: Callable[[Any, str, Context[Any]], Any] | None = None,
+        thread: Callable[[Context[Any]], Any] | None = None,
+        output_extractor: Callable[[Any], Any] | None = None,
+        on_error_func: Callable[[Exception, Context[Any]], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        parameters = {
+            "type": "object",
+            "properties": {arg_name: {"type": "string", "description": "What the agent is asked, complete in itself."}},
+            "required": [arg_name],
+            "additionalProperties": False,
+        }
+        super().__init__(name=name, description=description, parameters=parameters, on_error_func=on_error_func, **options)
+        self.agent = agent
+        self._arg_name = arg_name
+        self._runner = runner
+        self._thread = thread
+        self._extract = output_extractor
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the agent on the text and return its answer.
+
+        Raises:
+            ToolError: Agents stand in one another too deep, or the agent waits for its own thread.
+        """
+        if _depth.get() >= MAX_DEPTH:
+            raise ToolError(f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent.")
+        assert isinstance(call.arguments, Mapping)
+        text = call.arguments[self._arg_name]
+        thread = None if self._thread is None else await _ask(self._thread, context)
+        depth = _depth.set(_depth.get() + 1)
+        try:
+            async with _turn(self.agent, thread):
+                outcome = await self._start(text, context.view(thread=thread))
+        finally:
+            _depth.reset(depth)
+        return await self._concluded(outcome)
+
+    async def _start(self, text: str, context: Context[Any]) -> Any:
+        if self._runner is not None:
+            outcome = await _begin(self._runner, self.agent, text, context)
+        else:
+            method = next((name for name in _METHODS if callable(getattr(self.agent, name, None))), None)
+            outcome = await _begin(getattr(self.agent, method) if method else self.agent, text)
+        if not hasattr(outcome, "__anext__"):
+            return outcome
+        last = None
+        async with aclosing(outcome) as steps:
+            async for last in steps:
+                context.emit("tool:progress", value=last)
+        return last
+
+    async def _concluded(self, outcome: Any) -> ToolResult:
+        given = outcome if isinstance(outcome, ToolResult) else None
+        metadata = dict(given.metadata) if given else {"usage": usage} if (usage := _usage_of(outcome)) else {}
+        run = metadata.pop("run", outcome)
+        if self._extract is not None and (given is None or given.success):
+            value = await _ask(self._extract, run)
+            result = value if isinstance(value, ToolResult) else ToolResult.of(value)
+        elif given is not None:
+            result = given
+        else:
+            answers = (getattr(run, name, None) for name in _ANSWERS)
+            result = ToolResult.of(next((answer for answer in answers if answer is not None), run))
+        merged = {key: value for key, value in {**metadata, **result.metadata}.items() if key != "run"}
+        return ToolResult(output=result.output, value=result.value, error=result.error, metadata=merged)
+
+
+async def _ask(func: Callable[..., Any], *args: Any) -> Any:
+    value = func(*args)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _begin(func: Callable[..., Any], *args: Any) -> Any:
+    """Call what runs an agent: a sync one on a thread, for it may take minutes."""
+    target = func if inspect.isroutine(func) else getattr(func, "__call__", func)  # noqa: B004
+    if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
+        return await _ask(func, *args)
+    value = await in_thread(func, *args)
+    return await value if inspect.isawaitable(value) else value
+
+
+@asynccontextmanager
+async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
+    """Wait until no other call is on this thread."""
+    if thread is None:
+        yield
+        return
+    # A lock belongs to one event loop, a thread's name to one agent.
+    key = (id(asyncio.get_running_loop()), *((id(agent), thread) if isinstance(thread, str) else (id(thread),)))
+    if key in _held.get():
+        raise ToolError("The agent is being asked from within its own conversation, which is waiting for this answer.")
+    lock, waiting = _turns.get(key) or (asyncio.Lock(), 0)
+    _turns[key] = lock, waiting + 1
+    held = _held.set(_held.get() | {key})
+    try:
+        async with lock:
+            yield
+    finally:
+        _held.reset(held)
+        lock, waiting = _turns.pop(key)
+        if waiting > 1:
+            _turns[key] = lock, waiting - 1
+
+
+def _usage_of(run: Any) -> dict[str, int]:
+    usage = getattr(run, "usage", None)
+    usage = usage() if callable(usage) else usage
+    get = usage.get if isinstance(usage, Mapping) else lambda name: getattr(usage, name, None)
+    return {name: count for name in _USAGE if isinstance(count := get(name), int)}

@@ -1,0 +1,287 @@
+"""LangChain and LangGraph: functool tools in their agents, their tools in functool, their agents behind `AgentTool`.
+
+An exported tool finds the graph's `context=` as `context.deps`, or, where that is a functool `Context`, gets it itself. LangGraph has no
+object that stands for one run, so that otherwise every call has a context of its own: pass a `Context` for a rate limit per run.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from typing_extensions import override
+
+from functool import (
+    ApprovalRequest,
+    ApprovalRequired,
+    ArgumentError,
+    AudioContent,
+    Content,
+    Context,
+    FileContent,
+    GuardrailError,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolEvent,
+    ToolResult,
+    ToolSchema,
+    Toolset,
+)
+from functool.guardrails import require_approval
+
+try:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+    from langchain_core.runnables import Runnable, RunnableConfig
+    from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
+    from langgraph.pregel import Pregel
+    from langgraph.runtime import Runtime, get_runtime
+    from langgraph.types import Command, interrupt
+except ImportError as error:
+    raise ImportError("the LangChain integration needs: pip install 'functool[langchain]'") from error
+
+
+def export(tool: Tool) -> BaseTool:
+    """Return `tool` as a tool of LangChain, for agents, `ToolNode` and chains.
+
+    The model reads a failure as a `ToolMessage` whose status is "error"; called without a call id, the tool raises `ToolException`, and
+    returns the body's own value. The `ToolResult` is the message's artifact. A call that waits for approval interrupts the graph: the
+    interrupt's value is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says why not.
+    """
+    schema = tool.schema
+    return _Exported(
+        name=tool.name,
+        description=schema.description,
+        args_schema=copy.deepcopy(schema.parameters),
+        tags=list(tool.settings.tags) or None,
+        tool=tool,
+    )
+
+
+def export_all(toolset: Toolset) -> list[BaseTool]:
+    """Return every tool of `toolset` as a tool of LangChain."""
+    return [export(tool) for tool in toolset.values()]
+
+
+def adopt(native: BaseTool) -> Tool:
+    """Return a tool of LangChain as a functool tool."""
+    return _Adopted(native)
+
+
+async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
+    """Run a graph of LangGraph, or any runnable of LangChain: the runner for `AgentTool`.
+
+    A graph gets the text as a user's message, `context.deps` as its context, and `context.thread` as its `thread_id`; another runnable
+    gets the text. `options` go to `astream` or `ainvoke`. While somebody listens, a graph's updates and custom events are sent as
+    `tool:progress`. An interrupt of a graph with a checkpointer and a thread makes this call wait for approval, and the same call goes
+    on where the graph stopped.
+
+    Raises:
+        ApprovalRequired: A person has to agree to what interrupted the graph.
+    """
+    if not isinstance(agent, Pregel):
+        answer = await agent.ainvoke(text, **options)
+        return ToolResult.of(getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer})
+    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    given: Any = {"messages": [HumanMessage(text)]}
+    before, pending = 0, context.state.pop(key, None)
+    if context.thread is not None:
+        options["config"] = {"configurable": {"thread_id": context.thread}, **options.get("config", {})}
+        before = len((await agent.aget_state(options["config"])).values.get("messages", ())) if pending is None else pending[1]
+    pending = pending and pending[0]
+    while True:
+        if pending:
+            try:
+                given = Command(resume=await _settle(pending, context))
+            except ApprovalRequired:
+                context.state[key] = pending, before
+                raise
+        state = await _run(agent, given, context, options)
+        pending = state.get("__interrupt__")
+        if not pending:
+            break
+    messages = state.get("messages", [])
+    answer = messages[-1].text if messages else state
+    return ToolResult.of(answer, metadata={"usage": _usage(messages[before:]), "run": state})
+
+
+async def _run(agent: Pregel[Any, Any, Any, Any], given: Any, context: Context[Any], options: dict[str, Any]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    async for mode, item in agent.astream(given, context=context.deps, stream_mode=["values", "updates", "custom"], **options):
+        if mode == "values":
+            # An interrupt may stand beside the state or come alone.
+            state = {**state, **item} if isinstance(item, dict) else {"output": item}
+        else:
+            context.emit("tool:progress", value=item)
+            if isinstance(item, dict) and "__interrupt__" in item:
+                state = {**state, "__interrupt__": item["__interrupt__"]}
+    return state
+
+
+async def _settle(pending: Any, context: Context[Any]) -> dict[str, Any]:
+    """Return the answers to what interrupted the graph, by the decisions of this context."""
+    ask, answers = require_approval(), {}
+    for item in pending:
+        told = item.value if isinstance(item.value, dict) else {"value": item.value}
+        name, arguments = str(told.get("tool", "interrupt")), told.get("arguments", told)
+        call = ToolCall(name=name, arguments=arguments, id=str(told.get("call_id", item.id)))
+        schema = ToolSchema(name=name, description="", parameters={}, plain={})
+        try:
+            await ask(call, context.view(call=call, schema=schema))
+        except ApprovalRequired:
+            raise
+        except GuardrailError as refusal:
+            answers[item.id] = str(refusal)
+        else:
+            answers[item.id] = True
+    return answers
+
+
+class _Exported(BaseTool):
+    tool: Tool
+
+    # The arguments stay in one mapping: their names are the model's and may be any, `config` and `self` too.
+    @override
+    def _to_args_and_kwargs(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any]]:
+        names = list(self.tool.schema.parameters.get("properties", {}))
+        if isinstance(tool_input, str) and len(names) == 1:
+            tool_input = {names[0]: tool_input}
+        return (ToolCall(name=self.name, arguments=tool_input, id=tool_call_id or ""),), {}
+
+    def _run(self, call: ToolCall) -> Any:
+        context, forget = _listening(call)
+        toolset = Toolset([self.tool])
+        try:
+            result = toolset.call_sync(call, context)
+            if (decision := _decision(result, context)) is not None:
+                result = toolset.call_sync(call, decision)
+        finally:
+            forget()
+        return _message(result, call)
+
+    async def _arun(self, call: ToolCall) -> Any:
+        context, forget = _listening(call)
+        try:
+            result = await self.tool.invoke(call, context)
+            if (decision := _decision(result, context)) is not None:
+                result = await self.tool.invoke(call, decision)
+        finally:
+            forget()
+        return _message(result, call)
+
+
+def _runtime() -> Runtime[Any] | None:
+    try:
+        return get_runtime()
+    except (RuntimeError, KeyError):  # Outside of a graph.
+        return None
+
+
+def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
+    """Return the context of this call, and what ends the forwarding of its events to the graph's custom stream."""
+    runtime = _runtime()
+    if runtime is None:
+        return Context(), lambda: None
+    context = runtime.context if isinstance(runtime.context, Context) else Context(runtime.context)
+
+    def forward(event: ToolEvent) -> None:
+        if event.call_id == call.id:
+            runtime.stream_writer({"kind": event.kind, "tool": event.tool_name, "call_id": event.call_id, **event.data})
+
+    return context, context.subscribe(forward)
+
+
+def _decision(result: ToolResult, context: Context[Any]) -> Context[Any] | None:
+    """Ask the person behind the graph, where the call waits for one; return the context that knows the answer."""
+    request = result.metadata.get("approval")
+    if not isinstance(request, ApprovalRequest) or _runtime() is None:
+        return None
+    shown = {name: getattr(request, name) for name in ("tool", "arguments", "call_id", "definition", "digest")}
+    answer = interrupt(shown)
+    if answer is True:
+        context.approve(request)
+    else:
+        context.deny(request, answer if isinstance(answer, str) else "")
+    return context
+
+
+def _message(result: ToolResult, call: ToolCall) -> Any:
+    if not call.id:
+        if result.error is not None:
+            raise ToolException(result.text)
+        return result.text if result.value is None else result.value
+    plain = all(isinstance(part, TextContent) for part in result.output)
+    blocks = [TextContent(text=result.error.message)] if result.error else []
+    return ToolMessage(
+        content=result.text if plain else [_block(part) for part in [*blocks, *result.output]],
+        name=call.name,
+        tool_call_id=call.id,
+        status="error" if result.error else "success",
+        artifact=result,
+    )
+
+
+def _block(part: Content) -> dict[str, Any]:
+    if isinstance(part, TextContent):
+        return {"type": "text", "text": part.text}
+    kind = {ImageContent: "image", AudioContent: "audio", FileContent: "file"}[type(part)]
+    where = {"url": part.uri} if part.data is None else {"base64": base64.b64encode(part.data).decode()}
+    return {"type": kind, **where, "mime_type": part.media_type}
+
+
+class _Adopted(Tool):
+    def __init__(self, native: BaseTool) -> None:
+        shown = native.tool_call_schema
+        parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
+        parameters.pop("description", None)
+        super().__init__(name=native.name, description=native.description, parameters=parameters)
+        self._native = native
+        fields = {} if isinstance(native.args_schema, dict | None) else native.get_input_schema().model_fields
+        marks = [mark for info in fields.values() for mark in info.metadata]
+        wants_id = any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in marks)
+        self._whole = wants_id or native.response_format == "content_and_artifact"
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        arguments = dict(call.arguments)  # type: ignore[arg-type]
+        config: RunnableConfig = {"configurable": {"thread_id": context.thread}} if context.thread is not None else {}
+        # Only a whole call brings an artifact and the id; without it the tool returns its own value, not a text of it.
+        given: Any = {"type": "tool_call", "name": call.name, "args": arguments, "id": call.id} if self._whole else arguments
+        try:
+            return _result(await self._native.ainvoke(given, config))
+        except ToolException as failure:
+            raise ToolError(str(failure)) from failure
+        except ValidationError as invalid:
+            errors = invalid.errors(include_url=False, include_context=False, include_input=False)
+            raise ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors) from invalid
+
+
+def _result(answer: Any) -> ToolResult:
+    if not isinstance(answer, ToolMessage):
+        return ToolResult.of(answer)
+    output = [_content(block) for block in ([answer.content] if isinstance(answer.content, str) else answer.content)]
+    if answer.status == "error":
+        return ToolResult.failed(str(answer.text), type="ToolException")
+    return ToolResult(output=output, value=answer.content if answer.artifact is None else answer.artifact)
+
+
+def _content(block: Any) -> Content:
+    if isinstance(block, str):
+        return TextContent(text=block)
+    kinds = {"image": ImageContent, "audio": AudioContent, "file": FileContent}
+    kind = kinds.get(block.get("type"))
+    if kind is None or not {"url", "base64"} & set(block):
+        return TextContent(text=block["text"] if block.get("type") == "text" else ToolResult.of(block).text)
+    where = {"uri": block["url"]} if "url" in block else {"data": base64.b64decode(block["base64"])}
+    return kind(**where, **({"media_type": block["mime_type"]} if "mime_type" in block else {}))
+
+
+def _usage(messages: Any) -> dict[str, int]:
+    replies = [m for m in messages if isinstance(m, AIMessage)]
+    used: list[Mapping[str, Any]] = [m.usage_metadata or {} for m in replies]
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    return {"requests": len(replies), **{name: sum(u.get(name, 0) for u in used) for name in names}}

@@ -1,0 +1,316 @@
+"""openai-agents: functool tools in its agents, its tools in functool, its agents behind `AgentTool`.
+
+An exported tool finds the run's own context object as `context.deps`, or, where that is a functool `Context`, gets it itself. Otherwise
+all calls of one run share one context, so that a rate limit per context holds for the run.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import inspect
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from functool import (
+    ApprovalRequired,
+    AudioContent,
+    Content,
+    Context,
+    FileContent,
+    GuardrailError,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    ToolSchema,
+    ToolSettings,
+    Toolset,
+    Tripwire,
+)
+from functool.guardrails import require_approval
+
+try:
+    from agents import (
+        Agent,
+        AgentsException,
+        FunctionTool,
+        Runner,
+        RunState,
+        ToolInputGuardrailData,
+        ToolOutputFileContent,
+        ToolOutputGuardrailData,
+        ToolOutputImage,
+        ToolOutputText,
+        default_tool_error_function,
+    )
+    from agents.run_context import RunContextWrapper
+    from agents.tool import (
+        invoke_function_tool,
+        resolve_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
+    from agents.tool_context import ToolContext
+    from openai.types.responses import ResponseFunctionToolCall
+except ImportError as error:
+    raise ImportError("the openai-agents integration needs: pip install 'functool[openai-agents]'") from error
+
+_contexts: dict[int, Context[Any]] = {}
+
+
+class RunStopped(Tripwire, AgentsException):
+    """A `Tripwire` that openai-agents lets through: it leaves `Runner.run` as it is."""
+
+
+def export(tool: Tool) -> FunctionTool:
+    """Return `tool` as a tool of openai-agents.
+
+    A failure is what the model reads, never the end of the run; a `Tripwire` ends the run as `RunStopped`. A tool that may ask for
+    approval interrupts the run, unless the run's functool `Context` has an approver of its own.
+    """
+    schema = tool.schema
+
+    async def invoke(run: ToolContext[Any], arguments: str) -> Any:
+        context = _context_of(run)
+        if tool.requires_approval and run.is_tool_approved(tool.name, run.tool_call_id):
+            context = context.view(approver=_agreed)
+        try:
+            result = await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id), context)
+        except Tripwire as tripwire:
+            raise RunStopped(str(tripwire)) from tripwire
+        return _output(result)
+
+    async def needs_approval(run: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+        return _context_of(run).approver is None
+
+    def is_enabled(run: RunContextWrapper[Any], agent: Any) -> bool:
+        enabled = tool.settings.is_enabled
+        return enabled(_context_of(run)) if callable(enabled) else enabled
+
+    return FunctionTool(
+        name=tool.name,
+        description=schema.description,
+        params_json_schema=copy.deepcopy(schema.parameters),
+        on_invoke_tool=invoke,
+        strict_json_schema=schema.strict,
+        is_enabled=is_enabled,
+        needs_approval=needs_approval if tool.requires_approval else False,
+    )
+
+
+def export_all(toolset: Toolset) -> list[FunctionTool]:
+    """Return every tool of `toolset` as a tool of openai-agents."""
+    return [export(tool) for tool in toolset.values()]
+
+
+def adopt(native: FunctionTool) -> Tool:
+    """Return a tool of openai-agents as a functool tool; its approval and its guardrails come along."""
+    return _Adopted(native)
+
+
+async def runner(agent: Agent[Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
+    """Run an agent of openai-agents: the runner for `AgentTool`.
+
+    `context.deps` is the run's context object, `context.thread` its session, and `options` go to `Runner.run`. While somebody listens,
+    the run's stream events are sent as `tool:progress`. A tool of the agent that waits for approval makes this call wait for it, and
+    the same call goes on where the agent stopped.
+
+    Raises:
+        ApprovalRequired: A person has to agree to a call that the agent made.
+    """
+    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    start, decided = context.state.pop(key, (text, set()))
+    while True:
+        if isinstance(start, RunState):
+            try:
+                await _settle(start, decided, context)
+            except ApprovalRequired:
+                context.state[key] = start, decided
+                raise
+        run = await _run(agent, start, context, options)
+        if not run.interruptions:
+            break
+        start = run.to_state()
+    used = run.context_wrapper.usage
+    counts = ("requests", "input_tokens", "output_tokens", "total_tokens")
+    return ToolResult.of(run.final_output, metadata={"usage": {name: getattr(used, name) for name in counts}, "run": run})
+
+
+async def _run(agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]) -> Any:
+    given = {"context": context.deps, "session": context.thread, **options}
+    if isinstance(start, RunState):
+        del given["context"]  # A state brings the context it was made with.
+    if not context.listened:
+        return await Runner.run(agent, start, **given)
+    run = Runner.run_streamed(agent, start, **given)
+    async for event in run.stream_events():
+        context.emit("tool:progress", value=event)
+    return run
+
+
+async def _settle(state: RunState[Any], decided: set[str], context: Context[Any]) -> None:
+    """Approve or reject what the agent waits for, by the decisions of this context."""
+    ask = require_approval()
+    for item in state.get_interruptions():
+        if item.call_id in decided:
+            continue
+        call = ToolCall(name=item.name or "", arguments=item.arguments or "{}", id=item.call_id or "")
+        schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
+        try:
+            await ask(call, context.view(call=call, schema=schema))
+        except ApprovalRequired:
+            raise
+        except GuardrailError as refusal:
+            state.reject(item, rejection_message=str(refusal))
+        else:
+            state.approve(item)
+        decided.add(call.id)
+
+
+class _Adopted(Tool):
+    def __init__(self, native: FunctionTool) -> None:
+        enabled = native.is_enabled
+        super().__init__(
+            name=native.name,
+            description=native.description,
+            parameters=native.params_json_schema,
+            strict=native.strict_json_schema,
+            settings=ToolSettings(is_enabled=enabled if isinstance(enabled, bool) else True),
+            input_guardrails=_input_guardrails(native),
+            output_guardrails=[self._translated(guardrail) for guardrail in native.tool_output_guardrails or ()],
+        )
+        # A copy that raises, so that a failure is a failure; the author's own words for it are asked in `on_error`.
+        self._words = resolve_function_tool_failure_error_function(native)
+        self._native = set_function_tool_failure_error_function(copy.copy(native), None)
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        value = await invoke_function_tool(function_tool=self._native, context=_native_context(call, context), arguments=_text(call))
+        return _result(value)
+
+    async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
+        words = self._words
+        if words is None or words is default_tool_error_function or isinstance(error, ToolError) or context.call is None:
+            return await super().on_error(error, context)
+        return ToolResult.failed(await _maybe(words(_native_context(context.call, context), error)), type=type(error).__name__)
+
+    def _translated(self, guardrail: Any) -> Any:
+        async def check(result: ToolResult, context: Context[Any]) -> None:
+            assert context.call is not None
+            data = ToolOutputGuardrailData(context=_native_context(context.call, context), agent=None, output=result.value)  # type: ignore[arg-type]
+            _obey((await guardrail.run(data)).behavior)
+
+        return check
+
+
+def _input_guardrails(native: FunctionTool) -> list[Any]:
+    async def ask_enabled(call: ToolCall, context: Context[Any]) -> None:
+        if not await _maybe(native.is_enabled(_native_context(call, context), None)):  # type: ignore[operator]
+            raise GuardrailError(f"The tool {native.name!r} is not available here.")
+
+    async def needs_approval(call: ToolCall, context: Context[Any]) -> bool:
+        needs = native.needs_approval
+        return needs if isinstance(needs, bool) else await needs(_native_context(call, context), dict(call.arguments), call.id)  # type: ignore[arg-type]
+
+    def translated(guardrail: Any) -> Any:
+        async def check(call: ToolCall, context: Context[Any]) -> None:
+            data = ToolInputGuardrailData(context=_native_context(call, context), agent=None)  # type: ignore[arg-type]
+            _obey((await guardrail.run(data)).behavior)
+
+        return check
+
+    guardrails: list[Any] = [] if isinstance(native.is_enabled, bool) else [ask_enabled]
+    guardrails += [translated(guardrail) for guardrail in native.tool_input_guardrails or ()]
+    return guardrails + ([require_approval(needs_approval)] if native.needs_approval else [])
+
+
+def _obey(behavior: Mapping[str, Any]) -> None:
+    if behavior["type"] == "reject_content":
+        raise GuardrailError(behavior["message"])
+    if behavior["type"] == "raise_exception":
+        raise Tripwire("a guardrail of the tool stopped the run")
+
+
+def _context_of(run: RunContextWrapper[Any]) -> Context[Any]:
+    """Return the one context of a run: the object that counts its usage lives as long as the run does."""
+    if isinstance(run.context, Context):
+        return run.context
+    key = id(run.usage)
+    context = _contexts.get(key)
+    if context is None:
+        context = _contexts[key] = Context(run.context)
+        weakref.finalize(run.usage, _contexts.pop, key, None).atexit = False
+    return context
+
+
+def _native_context(call: ToolCall, context: Context[Any]) -> ToolContext[Any]:
+    item = ResponseFunctionToolCall(name=call.name, arguments=_text(call), call_id=call.id, type="function_call")
+    return ToolContext(context.deps, tool_name=call.name, tool_call_id=call.id, tool_arguments=item.arguments, tool_call=item)
+
+
+def _text(call: ToolCall) -> str:
+    return call.arguments if isinstance(call.arguments, str) else ToolResult.of(dict(call.arguments)).text
+
+
+async def _maybe(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _agreed(request: Any) -> bool:
+    return True
+
+
+def _output(result: ToolResult) -> Any:
+    if all(isinstance(part, TextContent) for part in result.output):
+        return result.text
+    parts = [_part(part) for part in result.output]
+    return [ToolOutputText(text=result.error.message), *parts] if result.error else parts
+
+
+def _part(part: Content) -> Any:
+    match part:
+        case TextContent(text=text):
+            return ToolOutputText(text=text)
+        case ImageContent():
+            return ToolOutputImage(image_url=_url(part))
+        case FileContent(data=None, uri=uri):
+            return ToolOutputFileContent(file_url=uri, filename=part.name)
+        case FileContent():
+            return ToolOutputFileContent(file_data=_url(part), filename=part.name)
+        case AudioContent():  # The Responses API takes no sound from a tool.
+            return ToolOutputText(text=ToolResult(output=[part]).text)
+
+
+def _url(part: ImageContent | FileContent) -> str | None:
+    return part.uri if part.data is None else f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
+
+
+def _result(value: Any) -> ToolResult:
+    parts = value if isinstance(value, list) else [value]
+    if not any(isinstance(part, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for part in parts):
+        return ToolResult.of(value)
+    return ToolResult(output=[_content(part) for part in parts], value=value)
+
+
+def _content(part: Any) -> Content:
+    match part:
+        case ToolOutputText(text=text):
+            return TextContent(text=text)
+        case ToolOutputImage(image_url=str(url)):
+            return ImageContent(**_opened(url))
+        case ToolOutputFileContent(file_data=str(url)) | ToolOutputFileContent(file_url=str(url)):
+            return FileContent(**_opened(url), name=part.filename)
+        case ToolOutputImage() | ToolOutputFileContent():
+            return FileContent(uri=f"openai-file:{part.file_id}")
+        case _:
+            return TextContent(text=ToolResult.of(part).text)
+
+
+def _opened(url: str) -> dict[str, Any]:
+    """Return the bytes and the media type of a data URL, or the URL itself."""
+    head, _, body = url.partition(";base64,")
+    if not head.startswith("data:") or not body:
+        return {"uri": url}
+    return {"data": base64.b64decode(body), "media_type": head.removeprefix("data:")}

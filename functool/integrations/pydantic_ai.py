@@ -1,0 +1,328 @@
+"""pydantic-ai: functool tools in its agents, its tools in functool, its agents behind `AgentTool`.
+
+An exported tool finds the run's `deps` as `context.deps`, or, where those are a functool `Context`, gets that itself. Otherwise all calls
+of one run share one context, so that a rate limit per context holds for the run.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import SchemaValidator, core_schema
+
+from functool import (
+    ApprovalRequest,
+    ApprovalRequired,
+    ArgumentError,
+    AudioContent,
+    Content,
+    Context,
+    FileContent,
+    GuardrailError,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolEvent,
+    ToolResult,
+    ToolSchema,
+    ToolSettings,
+    Toolset,
+)
+from functool.guardrails import require_approval
+
+try:
+    import pydantic_ai
+    from pydantic_ai import (
+        AudioUrl,
+        BinaryContent,
+        CustomEvent,
+        DeferredToolRequests,
+        DeferredToolResults,
+        DocumentUrl,
+        FunctionToolset,
+        ImageUrl,
+        ModelRetry,
+        RunContext,
+        ToolDefinition,
+        ToolDenied,
+        ToolFailed,
+        ToolReturn,
+    )
+    from pydantic_ai.exceptions import ApprovalRequired as Paused
+    from pydantic_ai.exceptions import CallDeferred, UserError
+    from pydantic_ai.conversation import Conversation
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.usage import RunUsage
+except ImportError as error:
+    raise ImportError("the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'") from error
+
+_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+_contexts: dict[int, Context[Any]] = {}
+
+
+@dataclass(kw_only=True)
+class ToolProgressEvent(CustomEvent, name="functool_progress"):
+    """An event of a functool tool in the event stream of pydantic-ai."""
+
+    what: str = "tool:progress"
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def export(tool: Tool) -> pydantic_ai.Tool[Any]:
+    """Return `tool` as a tool of pydantic-ai.
+
+    Arguments that do not fit ask the model to try again (`ModelRetry`, which the agent's retries limit); every other failure is what
+    the model reads (`ToolFailed`). A `Tripwire` leaves the run. A call that waits for approval is deferred, and runs once it is
+    approved; `metadata["approval"]`, passed back with the approval, binds it to that very call.
+    """
+    schema = tool.schema
+
+    async def run(run: RunContext[Any], /, **arguments: Any) -> Any:
+        context = _context_of(run)
+        if run.tool_call_approved and tool.requires_approval:
+            context = context.view(approver=_approver(run))
+        forget = context.subscribe(_forwarder(run))
+        try:
+            result = await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id or ""), context)
+        finally:
+            forget()
+        return _output(result)
+
+    async def prepare(run: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
+        enabled = tool.settings.is_enabled
+        return definition if (enabled(_context_of(run)) if callable(enabled) else enabled) else None
+
+    exported = pydantic_ai.Tool.from_schema(
+        run,
+        name=tool.name,
+        description=schema.description,
+        json_schema=copy.deepcopy(schema.parameters),
+        takes_ctx=True,
+        sequential=tool.settings.is_exclusive,
+    )
+    # Anything but an object would be a TypeError, which ends the run.
+    exported.function_schema.validator = _ARGUMENTS
+    exported.function_schema.return_schema = copy.deepcopy(schema.output) or {}
+    exported.strict = schema.strict or None
+    exported.prepare = None if tool.settings.is_enabled is True else prepare
+    return exported
+
+
+def export_all(toolset: Toolset) -> list[pydantic_ai.Tool[Any]]:
+    """Return every tool of `toolset` as a tool of pydantic-ai."""
+    return [export(tool) for tool in toolset.values()]
+
+
+def adopt(native: pydantic_ai.Tool[Any]) -> Tool:
+    """Return a tool of pydantic-ai as a functool tool; its approval and its time limit come along."""
+    return _Adopted(native)
+
+
+async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
+    """Run an agent of pydantic-ai: the runner for `AgentTool`.
+
+    `context.deps` are the run's deps; `context.thread` is a `Conversation` or a list of messages, which grows by the run; `options` go
+    to `Agent.iter`. While somebody listens, the events of the agent's own tool calls are sent as `tool:progress`. A tool of the agent
+    that waits for approval makes this call wait for it, and the same call goes on where the agent stopped.
+
+    Raises:
+        ApprovalRequired: A person has to agree to a call that the agent made.
+    """
+    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
+    while True:
+        if paused is None:
+            run = await _run(agent, context, text, **_history(context.thread), **options)
+        else:
+            before, results = paused
+            try:
+                await _settle(before.output, results, context)
+            except ApprovalRequired:
+                context.state[key] = paused
+                raise
+            history = {"message_history": before.all_messages(), "usage": before.usage, "deferred_tool_results": results}
+            run = await _run(agent, context, None, **history, **options)
+        if not isinstance(run.output, DeferredToolRequests):
+            break
+        if run.output.calls:
+            raise ToolError("The agent called a tool that runs outside of it, which nobody here can answer.")
+        paused = run, DeferredToolResults()
+    _remember(context.thread, run)
+    counts = ("requests", "input_tokens", "output_tokens", "total_tokens")
+    return ToolResult.of(run.output, metadata={"usage": {name: getattr(run.usage, name) for name in counts}, "run": run})
+
+
+async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:
+    given = {"deps": context.deps, **options}
+    outputs = agent.output_type if isinstance(agent.output_type, Sequence) else [agent.output_type]
+    async with AsyncExitStack() as stack:
+        try:
+            pausing = {"output_type": [*outputs, DeferredToolRequests]} if DeferredToolRequests not in outputs else {}
+            run = await stack.enter_async_context(agent.iter(prompt, **{**pausing, **given}))
+        except UserError:  # An agent with output validators pauses only if its own output type says so.
+            run = await stack.enter_async_context(agent.iter(prompt, **given))
+        async for node in run:
+            if context.listened and pydantic_ai.Agent.is_call_tools_node(node):
+                async with node.stream(run.ctx) as events:
+                    async for event in events:
+                        context.emit("tool:progress", value=event)
+        return run.result
+
+
+async def _settle(requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]) -> None:
+    """Answer what the agent waits for, by the decisions of this context."""
+    ask = require_approval()
+    for part in requests.approvals:
+        if part.tool_call_id in results.approvals:
+            continue
+        call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id)
+        schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
+        try:
+            await ask(call, context.view(call=call, schema=schema))
+        except ApprovalRequired:
+            raise
+        except GuardrailError as refusal:
+            results.approvals[call.id] = ToolDenied(str(refusal))
+        else:
+            results.approvals[call.id] = True
+
+
+def _history(thread: Any) -> dict[str, Any]:
+    if thread is None:
+        return {}
+    return {"conversation": thread} if isinstance(thread, Conversation) else {"message_history": thread}
+
+
+def _remember(thread: Any, run: Any) -> None:
+    if isinstance(thread, Conversation):
+        vars(thread).update(vars(run.conversation))
+    elif thread is not None:
+        thread[:] = run.all_messages()
+
+
+class _Adopted(Tool):
+    def __init__(self, native: pydantic_ai.Tool[Any]) -> None:
+        super().__init__(
+            name=native.name,
+            description=native.description or "",
+            parameters=native.function_schema.json_schema,
+            output=native.function_schema.return_schema or None,
+            settings=ToolSettings(is_exclusive=native.sequential),
+            input_guardrails=[require_approval()] if native.requires_approval else [],
+        )
+        self._tools: FunctionToolset[Any] = FunctionToolset([native])
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        run = RunContext(
+            deps=context.deps,
+            model=TestModel(),  # The call has no model; the field has no None.
+            usage=RunUsage(),
+            tool_name=call.name,
+            tool_call_id=call.id,
+            tool_call_approved=bool(self.requires_approval),
+        )
+        (tool,) = (await self._tools.get_tools(run)).values()
+        try:
+            arguments = tool.args_validator.validate_json(ToolResult.of(dict(call.arguments)).text)  # type: ignore[arg-type]
+            if tool.args_validator_func is not None and (checked := tool.args_validator_func(run, **arguments)) is not None:
+                await checked
+        except ValidationError as invalid:
+            raise _argument_error(invalid) from invalid
+        try:
+            value = await self._call(tool, arguments, run)
+        except Paused:
+            await require_approval()(call, context)
+            run.tool_call_approved = True
+            value = await self._call(tool, arguments, run)
+        return _result(value)
+
+    async def _call(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
+        try:
+            return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
+        except (ModelRetry, ToolFailed) as failure:
+            raise ToolError(failure.message) from failure
+        except CallDeferred as deferred:
+            raise ToolError("The tool leaves its work to somebody outside of this program.") from deferred
+
+
+def _context_of(run: RunContext[Any]) -> Context[Any]:
+    """Return the one context of a run: the object that counts its usage lives as long as the run does."""
+    if isinstance(run.deps, Context):
+        return run.deps
+    key = id(run.usage)
+    context = _contexts.get(key)
+    if context is None or context.deps is not run.deps:  # An agent may share its usage with another one, of other deps.
+        context = _contexts[key] = Context(run.deps, metadata={"run_id": run.run_id})
+        weakref.finalize(run.usage, _contexts.pop, key, None).atexit = False
+    return context
+
+
+def _approver(run: RunContext[Any]) -> Any:
+    """Return an approver for a call that pydantic-ai says is approved, bound to its request where that came back."""
+    sent = run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
+    if sent is None:
+        return lambda request: True
+    return lambda request: request.digest == ApprovalRequest.from_json(sent).digest
+
+
+def _forwarder(run: RunContext[Any]) -> Any:
+    async def forward(event: ToolEvent) -> None:
+        if event.call_id == run.tool_call_id:
+            await run.emit(ToolProgressEvent(what=event.kind, details=dict(event.data)))
+
+    return forward
+
+
+def _output(result: ToolResult) -> Any:
+    if result.error is not None:
+        request = result.metadata.get("approval")
+        if isinstance(request, ApprovalRequest):
+            raise Paused({"approval": request.to_json()})
+        raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(result.text)
+    plain = all(isinstance(part, TextContent) for part in result.output)
+    content = result.text if plain else [_native(part) for part in result.output]
+    return ToolReturn(content, metadata=dict(result.metadata)) if result.metadata else content
+
+
+def _native(part: Content) -> Any:
+    if isinstance(part, TextContent):
+        return part.text
+    if part.data is not None:
+        return BinaryContent(part.data, media_type=part.media_type)
+    kinds = {ImageContent: ImageUrl, AudioContent: AudioUrl, FileContent: DocumentUrl}
+    return kinds[type(part)](part.uri or "", media_type=part.media_type)
+
+
+def _result(value: Any) -> ToolResult:
+    metadata = {}
+    if isinstance(value, ToolReturn):
+        metadata = {"tool_return": value.metadata} if value.metadata is not None else {}
+        extra = [value.content] if isinstance(value.content, str) else list(value.content or ())
+        value = [value.return_value, *extra] if extra else value.return_value
+    parts = value if isinstance(value, list) else [value]
+    media = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
+    if not any(isinstance(part, media) for part in parts):
+        return ToolResult.of(value, metadata=metadata)
+    return ToolResult(output=[_content(part) for part in parts], value=value, metadata=metadata)
+
+
+def _content(part: Any) -> Content:
+    if not isinstance(part, BinaryContent | ImageUrl | AudioUrl | DocumentUrl):
+        return TextContent(text=ToolResult.of(part).text)
+    where: dict[str, Any] = {"data": part.data} if isinstance(part, BinaryContent) else {"uri": part.url}
+    family = part.media_type.partition("/")[0]
+    kind = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
+    return kind(**where, media_type=part.media_type)
+
+
+def _argument_error(invalid: ValidationError) -> ArgumentError:
+    errors = invalid.errors(include_url=False, include_context=False, include_input=False)
+    return ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors)

@@ -1,0 +1,270 @@
+"""The frameworks behind one face: each plays a script of model turns in its own agent loop and tells what happened.
+
+A turn is the calls `(id, name, arguments)` that the scripted model makes, or the text with which it ends.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import agents
+import pydantic_ai
+from agents.models.openai_responses import Converter
+from agents.testing import ScriptedModel, assistant_message, function_call
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from pydantic_ai.messages import ModelRequest, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+
+from functool.integrations import langchain, openai_agents
+from functool.integrations import pydantic_ai as bridge_pydantic_ai
+
+agents.set_tracing_disabled(True)
+
+Turn = list[tuple[str, str, Any]] | str
+
+
+@dataclass
+class Read:
+    """What the model read of one call."""
+
+    call_id: str
+    text: str
+    images: list[bytes] = field(default_factory=list)
+
+
+@dataclass
+class Outcome:
+    """What happened in a run."""
+
+    final: Any = None
+    declared: dict[str, dict[str, Any]] = field(default_factory=dict)
+    read: list[Read] = field(default_factory=list)
+    paused: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    streamed: list[Any] = field(default_factory=list)
+
+    def of(self, call_id: str) -> Read:
+        """Return what the model read of one call, once."""
+        (read,) = [read for read in self.read if read.call_id == call_id]
+        return read
+
+
+Decide = Callable[[str, dict[str, Any]], bool | str]
+
+
+def as_json(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def as_dict(arguments: Any) -> dict[str, Any]:
+    return json.loads(arguments) if isinstance(arguments, str) else arguments
+
+
+class OpenAIAgents:
+    """openai-agents, its own `ScriptedModel`, `Runner.run` and `Runner.run_streamed`."""
+
+    name = "openai-agents"
+    version = version("openai-agents")
+    export = staticmethod(openai_agents.export)
+    adopt = staticmethod(openai_agents.adopt)
+    runner = staticmethod(openai_agents.runner)
+
+    def model(self, turns: tuple[Turn, ...]) -> ScriptedModel:
+        return ScriptedModel(
+            [assistant_message(turn)] if isinstance(turn, str) else [function_call(n, as_json(a), call_id=i) for i, n, a in turn]
+            for turn in turns
+        )
+
+    def agent(self, tools: list[Any], *turns: Turn) -> agents.Agent:
+        return agents.Agent(name="scripted", model=self.model(turns), tools=tools)
+
+    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+        outcome = Outcome()
+        agent = self.agent([self.export(tool) for tool in tools], *turns)
+        start: Any = "go"
+        while True:
+            given = {} if isinstance(start, agents.RunState) else {"context": deps}
+            if stream:
+                run = agents.Runner.run_streamed(agent, start, **given)
+                outcome.streamed += [event async for event in run.stream_events()]
+            else:
+                run = await agents.Runner.run(agent, start, **given)
+            if not run.interruptions or decide is None:
+                break
+            start = run.to_state()
+            for item in run.interruptions:
+                arguments = json.loads(item.arguments)
+                outcome.paused.append((item.name, arguments))
+                answer = decide(item.name, arguments)
+                start.approve(item) if answer is True else start.reject(item, rejection_message=answer or None)
+        outcome.final = run.final_output
+        calls = agent.model.calls
+        wire = Converter.convert_tools(calls[0].tools, []).tools
+        outcome.declared = {t["name"]: {k: t[k] for k in ("description", "parameters", "strict")} for t in wire}
+        for item in calls[-1].input:
+            if item.get("type") == "function_call_output":
+                outcome.read.append(self._read(item["call_id"], item["output"]))
+        return outcome
+
+    def _read(self, call_id: str, output: Any) -> Read:
+        if isinstance(output, str):
+            return Read(call_id, output)
+        texts = [part["text"] for part in output if part["type"] == "input_text"]
+        urls = [part["image_url"] for part in output if part["type"] == "input_image"]
+        return Read(call_id, "\n".join(texts), [base64.b64decode(url.partition(",")[2]) for url in urls])
+
+
+class PydanticAI:
+    """pydantic-ai, its own `FunctionModel`, `Agent.run` and an event stream handler."""
+
+    name = "pydantic-ai"
+    version = version("pydantic-ai-slim")
+    export = staticmethod(bridge_pydantic_ai.export)
+    adopt = staticmethod(bridge_pydantic_ai.adopt)
+    runner = staticmethod(bridge_pydantic_ai.runner)
+
+    def agent(self, tools: list[Any], *turns: Turn, seen: list[Any] | None = None) -> pydantic_ai.Agent:
+        script = iter(turns)
+
+        def answer(messages: list[Any], info: AgentInfo) -> ModelResponse:
+            if seen is not None:
+                seen.append((list(messages), info))
+            turn = next(script)
+            if isinstance(turn, str):
+                return ModelResponse(parts=[TextPart(turn)])
+            return ModelResponse(parts=[ToolCallPart(n, as_json(a), tool_call_id=i) for i, n, a in turn])
+
+        async def stream(messages: list[Any], info: AgentInfo):
+            if seen is not None:
+                seen.append((list(messages), info))
+            turn = next(script)
+            if isinstance(turn, str):
+                yield turn
+            else:
+                yield {k: DeltaToolCall(n, as_json(a), tool_call_id=i) for k, (i, n, a) in enumerate(turn)}
+
+        outputs = [str, pydantic_ai.DeferredToolRequests]
+        return pydantic_ai.Agent(FunctionModel(answer, stream_function=stream), tools=tools, output_type=outputs)
+
+    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+        outcome, seen = Outcome(), []
+        agent = self.agent([self.export(tool) for tool in tools], *turns, seen=seen)
+        options: dict[str, Any] = {}
+
+        async def listen(ctx: Any, events: Any) -> None:
+            outcome.streamed.extend([event async for event in events])
+
+        if stream:
+            options["event_stream_handler"] = listen
+        run = await agent.run("go", deps=deps, **options)
+        while isinstance(run.output, pydantic_ai.DeferredToolRequests) and decide is not None:
+            results = pydantic_ai.DeferredToolResults(metadata=run.output.metadata)
+            for part in run.output.approvals:
+                outcome.paused.append((part.tool_name, part.args_as_dict()))
+                answer = decide(part.tool_name, part.args_as_dict())
+                results.approvals[part.tool_call_id] = True if answer is True else pydantic_ai.ToolDenied(answer or "no")
+            run = await agent.run(message_history=run.all_messages(), deferred_tool_results=results, deps=deps, **options)
+        outcome.final = run.output
+        for definition in seen[0][1].function_tools:
+            shown = {"description": definition.description, "parameters": definition.parameters_json_schema}
+            outcome.declared[definition.name] = {**shown, "strict": bool(definition.strict)}
+        for message in seen[-1][0]:
+            for part in message.parts if isinstance(message, ModelRequest) else ():
+                if isinstance(part, ToolReturnPart):
+                    outcome.read.append(self._read(part))
+                elif isinstance(part, RetryPromptPart):
+                    outcome.read.append(Read(part.tool_call_id, part.model_response()))
+                else:
+                    assert isinstance(part, UserPromptPart)
+        return outcome
+
+    def _read(self, part: ToolReturnPart) -> Read:
+        images = [file.data for file in part.files]
+        content = part.content if isinstance(part.content, list) else [part.content]
+        texts = [item if isinstance(item, str) else json.dumps(item) for item in content if item not in part.files]
+        return Read(part.tool_call_id, "\n".join(texts), images)
+
+
+class _ScriptedChat(BaseChatModel):
+    """A chat model that plays a script and keeps what it was shown."""
+
+    script: list[Any]
+    seen: list[Any] = []
+    shown: list[Any] = []
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        self.shown[:] = [convert_to_openai_tool(tool) for tool in tools]
+        return self
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        self.seen.append(messages)
+        turn = self.script.pop(0)
+        usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
+        if isinstance(turn, str):
+            message = AIMessage(turn, usage_metadata=usage)
+        else:
+            calls = [{"id": i, "name": n, "args": as_dict(a)} for i, n, a in turn]
+            message = AIMessage("", tool_calls=calls, usage_metadata=usage)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class LangChain:
+    """LangChain's `create_agent` (a LangGraph graph with its `ToolNode`), a chat model, `ainvoke` and `astream`."""
+
+    name = "langchain"
+    version = version("langchain")
+    export = staticmethod(langchain.export)
+    adopt = staticmethod(langchain.adopt)
+    runner = staticmethod(langchain.runner)
+
+    def agent(self, tools: list[Any], *turns: Turn, checkpointer: Any = None) -> Any:
+        model = _ScriptedChat(script=list(turns), seen=[], shown=[])
+        graph = create_agent(model, tools=tools, context_schema=object, checkpointer=checkpointer)
+        graph.scripted = model
+        return graph
+
+    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+        outcome = Outcome()
+        graph = self.agent([self.export(tool) for tool in tools], *turns, checkpointer=InMemorySaver())
+        start: Any = {"messages": [("user", "go")]}
+        while True:
+            config = {"configurable": {"thread_id": "1"}}
+            if stream:
+                outcome.streamed += [item async for item in graph.astream(start, config, context=deps, stream_mode="custom")]
+            else:
+                await graph.ainvoke(start, config, context=deps)
+            state = await graph.aget_state(config)
+            if not state.interrupts or decide is None:
+                break
+            answers = {}
+            for item in state.interrupts:
+                outcome.paused.append((item.value["tool"], item.value["arguments"]))
+                answers[item.id] = decide(item.value["tool"], item.value["arguments"])
+            start = Command(resume=answers)
+        messages = state.values["messages"]
+        outcome.final = messages[-1].text
+        for shown in graph.scripted.shown:
+            function = shown["function"]
+            outcome.declared[function["name"]] = {k: function.get(k) for k in ("description", "parameters", "strict")}
+        for message in graph.scripted.seen[-1]:
+            if isinstance(message, ToolMessage):
+                blocks = [message.content] if isinstance(message.content, str) else message.content
+                texts = [block if isinstance(block, str) else block["text"] for block in blocks if isinstance(block, str) or "text" in block]
+                images = [base64.b64decode(b["base64"]) for b in blocks if isinstance(b, dict) and b["type"] == "image"]
+                outcome.read.append(Read(message.tool_call_id, "\n".join(texts), images))
+        return outcome
+
+
+BRIDGES = [OpenAIAgents(), PydanticAI(), LangChain()]

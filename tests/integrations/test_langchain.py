@@ -1,0 +1,489 @@
+"""What is particular to the bridge to LangChain and LangGraph; what it shares with the others is in `test_matrix`."""
+
+import asyncio
+import sys
+from typing import Annotated, Any
+
+import pytest
+
+pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
+pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import InjectedToolCallId, StructuredTool, ToolException, tool as native_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from langgraph.types import Command, interrupt
+
+from functool import (
+    AgentTool,
+    AudioContent,
+    Context,
+    FileContent,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolResult,
+    ToolSettings,
+    Toolset,
+    Tripwire,
+)
+from functool.guardrails import require_approval
+from functool.integrations import langchain
+from tests.integrations.bridges import LangChain
+
+bridge = LangChain()
+
+
+def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
+
+
+def call(name: str, arguments: dict[str, Any], id: str = "c1") -> dict[str, Any]:
+    return {"type": "tool_call", "name": name, "args": arguments, "id": id}
+
+
+def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the packages the import says how to get them."""
+    monkeypatch.setitem(sys.modules, "langgraph.types", None)
+    monkeypatch.delitem(sys.modules, "functool.integrations.langchain")
+
+    with pytest.raises(ImportError, match=r"pip install 'functool\[langchain\]'"):
+        import functool.integrations.langchain  # noqa: F401
+
+
+@FunctionTool(settings=ToolSettings(tags=("math",)))
+async def half(number: int) -> float:
+    """Halve a number."""
+    if number < 0:
+        raise ValueError("too small")
+    return number / 2
+
+
+def test_export_all_keeps_order() -> None:
+    """Every tool of a toolset is exported, in its order, with its tags."""
+    tools = [FunctionTool(lambda x: x, name="b", description="d"), half]
+
+    assert [(tool.name, tool.tags) for tool in langchain.export_all(Toolset(tools))] == [("b", None), ("half", ["math"])]
+
+
+def test_alone_a_tool_returns_its_value_and_raises_its_failure() -> None:
+    """Called without a call id, sync or async, the tool returns the body's own value and raises `ToolException`."""
+    exported = langchain.export(half)
+
+    assert exported.invoke({"number": 3}) == 1.5
+    assert asyncio.run(exported.ainvoke({"number": 3})) == 1.5
+    assert exported.invoke("3") == 1.5
+    with pytest.raises(ToolException, match="ValueError: too small"):
+        exported.invoke({"number": -1})
+
+
+def test_a_whole_call_gives_a_message() -> None:
+    """Called with a tool call, the tool answers with a message whose artifact is the `ToolResult`."""
+    exported = langchain.export(half)
+
+    fine, failed = exported.invoke(call("half", {"number": 3})), asyncio.run(exported.ainvoke(call("half", {"number": -1})))
+
+    assert (fine.content, fine.status, fine.tool_call_id, fine.artifact.value) == ("1.5", "success", "c1", 1.5)
+    assert (failed.content, failed.status, failed.artifact.error.type) == ("ValueError: too small", "error", "ValueError")
+
+
+def test_any_argument_name() -> None:
+    """Names that LangChain uses itself are the model's all the same."""
+
+    @FunctionTool
+    async def odd(config: str, run_manager: str, callbacks: str, call: str) -> str:
+        """Take odd names."""
+        return config + run_manager + callbacks + call
+
+    arguments = {"config": "a", "run_manager": "b", "callbacks": "c", "call": "d"}
+
+    assert asyncio.run(langchain.export(odd).ainvoke(call("odd", arguments))).content == "abcd"
+
+
+def test_exported_tool_in_a_chain() -> None:
+    """The tool is a runnable like any other."""
+    chain = RunnableLambda(lambda text: {"number": int(text)}) | langchain.export(half) | RunnableLambda(lambda value: f"half: {value}")
+
+    assert chain.invoke("5") == "half: 2.5"
+
+
+def test_sync_graph() -> None:
+    """In a graph that is run synchronously the tool answers too, approval and context included."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int, context: Context) -> str:
+        """Pay."""
+        return f"{context.deps} paid {amount}"
+
+    graph = bridge.agent([langchain.export(pay)], [("c1", "pay", {"amount": 7})], "done", checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [("user", "go")]}, config, context="ada")
+    (pending,) = graph.get_state(config).interrupts
+    last = graph.invoke(Command(resume=True), config, context="ada")
+
+    assert (pending.value["tool"], pending.value["arguments"]) == ("pay", {"amount": 7})
+    assert [m.content for m in last["messages"] if isinstance(m, ToolMessage)] == ["ada paid 7"]
+
+
+def test_two_pending_approvals_have_their_own_answers() -> None:
+    """Two calls of one turn that wait for approval are answered each by its own."""
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
+    outcome = asyncio.run(bridge.play([pay], calls, "done", decide=lambda name, arguments: arguments["amount"] == 2))
+
+    assert paid == [2]
+    assert outcome.of("c2").text == "paid 2" and "paid" not in outcome.of("c1").text
+    assert outcome.final == "done"
+
+
+def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
+    """Where no graph can be interrupted the model reads that approval is required."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        raise AssertionError("never")
+
+    message = asyncio.run(langchain.export(pay).ainvoke(call("pay", {"amount": 1})))
+
+    assert (message.status, message.artifact.error.type) == ("error", "ApprovalRequired")
+
+
+def test_host_context_is_used_as_it_is() -> None:
+    """A functool `Context` as the graph's context reaches the body with its state and its approver; nothing is interrupted."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def note(text: str, context: Context) -> str:
+        """Note."""
+        context.state["note"] = text
+        return str(context.deps)
+
+    host = Context("ada", approver=lambda request: True)
+    outcome = asyncio.run(bridge.play([note], [("c1", "note", {"text": "x"})], "done", deps=host))
+
+    assert (outcome.of("c1").text, host.state["note"]) == ("ada", "x")
+
+
+def test_tripwire_leaves_the_graph() -> None:
+    """A tripwire leaves the graph, unless its `ToolNode` is told to handle every exception: then the model reads it."""
+
+    def trip(call: ToolCall, context: Context) -> None:
+        raise Tripwire("stop everything")
+
+    @FunctionTool(input_guardrails=[trip])
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    async def node(**options: Any) -> Any:
+        graph = StateGraph(MessagesState)
+        graph.add_node("tools", ToolNode([langchain.export(noop)], **options))
+        graph.set_entry_point("tools")
+        return await graph.compile().ainvoke({"messages": [AIMessage("", tool_calls=[call("noop", {})])]})
+
+    with pytest.raises(Tripwire, match="stop everything"):
+        asyncio.run(bridge.play([noop], [("c1", "noop", {})], "done"))
+    with pytest.raises(Tripwire, match="stop everything"):
+        asyncio.run(node())
+    assert "stop everything" in asyncio.run(node(handle_tool_errors=True))["messages"][-1].content
+
+
+def test_time_limit_is_what_the_model_reads() -> None:
+    """A tool whose time is up answers the model, and the run goes on."""
+
+    @FunctionTool(timeout=0.05)
+    async def slow() -> str:
+        """Sleep."""
+        await asyncio.sleep(30)
+        return "never"
+
+    outcome = asyncio.run(bridge.play([slow], [("c1", "slow", {})], "done"))
+
+    assert "0.05" in outcome.of("c1").text and outcome.final == "done"
+
+
+@pytest.mark.parametrize(
+    ("content", "block"),
+    [
+        (ImageContent(uri="https://x/y.png"), {"type": "image", "url": "https://x/y.png", "mime_type": "image/png"}),
+        (AudioContent(data=b"ab"), {"type": "audio", "base64": "YWI=", "mime_type": "audio/wav"}),
+        (FileContent(data=b"ab", media_type="text/plain"), {"type": "file", "base64": "YWI=", "mime_type": "text/plain"}),
+    ],
+)
+def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
+    """Images, sounds and files go as LangChain's standard blocks, and come back as content."""
+
+    @FunctionTool
+    async def give() -> Any:
+        """Give."""
+        return ["here", content]
+
+    def back() -> tuple[Any, Any]:
+        """Give."""
+        return [block], None
+
+    message = langchain.export(give).invoke(call("give", {}))
+    adopted = langchain.adopt(StructuredTool.from_function(back, response_format="content_and_artifact"))
+
+    assert message.content == [{"type": "text", "text": "here"}, block]
+    if block["type"] != "audio":  # LangChain itself turns a sound of a tool into text.
+        assert invoke(adopted).output == [content]
+
+
+# --- adopt
+
+
+@native_tool(parse_docstring=True)
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+        b: The second.
+    """
+    if a < 0:
+        raise ToolException("a is too small")
+    return a + b
+
+
+def test_adopted_tool_runs_through_the_pipeline() -> None:
+    """An adopted tool has its native schema, checks arguments, keeps the value, and its failure is a failure."""
+    tool = langchain.adopt(add)
+
+    assert (tool.name, tool.description) == ("add", "Add two numbers.")
+    assert tool.schema.parameters["properties"]["a"]["description"] == "The first."
+    assert tool.schema.parameters["required"] == ["a"]
+    assert invoke(tool, {"a": 1}).value == 3
+    assert invoke(tool, {"a": "x"}).error.type == "ArgumentError"
+    assert invoke(tool, {"a": 1, "c": 2}).error.type == "ArgumentError"
+    assert invoke(tool, {"a": -1}).text == "a is too small"
+
+
+def test_handled_errors_stay_failures() -> None:
+    """A failure that the native tool words itself is a failure in a whole call."""
+
+    def fail() -> tuple[str, Any]:
+        """Fail."""
+        raise ToolException("broken")
+
+    native = StructuredTool.from_function(fail, response_format="content_and_artifact", handle_tool_error=lambda error: f"Sorry: {error}")
+
+    result = invoke(langchain.adopt(native))
+
+    assert result.is_error and result.text == "Sorry: broken"
+
+
+def test_injected_call_id_and_thread() -> None:
+    """A native tool that wants the call id or the configuration gets them; the model does not see them."""
+
+    @native_tool
+    def who(word: str, tool_call_id: Annotated[str, InjectedToolCallId], config: RunnableConfig) -> str:
+        """Tell."""
+        return f"{word} {tool_call_id} {config['configurable']['thread_id']}"
+
+    tool = langchain.adopt(who)
+
+    assert list(tool.schema.parameters["properties"]) == ["word"]
+    assert invoke(tool, {"word": "hi"}, Context(thread="t1")).text == "hi c1 t1"
+
+
+def test_artifact_is_the_value() -> None:
+    """The artifact of a native tool is the value, and its content is what the model reads."""
+
+    @native_tool(response_format="content_and_artifact")
+    def find() -> tuple[str, Any]:
+        """Find."""
+        return "two rows", [1, 2]
+
+    result = invoke(langchain.adopt(find))
+
+    assert (result.text, result.value) == ("two rows", [1, 2])
+
+
+def test_round_trip() -> None:
+    """A functool tool, exported and adopted again, answers as before."""
+    tool = langchain.adopt(langchain.export(half))
+
+    assert tool.schema.parameters["properties"] == half.schema.parameters["properties"]
+    assert invoke(tool, {"number": 3}).value == 1.5
+    assert invoke(tool, {"number": -1}).text == "ValueError: too small"
+
+
+# --- runner
+
+
+def ask(tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1") -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+
+
+def test_runner_answers_with_usage() -> None:
+    """The last message is the answer, the run's usage is summed, and the extractor gets the graph's state."""
+    graph = bridge.agent([add], [("i1", "add", {"a": 1})], "three", [("i1", "add", {"a": 1})], "three")
+
+    plain = ask(AgentTool(graph, "expert", "d", runner=langchain.runner))
+    extracted = ask(AgentTool(graph, "expert", "d", runner=langchain.runner, output_extractor=lambda state: str(len(state["messages"]))))
+
+    counts = {"requests": 2, "input_tokens": 20, "output_tokens": 6, "total_tokens": 26}
+    assert (plain.text, plain.metadata) == ("three", {"usage": counts})
+    assert (extracted.text, extracted.metadata) == ("4", {"usage": counts})
+
+
+def test_runner_of_a_runnable() -> None:
+    """A runnable that is no graph gets the text, with the runner or without."""
+    model = bridge.agent([], "yes").scripted
+    chain = RunnableLambda(lambda text: [HumanMessage(text)]) | model
+
+    result = ask(AgentTool(chain, "expert", "d", runner=langchain.runner))
+
+    assert (result.text, result.metadata["usage"]["total_tokens"]) == ("yes", 13)
+    assert ask(AgentTool(RunnableLambda(str.upper), "expert", "d"), text="hi").text == "HI"
+
+
+def test_runner_passes_deps_and_thread() -> None:
+    """The deps are the graph's context, and a thread remembers; usage counts this call's messages only."""
+
+    @FunctionTool
+    async def who(context: Context) -> str:
+        """Tell."""
+        return context.deps
+
+    graph = bridge.agent([langchain.export(who)], [("i1", "who", {})], "first", "second", checkpointer=InMemorySaver())
+    tool = AgentTool(graph, "expert", "d", runner=langchain.runner, thread=lambda context: "t1")
+
+    assert ask(tool, Context("ada"), "one", "c1").text == "first"
+    second = ask(tool, Context("ada"), "two", "c2")
+
+    assert [m.text for m in graph.scripted.seen[-1]] == ["one", "", "ada", "first", "two"]
+    assert (second.text, second.metadata["usage"]["requests"]) == ("second", 1)
+
+
+def pausing(*turns: Any) -> tuple[AgentTool, Any, list[int]]:
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    graph = bridge.agent([langchain.export(pay)], *turns, checkpointer=InMemorySaver())
+    return AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: "t1"), graph, paid
+
+
+def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
+    """The sub-agent stops at its tool, the outer result is pending, and after the approval the same call goes on where it was."""
+    tool, graph, paid = pausing([("i1", "pay", {"amount": 1})], "all paid")
+    context = Context()
+
+    pending = ask(tool, context)
+    request = pending.metadata["approval"]
+    assert (pending.error.type, request.tool, request.arguments, request.call_id, paid) == ("ApprovalRequired", "pay", {"amount": 1}, "i1", [])
+    context.approve(request)
+    last = ask(tool, context)
+
+    assert (last.text, paid, len(graph.scripted.seen)) == ("all paid", [1], 2)
+    assert last.metadata["usage"]["requests"] == 2
+    assert not [key for key in context.state if "langchain" in str(key)]
+
+
+def test_two_pending_approvals_of_the_agent() -> None:
+    """Two pending calls of the sub-agent are asked for one after the other, and none runs before both are answered."""
+    tool, _, paid = pausing([("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid")
+    context = Context()
+
+    for _ in range(2):
+        context.approve(ask(tool, context).metadata["approval"])
+        assert paid == []
+
+    assert (ask(tool, context).text, sorted(paid)) == ("all paid", [1, 2])
+
+
+def test_denied_approval_is_what_the_agent_reads() -> None:
+    """The reason of a refusal is what the sub-agent's model reads."""
+    tool, graph, paid = pausing([("i1", "pay", {"amount": 1})], "well")
+    context = Context()
+
+    context.deny(ask(tool, context).metadata["approval"], "not today")
+
+    assert ask(tool, context).text == "well"
+    assert "not today" in graph.scripted.seen[-1][-1].content and paid == []
+
+
+def test_interrupt_of_a_graph_of_its_own() -> None:
+    """A graph that interrupts itself waits for approval too, and goes on with True."""
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"sent: {interrupt('Send the letter?')}")]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("send", node)
+    builder.set_entry_point("send")
+    tool = AgentTool(builder.compile(InMemorySaver()), "clerk", "d", runner=langchain.runner, thread=lambda context: "t1")
+    context = Context()
+
+    pending = ask(tool, context)
+    context.approve(pending.metadata["approval"])
+
+    assert pending.metadata["approval"].arguments == {"value": "Send the letter?"}
+    assert ask(tool, context).text == "sent: True"
+
+
+def test_events_of_the_agent_are_progress() -> None:
+    """While somebody listens, the updates of the graph are `tool:progress` of the outer call."""
+    heard: list[Any] = []
+    context = Context()
+    context.subscribe(heard.append)
+
+    result = ask(AgentTool(bridge.agent([add], [("i1", "add", {"a": 1})], "three"), "expert", "d", runner=langchain.runner), context)
+
+    assert result.text == "three"
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {("tool:progress", "expert", "c1")}
+    assert [next(iter(event.data["value"])) for event in heard] == ["model", "tools", "model"]
+
+
+def test_refusal_keeps_the_guardrails_name_in_the_artifact() -> None:
+    """The host finds in the artifact which guardrail refused."""
+
+    def no(call: ToolCall, context: Context) -> None:
+        raise GuardrailError("No.")
+
+    @FunctionTool(input_guardrails=[no])
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    message = langchain.export(noop).invoke(call("noop", {}))
+
+    assert message.content == "No."
+    assert message.artifact.metadata["guardrails"] == [{"name": "no", "stage": "input", "did": "refused"}]
+
+
+def test_text_content_is_text() -> None:
+    """Parts that are all text are one text."""
+
+    @FunctionTool
+    async def give() -> Any:
+        """Give."""
+        return [TextContent(text="a"), TextContent(text="b")]
+
+    assert langchain.export(give).invoke(call("give", {})).content == "a\nb"
+
+
+def test_create_agent_takes_exported_tools() -> None:
+    """`create_agent` takes them beside its own."""
+    graph = create_agent(bridge.agent([], "done").scripted, tools=[langchain.export(half), add])
+
+    assert graph.invoke({"messages": [("user", "go")]})["messages"][-1].text == "done"

@@ -1,0 +1,521 @@
+"""What is particular to the bridge to openai-agents; what it shares with the others is in `test_matrix`."""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+
+agents = pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
+
+from agents import (
+    Agent,
+    Runner,
+    RunContextWrapper,
+    SQLiteSession,
+    ToolGuardrailFunctionOutput,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+    function_tool,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.usage import Usage
+from pydantic import BaseModel, Field
+
+from functool import (
+    AgentTool,
+    ApprovalRequest,
+    AudioContent,
+    Context,
+    FileContent,
+    FunctionTool,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolResult,
+    ToolSettings,
+    Toolset,
+    Tripwire,
+)
+from functool.guardrails import rate_limit, require_approval
+from functool.integrations import openai_agents
+
+agents.set_tracing_disabled(True)
+
+
+def agent_with(tools: list[Any], *turns: Any) -> Agent:
+    steps = [[assistant_message(t)] if isinstance(t, str) else [function_call(n, a, call_id=i) for i, n, a in t] for t in turns]
+    return Agent(name="scripted", model=ScriptedModel(steps), tools=tools)
+
+
+def outputs(agent: Agent) -> list[str]:
+    """What the model read in its last turn."""
+    return [item["output"] for item in agent.model.calls[-1].input if item.get("type") == "function_call_output"]
+
+
+def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
+
+
+def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package the import says how to get it."""
+    monkeypatch.setitem(sys.modules, "agents", None)
+    monkeypatch.delitem(sys.modules, "functool.integrations.openai_agents")
+
+    with pytest.raises(ImportError, match=r"pip install 'functool\[openai-agents\]'"):
+        import functool.integrations.openai_agents  # noqa: F401
+
+
+class Leaf(BaseModel):
+    kind: Literal["leaf"] = "leaf"
+    size: Annotated[int, Field(ge=1, le=9)] = 3
+
+
+class Branch(BaseModel):
+    kind: Literal["branch"] = "branch"
+    children: list["Branch | Leaf"]
+    labels: dict[str, float]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_schema_is_taken_as_it_is(strict: bool) -> None:
+    """The framework's own strict pass changes nothing in a strict schema, and a plain one is not made strict."""
+
+    @FunctionTool(strict=strict)
+    def grow(root: Branch | Leaf, times: int = 1) -> str:
+        """Grow."""
+        return ""
+
+    exported = openai_agents.export(grow)
+
+    assert exported.params_json_schema == grow.schema.parameters
+    assert exported.strict_json_schema is strict
+
+
+def test_export_all_keeps_order() -> None:
+    """Every tool of a toolset is exported, in its order."""
+    tools = [FunctionTool(lambda x: x, name=name, description="d") for name in ("b", "a")]
+
+    assert [tool.name for tool in openai_agents.export_all(Toolset(tools))] == ["b", "a"]
+
+
+def test_disabled_tool_is_not_shown() -> None:
+    """A tool that is switched off in the run's context is not shown to the model."""
+
+    @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
+    async def secret() -> str:
+        """Tell."""
+        return "x"
+
+    shown = {}
+    for user in ("ada", "bob"):
+        agent = agent_with([openai_agents.export(secret)], "done")
+        asyncio.run(Runner.run(agent, "go", context=user))
+        shown[user] = [tool.name for tool in agent.model.calls[0].tools]
+
+    assert shown == {"ada": ["secret"], "bob": []}
+
+
+def test_one_context_a_run() -> None:
+    """The calls of one run share their context, and so a rate limit; another run begins anew."""
+
+    @FunctionTool(input_guardrails=[rate_limit(1, 60)])
+    async def count(context: Context) -> int:
+        """Count."""
+        context.state["n"] = context.state.get("n", 0) + 1
+        return context.state["n"]
+
+    def run() -> list[str]:
+        agent = agent_with([openai_agents.export(count)], [("c1", "count", "{}")], [("c2", "count", "{}")], "done")
+        asyncio.run(Runner.run(agent, "go", context={"unhashable": True}))
+        return outputs(agent)
+
+    first, second = run(), run()
+
+    assert first[0] == "1" and first[1] != "2"
+    assert second == first
+
+
+def test_contexts_are_forgotten_with_their_run() -> None:
+    """The bridge keeps no context, and so no dependencies, of a run that is over."""
+    import gc
+    import weakref
+
+    class Deps:
+        pass
+
+    @FunctionTool
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    deps = Deps()
+    gone = weakref.ref(deps)
+    asyncio.run(Runner.run(agent_with([openai_agents.export(noop)], [("c1", "noop", "{}")], "done"), "go", context=deps))
+    del deps
+    gc.collect()
+
+    assert gone() is None
+
+
+def test_host_context_is_used_as_it_is() -> None:
+    """A functool `Context` as the run's context reaches the body with its state, its deps and its approver; nothing pauses."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def note(text: str, context: Context) -> str:
+        """Note."""
+        context.state["note"] = text
+        return str(context.deps)
+
+    asked: list[ApprovalRequest] = []
+    host = Context("ada", approver=lambda request: asked.append(request) is None)
+    agent = agent_with([openai_agents.export(note)], [("c1", "note", '{"text": "x"}')], "done")
+    run = asyncio.run(Runner.run(agent, "go", context=host))
+
+    assert (run.interruptions, outputs(agent), host.state["note"]) == ([], ["ada"], "x")
+    assert [request.arguments for request in asked] == [{"text": "x"}]
+
+
+def test_tripwire_ends_the_run_as_a_tripwire() -> None:
+    """A tripwire leaves `Runner.run` as a functool `Tripwire`, streamed or not."""
+
+    def trip(call: ToolCall, context: Context) -> None:
+        raise Tripwire("stop everything")
+
+    @FunctionTool(input_guardrails=[trip])
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    async def streamed(agent: Agent) -> None:
+        async for _ in Runner.run_streamed(agent, "go").stream_events():
+            pass
+
+    for start in (Runner.run, None):
+        agent = agent_with([openai_agents.export(noop)], [("c1", "noop", "{}")], "done")
+        with pytest.raises(Tripwire, match="stop everything"):
+            asyncio.run(Runner.run(agent, "go") if start else streamed(agent))
+
+
+def test_time_limit_is_what_the_model_reads() -> None:
+    """A tool whose time is up answers the model, and the run goes on."""
+
+    @FunctionTool(timeout=0.05)
+    async def slow() -> str:
+        """Sleep."""
+        await asyncio.sleep(30)
+        return "never"
+
+    agent = agent_with([openai_agents.export(slow)], [("c1", "slow", "{}")], "done")
+
+    assert asyncio.run(Runner.run(agent, "go")).final_output == "done"
+    assert "0.05" in outputs(agent)[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        (ImageContent(uri="https://x/y.png"), {"type": "input_image", "image_url": "https://x/y.png"}),
+        (FileContent(uri="https://x/y.pdf", name="y"), {"type": "input_file", "file_url": "https://x/y.pdf", "filename": "y"}),
+        (FileContent(data=b"a", media_type="text/plain"), {"type": "input_file", "file_data": "data:text/plain;base64,YQ=="}),
+        (AudioContent(data=b"ab"), {"type": "input_text", "text": "[audio/wav: 2 bytes]"}),
+    ],
+)
+def test_content_on_the_wire(content: Any, sent: dict[str, Any]) -> None:
+    """Images and files go as the Responses API takes them; a sound, which it takes from no tool, is named."""
+
+    @FunctionTool
+    async def give() -> Any:
+        """Give."""
+        return [TextContent(text="here"), content]
+
+    agent = agent_with([openai_agents.export(give)], [("c1", "give", "{}")], "done")
+    asyncio.run(Runner.run(agent, "go"))
+
+    assert outputs(agent) == [[{"type": "input_text", "text": "here"}, sent]]
+
+
+# --- adopt
+
+
+@function_tool
+async def add(a: int, b: int = 2) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+    """
+    if a < 0:
+        raise ValueError("too small")
+    return a + b
+
+
+def test_adopted_tool_runs_through_the_pipeline() -> None:
+    """An adopted tool has its native schema, checks arguments, keeps the value, and its failure is a failure."""
+    tool = openai_agents.adopt(add)
+
+    assert (tool.name, tool.description) == ("add", "Add two numbers.")
+    assert tool.schema.parameters == add.params_json_schema
+    assert tool.strict is True
+    assert invoke(tool, {"a": 1, "b": 4}).value == 5
+    assert invoke(tool, {"a": "x", "b": 4}).error.type == "ArgumentError"
+    assert invoke(tool, {"a": 1, "c": 4}).error.type == "ArgumentError"
+    assert invoke(tool, {"a": -1, "b": 1}).text == "ValueError: too small"
+
+
+def test_adopting_changes_nothing_in_the_native_tool() -> None:
+    """The native tool answers its own framework as before."""
+    openai_agents.adopt(add)
+    agent = agent_with([add], [("c1", "add", '{"a": -1, "b": 1}')], "done")
+    asyncio.run(Runner.run(agent, "go"))
+
+    assert "An error occurred while running the tool" in outputs(agent)[0]
+
+
+def test_words_of_the_author_for_a_failure() -> None:
+    """A failure function of the native tool words the failure, which stays one."""
+
+    @function_tool(failure_error_function=lambda ctx, error: f"Sorry: {error}")
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("broken")
+
+    result = invoke(openai_agents.adopt(fail))
+
+    assert (result.text, result.error.type) == ("Sorry: broken", "ValueError")
+
+
+@dataclass
+class Deps:
+    user: str
+
+
+def test_adopted_tool_finds_deps_and_call_id() -> None:
+    """The native tool finds the deps as its context, and its call id."""
+    seen = []
+
+    @function_tool
+    def who(ctx: RunContextWrapper[Deps]) -> str:
+        """Tell."""
+        seen.append(ctx.tool_call_id)
+        return ctx.context.user
+
+    assert invoke(openai_agents.adopt(who), context=Context(Deps("ada"))).text == "ada"
+    assert seen == ["c1"]
+
+
+@pytest.mark.parametrize("needs", [True, lambda ctx, arguments, call_id: asyncio.sleep(0, arguments["amount"] > 5)])
+def test_native_approval_is_functools_approval(needs: Any) -> None:
+    """A native tool that needs approval asks through the `Context`, for the calls that its own function names."""
+
+    @function_tool(needs_approval=needs)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    tool, context = openai_agents.adopt(pay), Context()
+    pending = invoke(tool, {"amount": 7}, context)
+
+    assert tool.requires_approval
+    assert pending.error.type == "ApprovalRequired"
+    context.approve(pending.metadata["approval"])
+    assert invoke(tool, {"amount": 7}, context).text == "paid 7"
+    assert invoke(tool, {"amount": 3}, Context()).is_error is (needs is True)
+
+
+def test_native_guardrails_come_along() -> None:
+    """What a native guardrail refuses is refused, and what it trips on is a `Tripwire`."""
+
+    @tool_input_guardrail
+    def guard(data: Any) -> ToolGuardrailFunctionOutput:
+        if "bad" in data.context.tool_arguments:
+            return ToolGuardrailFunctionOutput.reject_content("Not that word.")
+        return ToolGuardrailFunctionOutput.raise_exception() if "worse" in data.context.tool_arguments else ToolGuardrailFunctionOutput.allow()
+
+    @tool_output_guardrail
+    def after(data: Any) -> ToolGuardrailFunctionOutput:
+        return ToolGuardrailFunctionOutput.reject_content("Not for you.") if data.output == "secret" else ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(tool_input_guardrails=[guard], tool_output_guardrails=[after])
+    def say(word: str) -> str:
+        """Say."""
+        return word
+
+    tool = openai_agents.adopt(say)
+
+    assert invoke(tool, {"word": "fine"}).text == "fine"
+    assert invoke(tool, {"word": "bad"}).text == "Not that word."
+    assert invoke(tool, {"word": "secret"}).text == "Not for you."
+    with pytest.raises(Tripwire):
+        invoke(tool, {"word": "worse"})
+
+
+def test_native_switch_comes_along() -> None:
+    """A native tool that is switched off, by a value or by a function, does not run."""
+
+    @function_tool(is_enabled=lambda ctx, agent: ctx.context == "ada")
+    def secret() -> str:
+        """Tell."""
+        return "x"
+
+    @function_tool(is_enabled=False)
+    def never() -> str:
+        """Tell."""
+        return "x"
+
+    tool = openai_agents.adopt(secret)
+
+    assert invoke(tool, context=Context("ada")).text == "x"
+    assert "not available" in invoke(tool, context=Context("bob")).text
+    assert Toolset([openai_agents.adopt(never)]).enabled() == []
+
+
+def test_native_time_limit_comes_along() -> None:
+    """The native tool's own time limit holds."""
+
+    @function_tool(timeout=0.05, timeout_behavior="raise_exception")
+    async def slow() -> str:
+        """Sleep."""
+        await asyncio.sleep(30)
+        return "never"
+
+    assert "timed out" in invoke(openai_agents.adopt(slow)).text
+
+
+def test_native_content() -> None:
+    """Images and files of a native tool are content."""
+
+    @function_tool
+    def give() -> Any:
+        """Give."""
+        return [
+            ToolOutputText(text="a"),
+            ToolOutputImage(image_url="data:image/jpeg;base64,AAEC"),
+            ToolOutputFileContent(file_url="https://x/y.pdf", filename="y"),
+        ]
+
+    assert invoke(openai_agents.adopt(give)).output == [
+        TextContent(text="a"),
+        ImageContent(data=b"\0\1\2", media_type="image/jpeg"),
+        FileContent(uri="https://x/y.pdf", name="y"),
+    ]
+
+
+# --- runner
+
+
+def ask(tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1") -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+
+
+def test_runner_answers_with_usage() -> None:
+    """The final output is the answer, the run's usage is in the metadata, and the extractor gets the framework's own result."""
+    usage = Usage(requests=1, input_tokens=10, output_tokens=4, total_tokens=14)
+
+    def agent() -> Agent:
+        return Agent(name="a", model=ScriptedModel([ModelStep(output=[assistant_message("42")], usage=usage)]))
+
+    plain = ask(AgentTool(agent(), "expert", "d", runner=openai_agents.runner))
+    extract = lambda run: f"{type(run).__name__} {run.final_output}"  # noqa: E731
+    extracted = ask(AgentTool(agent(), "expert", "d", runner=openai_agents.runner, output_extractor=extract))
+
+    counts = {"requests": 1, "input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
+    assert (plain.text, plain.metadata) == ("42", {"usage": counts})
+    assert (extracted.text, extracted.metadata) == ("RunResult 42", {"usage": counts})
+
+
+def test_runner_passes_deps_and_thread() -> None:
+    """The deps are the run's context object, and a session as thread remembers."""
+
+    @function_tool
+    def who(ctx: RunContextWrapper[Deps]) -> str:
+        """Tell."""
+        return ctx.context.user
+
+    session = SQLiteSession("s")
+    agent = agent_with([who], [("i1", "who", "{}")], "first", "second")
+    tool = AgentTool(agent, "expert", "d", runner=openai_agents.runner, thread=lambda context: session)
+
+    assert ask(tool, Context(Deps("ada")), "one", "c1").text == "first"
+    assert outputs(agent) == ["ada"]
+    assert ask(tool, Context(Deps("ada")), "two", "c2").text == "second"
+    assert [item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"] == ["one", "two"]
+
+
+def pausing(*turns: Any) -> tuple[AgentTool, Agent, list[int]]:
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    agent = agent_with([openai_agents.export(pay)], *turns)
+    return AgentTool(agent, "clerk", "d", runner=openai_agents.runner), agent, paid
+
+
+def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
+    """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
+    tool, agent, paid = pausing([("i1", "pay", '{"amount": 1}'), ("i2", "pay", '{"amount": 2}')], "all paid")
+    context = Context()
+
+    first = ask(tool, context)
+    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == ("ApprovalRequired", "pay", {"amount": 1})
+    context.approve(first.metadata["approval"])
+    second = ask(tool, context)
+    assert (second.error.type, second.metadata["approval"].arguments, paid) == ("ApprovalRequired", {"amount": 2}, [])
+    context.approve(second.metadata["approval"])
+    last = ask(tool, context)
+
+    assert (last.text, sorted(paid), len(agent.model.calls)) == ("all paid", [1, 2], 2)
+    assert not [key for key in context.state if "openai" in str(key)]
+
+
+def test_denied_approval_is_what_the_agent_reads() -> None:
+    """The reason of a refusal is what the sub-agent's model reads."""
+    tool, agent, paid = pausing([("i1", "pay", '{"amount": 1}')], "well")
+    context = Context()
+
+    context.deny(ask(tool, context).metadata["approval"], "not today")
+
+    assert ask(tool, context).text == "well"
+    assert "not today" in outputs(agent)[0] and paid == []
+
+
+def test_approver_of_the_host_is_asked_in_place() -> None:
+    """With an approver the sub-agent does not stop the outer call."""
+    tool, _, paid = pausing([("i1", "pay", '{"amount": 1}')], "all paid")
+
+    assert ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text == "all paid"
+    assert paid == [1]
+
+
+def test_events_of_the_agent_are_progress() -> None:
+    """While somebody listens, the stream events of the run are `tool:progress` of the outer call."""
+    heard: list[Any] = []
+    context = Context()
+    context.subscribe(heard.append)
+    agent = agent_with([add], [("i1", "add", '{"a": 1, "b": 2}')], "three")
+
+    result = ask(AgentTool(agent, "expert", "d", runner=openai_agents.runner), context)
+
+    names = [event.data["value"].name for event in heard if event.data["value"].type == "run_item_stream_event"]
+    assert result.text == "three"
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {("tool:progress", "expert", "c1")}
+    assert names == ["tool_called", "tool_output", "message_output_created"]
+
+
+def test_runner_options() -> None:
+    """What `Runner.run` takes beside can be bound to the runner."""
+    from functools import partial
+
+    agent = agent_with([add], [("i1", "add", '{"a": 1, "b": 2}')], "three")
+
+    result = ask(AgentTool(agent, "expert", "d", runner=partial(openai_agents.runner, max_turns=1)))
+
+    assert result.error.type == "MaxTurnsExceeded"

@@ -1,0 +1,601 @@
+"""What is particular to the bridge to pydantic-ai; what it shares with the others is in `test_matrix`."""
+
+import asyncio
+import sys
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pydantic_ai = pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
+
+from pydantic_ai import (
+    Agent,
+    AudioUrl,
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    DocumentUrl,
+    ImageUrl,
+    ModelRetry,
+    RunContext,
+    ToolFailed,
+    ToolReturn,
+    UnexpectedModelBehavior,
+)
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.exceptions import ApprovalRequired as Paused
+from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from functool import (
+    AgentTool,
+    ApprovalRequest,
+    AudioContent,
+    Context,
+    FileContent,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolResult,
+    ToolSettings,
+    Toolset,
+    Tripwire,
+)
+from functool.guardrails import rate_limit, require_approval
+from functool.integrations import pydantic_ai as bridge
+
+TestModel.__test__ = False
+
+
+def scripted(*turns: Any, seen: list[Any] | None = None) -> FunctionModel:
+    script = iter(turns)
+
+    def answer(messages: list[Any], info: Any) -> ModelResponse:
+        if seen is not None:
+            seen.append((list(messages), info))
+        turn = next(script)
+        return ModelResponse(parts=[TextPart(turn)] if isinstance(turn, str) else [ToolCallPart(n, a, tool_call_id=i) for i, n, a in turn])
+
+    return FunctionModel(answer)
+
+
+def returns(messages: list[Any]) -> list[Any]:
+    return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+
+
+def run(tools: list[Any], *turns: Any, **options: Any) -> list[Any]:
+    """Run an agent with exported tools; return the parts that answered its calls."""
+    return returns(asyncio.run(Agent(scripted(*turns), tools=[bridge.export(t) for t in tools]).run("go", **options)).all_messages())
+
+
+def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
+
+
+def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package the import says how to get it."""
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    monkeypatch.delitem(sys.modules, "functool.integrations.pydantic_ai")
+
+    with pytest.raises(ImportError, match=r"pip install 'functool\[pydantic-ai\]'"):
+        import functool.integrations.pydantic_ai  # noqa: F401
+
+
+def test_export_all_keeps_order() -> None:
+    """Every tool of a toolset is exported, in its order."""
+    tools = [FunctionTool(lambda x: x, name=name, description="d") for name in ("b", "a")]
+
+    assert [tool.name for tool in bridge.export_all(Toolset(tools))] == ["b", "a"]
+
+
+def test_definition() -> None:
+    """An exclusive tool is sequential, and a tool whose type is known has a return schema."""
+
+    @FunctionTool(settings=ToolSettings(is_exclusive=True))
+    async def total(values: list[int]) -> int:
+        """Add up."""
+        return sum(values)
+
+    definition = bridge.export(total).tool_def
+
+    assert definition.sequential is True
+    assert definition.return_schema == total.schema.output
+    assert definition.strict is None
+    assert definition.kind == "function"
+
+
+def test_disabled_tool_is_not_shown() -> None:
+    """A tool that is switched off in the run's context is not shown to the model."""
+
+    @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
+    async def secret() -> str:
+        """Tell."""
+        return "x"
+
+    shown = {}
+    for user in ("ada", "bob"):
+        seen: list[Any] = []
+        asyncio.run(Agent(scripted("done", seen=seen), tools=[bridge.export(secret)], deps_type=str).run("go", deps=user))
+        shown[user] = [tool.name for tool in seen[0][1].function_tools]
+
+    assert shown == {"ada": ["secret"], "bob": []}
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{", '"x"', "null"])
+def test_arguments_that_are_no_object_ask_for_another_try(arguments: str) -> None:
+    """Text that is no JSON object is the model's to repair; the run goes on."""
+
+    @FunctionTool
+    async def double(number: int) -> int:
+        """Double."""
+        return number * 2
+
+    answers = run([double], [("c1", "double", arguments)], [("c2", "double", {"number": 2})], "done")
+
+    assert answers[-1].content == "4"
+
+
+def test_wrong_arguments_count_against_the_retries_of_the_agent() -> None:
+    """The agent's own limit for wrong arguments holds; failures of a body do not count."""
+
+    @FunctionTool
+    async def double(number: int) -> int:
+        """Double."""
+        raise ValueError("no")
+
+    wrong = [(f"c{n}", "double", {}) for n in range(3)]
+    failing = [(f"c{n}", "double", {"number": n}) for n in range(3)]
+
+    with pytest.raises(UnexpectedModelBehavior):
+        run([double], *[[call] for call in wrong], "done")
+    assert [part.content for part in run([double], *[[call] for call in failing], "done")] == ["ValueError: no"] * 3
+
+
+def test_refusal_is_a_failed_return() -> None:
+    """What a guardrail refuses is a tool return whose outcome is failed."""
+
+    def no(call: ToolCall, context: Context) -> None:
+        raise GuardrailError("No.")
+
+    @FunctionTool(input_guardrails=[no])
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    (part,) = run([noop], [("c1", "noop", {})], "done")
+
+    assert (part.content, part.outcome) == ("No.", "failed")
+
+
+def test_metadata_is_the_applications() -> None:
+    """The metadata of a result is that of the tool return, which the model does not see."""
+
+    @FunctionTool
+    async def find() -> ToolResult:
+        """Find."""
+        return ToolResult.of("found", metadata={"source": "x"})
+
+    (part,) = run([find], [("c1", "find", {})], "done")
+
+    assert (part.content, part.metadata) == ("found", {"source": "x"})
+
+
+def test_one_context_a_run() -> None:
+    """The calls of one run share their context, and so a rate limit; another run begins anew."""
+
+    @FunctionTool(input_guardrails=[rate_limit(1, 60)])
+    async def count(context: Context) -> int:
+        """Count."""
+        context.state["n"] = context.state.get("n", 0) + 1
+        return context.state["n"]
+
+    first, second = ([p.content for p in run([count], [("c1", "count", {})], [("c2", "count", {})], "done", deps={"a": 1})] for _ in "ab")
+
+    assert first[0] == "1" and first[1] != "2"
+    assert second == first
+
+
+def test_contexts_are_forgotten_with_their_run() -> None:
+    """The bridge keeps no context, and so no dependencies, of a run that is over."""
+    import gc
+    import weakref
+
+    class Deps:
+        pass
+
+    @FunctionTool
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    deps = Deps()
+    gone = weakref.ref(deps)
+    run([noop], [("c1", "noop", {})], "done", deps=deps)
+    del deps
+    gc.collect()
+
+    assert gone() is None
+
+
+def test_agents_that_share_their_usage_do_not_share_deps() -> None:
+    """An agent that runs inside another one with its usage finds its own deps, and the outer one still its own."""
+    seen: list[Any] = []
+
+    @FunctionTool
+    async def who(context: Context) -> str:
+        """Tell."""
+        seen.append(context.deps)
+        return "x"
+
+    inner = Agent(scripted([("i1", "who", {})], "done"), tools=[bridge.export(who)], deps_type=str)
+
+    async def delegate(ctx: RunContext[str]) -> str:
+        """Delegate."""
+        return (await inner.run("go", deps="inner", usage=ctx.usage)).output
+
+    model = scripted([("o1", "who", {})], [("o2", "delegate", {})], [("o3", "who", {})], "done")
+    asyncio.run(Agent(model, tools=[bridge.export(who), delegate], deps_type=str).run("go", deps="outer"))
+
+    assert seen == ["outer", "inner", "outer"]
+
+
+def test_host_context_is_used_as_it_is() -> None:
+    """A functool `Context` as deps reaches the body with its state and its approver; nothing is deferred."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def note(text: str, context: Context) -> str:
+        """Note."""
+        context.state["note"] = text
+        return str(context.deps)
+
+    host = Context("ada", approver=lambda request: True)
+    (part,) = run([note], [("c1", "note", {"text": "x"})], "done", deps=host)
+
+    assert (part.content, host.state["note"]) == ("ada", "x")
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_approval_is_bound_to_its_request(changed: bool) -> None:
+    """The request travels in the metadata; passed back, it lets exactly that call run."""
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)])
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    agent = Agent(scripted([("c1", "pay", {"amount": 7}), ("c2", "pay", {"amount": 3})], "done"), tools=[bridge.export(pay)], output_type=[str, DeferredToolRequests])
+    pending = asyncio.run(agent.run("go"))
+    request = ApprovalRequest.from_json(pending.output.metadata["c1"]["approval"])
+    assert ([part.tool_call_id for part in pending.output.approvals], paid) == (["c1"], [3])
+    assert (request.tool, request.arguments, request.call_id) == ("pay", {"amount": 7}, "c1")
+
+    if changed:
+        request = ApprovalRequest.of("pay", request.definition, {"amount": 1}, "c1")
+    results = DeferredToolResults(approvals={"c1": True}, metadata={"c1": {"approval": request.to_json()}})
+    last = asyncio.run(agent.run(message_history=pending.all_messages(), deferred_tool_results=results))
+
+    assert paid == ([3] if changed else [3, 7])
+    assert last.output == "done"
+
+
+def test_tripwire_leaves_the_run() -> None:
+    """A tripwire leaves `Agent.run`."""
+
+    def trip(call: ToolCall, context: Context) -> None:
+        raise Tripwire("stop everything")
+
+    @FunctionTool(input_guardrails=[trip])
+    async def noop() -> str:
+        """Do nothing."""
+        return "x"
+
+    with pytest.raises(Tripwire, match="stop everything"):
+        run([noop], [("c1", "noop", {})], "done")
+
+
+def test_time_limit_is_what_the_model_reads() -> None:
+    """A tool whose time is up answers the model, and the run goes on."""
+
+    @FunctionTool(timeout=0.05)
+    async def slow() -> str:
+        """Sleep."""
+        await asyncio.sleep(30)
+        return "never"
+
+    (part,) = run([slow], [("c1", "slow", {})], "done")
+
+    assert "0.05" in part.content and part.outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("content", "native"),
+    [
+        (ImageContent(uri="https://x/y.png"), ImageUrl("https://x/y.png", media_type="image/png")),
+        (AudioContent(data=b"ab"), BinaryContent(b"ab", media_type="audio/wav")),
+        (AudioContent(uri="https://x/y.wav"), AudioUrl("https://x/y.wav", media_type="audio/wav")),
+        (FileContent(uri="https://x/y.pdf", media_type="application/pdf"), DocumentUrl("https://x/y.pdf", media_type="application/pdf")),
+        (FileContent(data=b"ab", media_type="text/plain"), BinaryContent(b"ab", media_type="text/plain")),
+    ],
+)
+def test_content_there_and_back(content: Any, native: Any) -> None:
+    """Images, sounds and files go as the framework's own, and come back as content."""
+
+    @FunctionTool
+    async def give() -> Any:
+        """Give."""
+        return ["here", content]
+
+    (part,) = run([give], [("c1", "give", {})], "done")
+
+    def back() -> Any:
+        """Give."""
+        return native
+
+    assert part.content == ["here", native]
+    assert invoke(bridge.adopt(pydantic_ai.Tool(back))).output == [content]
+
+
+# --- adopt
+
+
+@dataclass
+class Deps:
+    user: str
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+        b: The second.
+    """
+    if a < 0:
+        raise ModelRetry("a is too small")
+    if a > 99:
+        raise ToolFailed("a is too big")
+    return a + b
+
+
+def test_adopted_tool_runs_through_the_pipeline() -> None:
+    """An adopted tool has its native schema, checks arguments, keeps the value, and its failures are failures."""
+    tool = bridge.adopt(pydantic_ai.Tool(add))
+
+    assert (tool.name, tool.description) == ("add", "Add two numbers.")
+    assert tool.schema.parameters["properties"]["a"]["description"] == "The first."
+    assert invoke(tool, {"a": 1}).value == 3
+    assert invoke(tool, {"a": "x"}).error.type == "ArgumentError"
+    assert (invoke(tool, {"a": -1}).text, invoke(tool, {"a": 100}).text) == ("a is too small", "a is too big")
+
+
+def test_what_only_the_native_validator_knows_is_an_argument_error() -> None:
+    """A check that no JSON Schema says is an `ArgumentError` that quotes no value."""
+    from typing import Annotated
+
+    from pydantic import AfterValidator
+
+    def even(number: int) -> int:
+        assert number % 2 == 0, "must be even"
+        return number
+
+    def half(number: Annotated[int, AfterValidator(even)]) -> int:
+        """Halve."""
+        return number // 2
+
+    result = invoke(bridge.adopt(pydantic_ai.Tool(half)), {"number": 777})
+
+    assert result.error.type == "ArgumentError"
+    assert "must be even" in result.text and "777" not in result.text
+
+
+def test_adopted_tool_finds_deps_and_call_id() -> None:
+    """The native tool finds the deps and its call id in its `RunContext`."""
+
+    def who(ctx: RunContext[Deps]) -> str:
+        """Tell."""
+        return f"{ctx.deps.user} {ctx.tool_call_id}"
+
+    assert invoke(bridge.adopt(pydantic_ai.Tool(who)), context=Context(Deps("ada"))).text == "ada c1"
+
+
+def test_native_approval_is_functools_approval() -> None:
+    """A native tool that needs approval, by its definition or as it runs, asks through the `Context`."""
+    ran: list[str] = []
+
+    def always(amount: int) -> str:
+        """Pay."""
+        ran.append("always")
+        return "paid"
+
+    def big(ctx: RunContext[None], amount: int) -> str:
+        """Pay."""
+        if amount > 5 and not ctx.tool_call_approved:
+            raise Paused
+        ran.append("big")
+        return "paid"
+
+    for native, amount in ((pydantic_ai.Tool(always, requires_approval=True), 1), (pydantic_ai.Tool(big), 7)):
+        tool, context = bridge.adopt(native), Context()
+        pending = invoke(tool, {"amount": amount}, context)
+        assert pending.error.type == "ApprovalRequired"
+        context.approve(pending.metadata["approval"])
+        assert invoke(tool, {"amount": amount}, context).text == "paid"
+
+    assert ran == ["always", "big"]
+
+
+def test_native_time_limit_and_args_validator_come_along() -> None:
+    """The native tool's own time limit and its validator hold."""
+
+    async def slow() -> str:
+        """Sleep."""
+        await asyncio.sleep(30)
+        return "never"
+
+    def check(ctx: RunContext[None], a: int, b: int = 2) -> None:
+        if a == b:
+            raise ModelRetry("a and b must differ")
+
+    assert "Timed out" in invoke(bridge.adopt(pydantic_ai.Tool(slow, timeout=0.05))).text
+    assert invoke(bridge.adopt(pydantic_ai.Tool(add, args_validator=check)), {"a": 2}).text == "a and b must differ"
+
+
+def test_tool_return_of_a_native_tool() -> None:
+    """A `ToolReturn` gives its value, its content and its metadata."""
+
+    def give() -> ToolReturn:
+        """Give."""
+        return ToolReturn("value", content=["more", BinaryContent(b"ab", media_type="image/png")], metadata={"k": 1})
+
+    result = invoke(bridge.adopt(pydantic_ai.Tool(give)))
+
+    assert result.output == [TextContent(text="value"), TextContent(text="more"), ImageContent(data=b"ab")]
+    assert result.metadata == {"tool_return": {"k": 1}}
+
+
+# --- runner
+
+
+def ask(tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1") -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+
+
+@pytest.mark.parametrize("runner", [bridge.runner, None])
+def test_runner_answers_with_usage(runner: Any) -> None:
+    """The output is the answer and the run's usage is in the metadata, with the runner or without."""
+    result = ask(AgentTool(Agent(scripted("42")), "expert", "d", runner=runner))
+
+    assert result.text == "42"
+    assert result.metadata["usage"]["requests"] == 1
+    assert result.metadata["usage"]["input_tokens"] > 0 and set(result.metadata) == {"usage"}
+
+
+def test_structured_output() -> None:
+    """A typed output keeps its value."""
+    agent = Agent(TestModel(custom_output_args={"user": "ada"}), output_type=Deps)
+
+    assert ask(AgentTool(agent, "expert", "d", runner=bridge.runner)).value == Deps("ada")
+
+
+def test_runner_works_with_output_validators() -> None:
+    """An agent with output validators, which takes no other output type, runs too."""
+    agent = Agent(scripted("42"))
+    agent.output_validator(lambda text: text + "!")
+
+    assert ask(AgentTool(agent, "expert", "d", runner=bridge.runner)).text == "42!"
+
+
+def test_runner_passes_deps() -> None:
+    """The deps of the context are the run's deps."""
+    agent = Agent(scripted([("i1", "who", {})], "done"), deps_type=Deps)
+    seen: list[str] = []
+
+    @agent.tool
+    def who(ctx: RunContext[Deps]) -> str:
+        """Tell."""
+        seen.append(ctx.deps.user)
+        return "x"
+
+    ask(AgentTool(agent, "expert", "d", runner=bridge.runner), Context(Deps("ada")))
+
+    assert seen == ["ada"]
+
+
+@pytest.mark.parametrize("thread", [[], Conversation()])
+def test_thread_remembers(thread: Any) -> None:
+    """A list of messages, or a `Conversation`, grows by each run."""
+    seen: list[Any] = []
+    tool = AgentTool(Agent(scripted("first", "second", seen=seen)), "expert", "d", runner=bridge.runner, thread=lambda context: thread)
+
+    ask(tool, text="one", id="c1")
+    ask(tool, text="two", id="c2")
+
+    messages = thread.messages if isinstance(thread, Conversation) else thread
+    assert [part.content for message in seen[1][0] for part in message.parts] == ["one", "first", "two"]
+    assert len(messages) == 4
+
+
+def pausing(*turns: Any, **options: Any) -> tuple[AgentTool, list[Any], list[int]]:
+    paid: list[int] = []
+    seen: list[Any] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    agent = Agent(scripted(*turns, seen=seen), tools=[bridge.export(pay)], **options)
+    return AgentTool(agent, "clerk", "d", runner=bridge.runner), seen, paid
+
+
+def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
+    """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
+    tool, seen, paid = pausing([("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid")
+    context = Context()
+
+    first = ask(tool, context)
+    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == ("ApprovalRequired", "pay", {"amount": 1})
+    context.approve(first.metadata["approval"])
+    second = ask(tool, context)
+    assert (second.error.type, second.metadata["approval"].arguments, paid) == ("ApprovalRequired", {"amount": 2}, [])
+    context.approve(second.metadata["approval"])
+    last = ask(tool, context)
+
+    assert (last.text, sorted(paid), len(seen)) == ("all paid", [1, 2], 2)
+    assert last.metadata["usage"]["requests"] == 2
+    assert not [key for key in context.state if "pydantic_ai" in str(key)]
+
+
+def test_denied_approval_is_what_the_agent_reads() -> None:
+    """The reason of a refusal is what the sub-agent's model reads."""
+    tool, seen, paid = pausing([("i1", "pay", {"amount": 1})], "well")
+    context = Context()
+
+    context.deny(ask(tool, context).metadata["approval"], "not today")
+
+    assert ask(tool, context).text == "well"
+    assert "not today" in returns(seen[-1][0])[0].content and paid == []
+
+
+def test_approver_of_the_host_is_asked_in_place() -> None:
+    """With an approver the sub-agent does not stop the outer call."""
+    tool, _, paid = pausing([("i1", "pay", {"amount": 1})], "all paid", output_type=[str, DeferredToolRequests])
+
+    assert ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text == "all paid"
+    assert paid == [1]
+
+
+def test_events_of_the_agent_are_progress() -> None:
+    """While somebody listens, the calls and results of the agent's tools are `tool:progress` of the outer call."""
+    heard: list[Any] = []
+    context = Context()
+    context.subscribe(heard.append)
+
+    result = ask(AgentTool(Agent(scripted([("i1", "add", {"a": 1})], "three"), tools=[add]), "expert", "d", runner=bridge.runner), context)
+
+    kinds = [event.data["value"].event_kind for event in heard]
+    assert result.text == "three"
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {("tool:progress", "expert", "c1")}
+    assert "function_tool_call" in kinds and "function_tool_result" in kinds
+
+
+def test_external_call_of_an_agent_is_an_error() -> None:
+    """A tool that runs outside of the agent cannot be answered here, and the error says so."""
+    from pydantic_ai.exceptions import CallDeferred
+
+    def outside() -> str:
+        """Leave it to somebody."""
+        raise CallDeferred
+
+    result = ask(AgentTool(Agent(scripted([("i1", "outside", {})], "x"), tools=[outside]), "expert", "d", runner=bridge.runner))
+
+    assert result.is_error and "outside" in result.text
+    assert invoke(bridge.adopt(pydantic_ai.Tool(outside))).is_error

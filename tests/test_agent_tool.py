@@ -1,0 +1,471 @@
+"""An agent as a tool: runners, threads, progress, approvals, depth, usage."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from functool import (
+    AgentTool,
+    ApprovalRequest,
+    ApprovalRequired,
+    Context,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Toolset,
+    Tripwire,
+    hide_errors,
+)
+from functool.agent_tool import MAX_DEPTH
+from functool.guardrails import require_approval
+from functool.strict import violations
+
+
+def ask(tool: AgentTool, text: str = "hi", context: Context | None = None, id: str = "c1") -> ToolResult:
+    """Call `tool` with one text."""
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+
+
+def echo(agent: Any, text: str, context: Context) -> str:
+    return f"{agent}:{text}"
+
+
+def test_schema_is_one_required_string() -> None:
+    """The model sees one required string, under the name the author chose, and the schema meets the strict subset as it is."""
+    tool = AgentTool("a", "expert", "Asks an expert.", arg_name="question", runner=echo)
+
+    assert (tool.name, tool.description) == ("expert", "Asks an expert.")
+    assert tool.schema.parameters["required"] == ["question"]
+    assert tool.schema.parameters["properties"]["question"]["type"] == "string"
+    assert tool.schema.parameters["additionalProperties"] is False
+    assert violations(tool.schema.parameters) == []
+
+
+@pytest.mark.parametrize("arguments", [{}, {"input": 3}, {"input": "x", "more": 1}, "not json"])
+def test_arguments_are_checked(arguments: Any) -> None:
+    """What is not one string runs no agent."""
+    ran: list[str] = []
+    tool = AgentTool("a", "expert", "d", runner=lambda agent, text, context: ran.append(text))
+
+    result = asyncio.run(tool.invoke(ToolCall(name="expert", arguments=arguments)))
+
+    assert result.error is not None and result.error.type == "ArgumentError"
+    assert ran == []
+
+
+def test_sync_runner_leaves_the_loop_free() -> None:
+    """A sync runner runs on a thread of its own."""
+    tool = AgentTool("a", "expert", "d", runner=lambda agent, text, context: threading.current_thread().name)
+
+    assert ask(tool).value == "functool"
+
+
+def test_async_runner() -> None:
+    """An async runner gets the agent, the text and the context."""
+
+    async def runner(agent: str, text: str, context: Context) -> str:
+        return f"{agent} {text} {context.deps}"
+
+    assert ask(AgentTool("bob", "expert", "d", runner=runner), "hi", Context("deps")).text == "bob hi deps"
+
+
+def test_sync_runner_that_returns_a_coroutine() -> None:
+    """A lambda over an async function is a runner too."""
+
+    async def run(text: str) -> str:
+        return text.upper()
+
+    assert ask(AgentTool("bob", "expert", "d", runner=lambda agent, text, context: run(text))).text == "HI"
+
+
+class Run:
+    async def run(self, text: str) -> Any:
+        return SimpleNamespace(output=f"run {text}")
+
+
+class Ainvoke:
+    def invoke(self, text: str) -> Any:
+        raise AssertionError("the async one comes first")
+
+    async def ainvoke(self, text: str) -> Any:
+        return SimpleNamespace(final_output=f"ainvoke {text}")
+
+
+class Invoke:
+    def invoke(self, text: str) -> Any:
+        return SimpleNamespace(text=f"invoke {text}")
+
+
+class Callable:
+    async def __call__(self, text: str) -> str:
+        return f"called {text}"
+
+
+@pytest.mark.parametrize(
+    ("agent", "answer"),
+    [(Run(), "run hi"), (Ainvoke(), "ainvoke hi"), (Invoke(), "invoke hi"), (Callable(), "called hi"), (str.upper, "HI")],
+)
+def test_agents_without_a_runner(agent: Any, answer: str) -> None:
+    """Without a runner the agent's own `run`, `ainvoke`, `invoke`, or the agent itself, is called with the text."""
+    assert ask(AgentTool(agent, "expert", "d")).text == answer
+
+
+def test_structured_output_keeps_its_value() -> None:
+    """An answer that is no text is JSON for the model and itself for code."""
+
+    async def agent(text: str) -> Any:
+        return SimpleNamespace(output={"city": "Bern"})
+
+    result = ask(AgentTool(agent, "expert", "d"))
+
+    assert (result.text, result.value) == ('{"city":"Bern"}', {"city": "Bern"})
+
+
+@pytest.mark.parametrize(
+    ("extracted", "text"),
+    [("words", "words"), (ToolResult.of("a result", metadata={"k": 1}), "a result"), (ImageContent(data=b"12"), "[image/png: 2 bytes]")],
+)
+def test_output_extractor(extracted: Any, text: str) -> None:
+    """The extractor gets the result of the run and returns a result, a text or content."""
+    got: list[Any] = []
+    run = SimpleNamespace(output="not this", usage={"requests": 2})
+
+    def extract(given: Any) -> Any:
+        got.append(given)
+        return extracted
+
+    result = ask(AgentTool("a", "expert", "d", runner=lambda *_: run, output_extractor=extract))
+
+    assert got == [run]
+    assert result.text == text
+    assert result.metadata["usage"] == {"requests": 2}
+
+
+def test_async_output_extractor() -> None:
+    """The extractor may be async."""
+
+    async def extract(run: str) -> str:
+        return run + "!"
+
+    assert ask(AgentTool("a", "expert", "d", runner=lambda *_: "x", output_extractor=extract)).text == "x!"
+
+
+def test_runner_that_returns_a_result() -> None:
+    """A runner's `ToolResult` is the answer; the extractor gets its run, and its usage is kept and the run is not."""
+    native = SimpleNamespace(messages=["secret plan"])
+
+    def runner(*_: Any) -> ToolResult:
+        return ToolResult.of("answer", metadata={"run": native, "usage": {"requests": 1}})
+
+    plain = ask(AgentTool("a", "expert", "d", runner=runner))
+    extracted = ask(AgentTool("a", "expert", "d", runner=runner, output_extractor=lambda run: run.messages[0]))
+
+    assert (plain.text, plain.metadata) == ("answer", {"usage": {"requests": 1}})
+    assert (extracted.text, extracted.metadata) == ("secret plan", {"usage": {"requests": 1}})
+
+
+def test_failed_result_of_a_runner_meets_no_extractor() -> None:
+    """A runner's failure is the failure of the call."""
+    tool = AgentTool("a", "expert", "d", runner=lambda *_: ToolResult.failed("no", type="Busy"), output_extractor=lambda run: "fine")
+
+    result = ask(tool)
+
+    assert result.error is not None and (result.error.type, result.text) == ("Busy", "no")
+
+
+@dataclass
+class Usage:
+    requests: int = 2
+    input_tokens: int = 10
+    output_tokens: int = 5
+    total_tokens: int = 15
+    cost: float = 0.1
+
+
+@pytest.mark.parametrize("usage", [Usage(), vars(Usage()), lambda: Usage()])
+def test_usage_of_the_agent(usage: Any) -> None:
+    """The requests and tokens of the sub-agent are in the metadata of the outer result."""
+    result = ask(AgentTool("a", "expert", "d", runner=lambda *_: SimpleNamespace(output="x", usage=usage)))
+
+    assert result.metadata["usage"] == {"requests": 2, "input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+
+
+def test_no_usage_no_metadata() -> None:
+    """An agent that counts nothing claims nothing."""
+    assert ask(AgentTool("a", "expert", "d", runner=echo)).metadata == {}
+
+
+def test_failure_of_the_agent_is_a_result() -> None:
+    """What the agent raises is an error result, worded by the author's error function."""
+
+    def runner(*_: Any) -> str:
+        raise RuntimeError("model is down")
+
+    default = ask(AgentTool("a", "expert", "d", runner=runner))
+    worded = ask(AgentTool("a", "expert", "d", runner=runner, on_error_func=lambda error, context: "The expert is away."))
+    hidden = ask(AgentTool("a", "expert", "d", runner=runner, on_error_func=hide_errors))
+
+    assert default.text == "RuntimeError: model is down"
+    assert worded.text == "The expert is away." and worded.is_error
+    assert "model is down" not in hidden.text and hidden.is_error
+
+
+def test_options_are_those_of_every_tool() -> None:
+    """Guardrails and the time limit work as on any tool."""
+
+    def no_secrets(call: ToolCall, context: Context) -> None:
+        if "secret" in call.arguments["input"]:
+            raise GuardrailError("No secrets.")
+
+    async def slow(text: str) -> str:
+        await asyncio.sleep(30)
+        return text
+
+    guarded = AgentTool(str.upper, "expert", "d", input_guardrails=[no_secrets])
+    limited = AgentTool(slow, "expert", "d", timeout=0.05)
+
+    assert ask(guarded, "a secret").text == "No secrets."
+    assert ask(guarded, "hi").text == "HI"
+    assert ask(limited).error.type == "ToolTimeoutError"
+
+
+def test_tripwire_of_an_inner_tool_stops_the_outer_run() -> None:
+    """A tripwire in the sub-agent leaves the outer call as an exception."""
+
+    async def agent(text: str) -> str:
+        raise Tripwire("stop")
+
+    with pytest.raises(Tripwire, match="stop"):
+        ask(AgentTool(agent, "expert", "d"))
+
+
+def test_thread_is_chosen_by_the_author() -> None:
+    """The runner finds the chosen thread, sync or async; without a choice there is none, whatever thread the host is on."""
+
+    async def thread(context: Context) -> str:
+        return f"thread of {context.deps}"
+
+    def runner(agent: str, text: str, context: Context) -> str:
+        return str(context.thread)
+
+    host = Context("ada", thread="host")
+
+    assert ask(AgentTool("a", "expert", "d", runner=runner, thread=thread), context=host).text == "thread of ada"
+    assert ask(AgentTool("a", "expert", "d", runner=runner, thread=lambda ctx: ctx.thread), context=host).text == "host"
+    assert ask(AgentTool("a", "expert", "d", runner=runner), context=host).text == "None"
+    assert host.thread == "host"
+
+
+class Recorder:
+    """An agent that notes when its runs begin and end."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    async def __call__(self, agent: Any, text: str, context: Context) -> str:
+        self.notes.append(f"{text} begins")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self.notes.append(f"{text} ends")
+        return text
+
+
+def both(tool: AgentTool, context: Context | None = None) -> list[ToolResult]:
+    calls = [ToolCall(name=tool.name, arguments={"input": text}, id=text) for text in "ab"]
+    return asyncio.run(Toolset([tool]).call_all(calls, context))
+
+
+@pytest.mark.parametrize("thread", ["talk", ["a list that is the thread"]])
+def test_parallel_calls_on_one_thread_take_turns(thread: Any) -> None:
+    """Two parallel calls on one thread run one after the other, in the order in which they came."""
+    recorder = Recorder()
+
+    results = both(AgentTool("a", "expert", "d", runner=recorder, thread=lambda context: thread))
+
+    assert [result.text for result in results] == ["a", "b"]
+    assert recorder.notes == ["a begins", "a ends", "b begins", "b ends"]
+
+
+def test_parallel_calls_on_threads_of_their_own_overlap() -> None:
+    """Calls on different threads, and calls without one, do not wait for each other."""
+    for thread in (None, lambda context: context.call.id):
+        recorder = Recorder()
+        both(AgentTool("a", "expert", "d", runner=recorder, thread=thread))
+
+        assert recorder.notes == ["a begins", "b begins", "a ends", "b ends"]
+
+
+def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
+    """A call that fails, or whose time is up, gives its thread to the next one."""
+
+    async def runner(agent: Any, text: str, context: Context) -> str:
+        if text == "a":
+            raise ValueError("no")
+        if text == "slow":
+            await asyncio.sleep(30)
+        return text
+
+    tool = AgentTool("a", "expert", "d", runner=runner, thread=lambda context: "talk", timeout=0.1)
+
+    async def main() -> list[ToolResult]:
+        calls = [ToolCall(name="expert", arguments={"input": text}, id=text) for text in ("a", "slow", "b")]
+        first = await asyncio.gather(*(tool.invoke(call) for call in calls[:2]))
+        return [*first, await tool.invoke(calls[2])]
+
+    failed, late, fine = asyncio.run(main())
+
+    assert (failed.error.type, late.error.type, fine.text) == ("ValueError", "ToolTimeoutError", "b")
+
+
+def test_agent_that_asks_itself_on_its_own_thread() -> None:
+    """An agent whose tool is itself, on the same thread, gets an error instead of waiting for itself for ever."""
+    inner: list[ToolResult] = []
+
+    async def runner(agent: Any, text: str, context: Context) -> str:
+        inner.append(await tool.invoke(ToolCall(name="expert", arguments={"input": "again"}), context))
+        return "done"
+
+    tool = AgentTool("a", "expert", "d", runner=runner, thread=lambda context: "talk")
+
+    assert ask(tool).text == "done"
+    assert inner[0].is_error and "own conversation" in inner[0].text
+
+
+def test_agents_that_call_each_other_end() -> None:
+    """Two agents that call each other for ever are stopped at a depth, with an error that says so."""
+    answers: list[str] = []
+
+    def passing_on(to: str) -> Any:
+        async def runner(agent: Any, text: str, context: Context) -> str:
+            # A fresh context each time: the depth does not depend on what a framework passes along.
+            result = await tools.call(ToolCall(name=to, arguments={"input": text}))
+            answers.append(result.text)
+            return result.text
+
+        return runner
+
+    tools = Toolset([AgentTool("a", "ping", "d", runner=passing_on("pong")), AgentTool("b", "pong", "d", runner=passing_on("ping"))])
+
+    result = asyncio.run(tools.call(ToolCall(name="ping", arguments={"input": "go"})))
+
+    assert len(answers) == MAX_DEPTH
+    assert answers[0] == f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
+    assert result.text == answers[0]
+
+
+def test_depth_counts_through_threads_and_ends_with_the_call() -> None:
+    """A sync agent counts too, and calls one after the other do not add up."""
+
+    def runner(agent: Any, text: str, context: Context) -> str:
+        return str(tools.call_sync(ToolCall(name="loop", arguments={"input": text})).text)
+
+    tools = Toolset([AgentTool("a", "loop", "d", runner=runner)])
+    shallow = AgentTool(str.upper, "expert", "d")
+
+    async def many() -> list[str]:
+        return [(await shallow.invoke(ToolCall(name="expert", arguments={"input": "x"}))).text for _ in range(MAX_DEPTH + 2)]
+
+    assert f"{MAX_DEPTH} deep" in asyncio.run(tools.call(ToolCall(name="loop", arguments={"input": "go"}))).text
+    assert asyncio.run(many()) == ["X"] * (MAX_DEPTH + 2)
+
+
+def test_streamed_events_are_progress() -> None:
+    """What an agent yields is sent as `tool:progress` of the outer call, and the last of it is the result."""
+    heard: list[Any] = []
+    context = Context()
+    context.subscribe(heard.append)
+
+    async def agent(text: str):
+        yield "thinking"
+        yield SimpleNamespace(output="42")
+
+    result = ask(AgentTool(agent, "expert", "d"), context=context)
+
+    assert result.text == "42"
+    assert [(event.kind, event.tool_name, event.call_id) for event in heard] == [("tool:progress", "expert", "c1")] * 2
+    assert heard[0].data == {"value": "thinking"}
+
+
+def test_progress_of_the_runner() -> None:
+    """A runner may send progress of its own."""
+    heard: list[Any] = []
+    context = Context()
+    context.subscribe(heard.append)
+
+    ask(AgentTool("a", "expert", "d", runner=lambda agent, text, context: context.progress("half", 1, 2)), context=context)
+
+    assert [event.data for event in heard] == [{"message": "half", "done": 1, "total": 2}]
+
+
+def sub_agent(ran: list[int]) -> AgentTool:
+    """An agent whose only tool needs approval, and which passes a pending approval on."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return f"paid {amount}"
+
+    async def runner(agent: Any, text: str, context: Context) -> str:
+        result = await Toolset([pay]).call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
+        if (request := result.metadata.get("approval")) is not None:
+            raise ApprovalRequired(result.text, request)
+        return result.text
+
+    return AgentTool("a", "expert", "d", runner=runner)
+
+
+def test_pending_approval_bubbles_up_and_resumes() -> None:
+    """A sub-agent's pending approval is the outer result's; once it is granted, the same outer call goes through, once."""
+    ran: list[int] = []
+    tool, context = sub_agent(ran), Context()
+
+    pending = ask(tool, context=context)
+    request = pending.metadata["approval"]
+
+    assert pending.error.type == "ApprovalRequired"
+    assert isinstance(request, ApprovalRequest)
+    assert (request.tool, request.arguments, request.call_id) == ("pay", {"amount": 7}, "inner")
+    assert ran == []
+
+    context.approve(ApprovalRequest.from_json(request.to_json()))
+
+    assert ask(tool, context=context).text == "paid 7"
+    assert ran == [7]
+    assert ask(tool, context=context).error.type == "ApprovalRequired"
+
+
+def test_denied_approval_of_a_sub_agent() -> None:
+    """A refusal is what the sub-agent reads; no body runs."""
+    ran: list[int] = []
+    tool, context = sub_agent(ran), Context()
+
+    context.deny(ask(tool, context=context).metadata["approval"], "not today")
+
+    assert "not today" in ask(tool, context=context).text
+    assert ran == []
+
+
+def test_approver_of_the_host_answers_for_the_sub_agent() -> None:
+    """With an approver nothing is pending: it is asked about the sub-agent's call."""
+    ran: list[int] = []
+
+    result = ask(sub_agent(ran), context=Context(approver=lambda request: request.tool == "pay"))
+
+    assert (result.text, ran) == ("paid 7", [7])
+
+
+def test_error_of_an_agent_tool_error_is_its_message() -> None:
+    """A `ToolError` in the agent shows its message alone."""
+
+    async def agent(text: str) -> str:
+        raise ToolError("I do not know that city.")
+
+    assert ask(AgentTool(agent, "expert", "d")).text == "I do not know that city."
