@@ -28,4 +28,45 @@ from functool.function_tool import FunctionTool
 from functool.guardrails import InputGuardrail, OutputGuardrail
 from functool.schema_tool import SchemaTool
 from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
+from functool.tool_model import ToolModel
 from functool.toolset import Toolset
+
+__all__ = [
+    "AgentTool",
+    "ApprovalRequest",
+    "ApprovalRequired",
+    "ArgumentError",
+    "AudioContent",
+    "Content",
+    "Context",
+    "Decision",
+    "DefinitionError",
+    "FileContent",
+    "FunctionTool",
+    "FunctoolError",
+    "GuardrailError",
+    "ImageContent",
+    "Inject",
+    "InputGuardrail",
+    "OutputGuardrail",
+    "SchemaError",
+    "SchemaTool",
+    "TextContent",
+    "Tool",
+    "ToolCall",
+    "ToolDisabledError",
+    "ToolError",
+    "ToolEvent",
+    "ToolFailure",
+    "ToolModel",
+    "ToolPrompts",
+    "ToolResult",
+    "ToolSchema",
+    "ToolSettings",
+    "ToolTimeoutError",
+    "Toolset",
+    "Tripwire",
+    "UnknownToolError",
+    "WrapperTool",
+    "hide_errors",
+]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -111,7 +111,7 @@ class FunctionDoor:
                 if values.get(wire, 0) is None:
                     del values[wire]
         if self._reserved and not self._reserved.isdisjoint(values):
-            raise ArgumentError([_unknown(sorted(self._reserved.intersection(values))[0], self._names)])
+            raise ArgumentError([_unknown(sorted(self._reserved.intersection(values))[0], list(self._parts.properties))])
         if self._renamed:
             values = {self._renamed.get(wire, wire): value for wire, value in values.items()}
         return values, text
@@ -127,7 +127,7 @@ class FunctionDoor:
         try:
             values: dict[str, Any] = self._validate(text, strict=False)
         except ValidationError as error:
-            raise ArgumentError(_problems(error, sent, self._names, self._known)) from None
+            raise ArgumentError(problems_of(error, sent, self._root)) from None
         except Exception as error:
             raise ArgumentError("the arguments could not be checked: a validator of the tool failed") from error
         return values, text
@@ -153,14 +153,6 @@ class FunctionDoor:
     @cached_property
     def _root(self) -> dict[str, Any]:
         return self._parts.json_schema({})
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return list(self._parts.properties)
-
-    @cached_property
-    def _known(self) -> set[str]:
-        return set(_property_names(self._root))
 
 
 class SchemaDoor:
@@ -221,12 +213,8 @@ class SchemaDoor:
     def _validator(self) -> Any:
         return _validator_class()(self._schema, registry=_empty_registry())
 
-    @cached_property
-    def _known(self) -> set[str]:
-        return set(_property_names(self._schema))
-
     def _problem(self, error: Any) -> dict[str, Any]:
-        path, word, wanted = _path(error.absolute_path, self._known), error.validator, error.validator_value
+        path, word, wanted = _path(error.absolute_path, self._schema), error.validator, error.validator_value
         if word == "required":
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
@@ -289,7 +277,7 @@ def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     found = _misfit(sent, schema, schema.get("$defs", {}), ())
     if found is not None:
         path, expected = found
-        raise ArgumentError([{"path": _path(path, set(_property_names(schema))), "expected": expected}])
+        raise ArgumentError([{"path": _path(path, schema), "expected": expected}])
 
 
 def refuse_infinite(value: Any, path: tuple[Any, ...] = ()) -> None:
@@ -428,15 +416,15 @@ def _finite_text(text: str) -> bool:
         return True
 
 
-def _problems(error: ValidationError, sent: Any, names: list[str], known: set[str]) -> list[dict[str, Any]]:
-    """Return what is wrong, a problem a path, without any value that was sent."""
+def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what is wrong, a problem a path, without any value that was sent. `schema` is that of the arguments."""
     found: dict[str, dict[str, Any]] = {}
     for detail in error.errors(include_url=False):
         steps = _followed(detail["loc"], sent)
         if detail["type"] == "extra_forbidden" and len(steps) == 1:
-            problem = _unknown(str(steps[0]), names)
+            problem = _unknown(str(steps[0]), list(schema.get("properties", ())))
         else:
-            problem = {"path": _path(steps, known), **_expected(detail)}
+            problem = {"path": _path(steps, schema), **_expected(detail)}
         earlier = found.setdefault(problem["path"], problem)
         if earlier is not problem and problem["expected"] not in earlier["expected"]:
             earlier["expected"] += f", or {problem['expected']}"
@@ -495,21 +483,19 @@ def _shown(name: str) -> str:
     return name if len(name) <= MAX_NAME and name.isprintable() else ascii(name[:MAX_NAME])[1:-1] + "…"
 
 
-def _path(steps: Any, known: set[str]) -> str:
-    """Return `items[2].price`. A key that is no name of the schema was sent, and may be a secret: it shows as `[key]`."""
-    text = ""
+def _path(steps: Any, schema: Mapping[str, Any]) -> str:
+    """Return `items[2].price`. A key that the schema does not name was sent, and may be a secret: it shows as `[key]`."""
+    known, text = set(_property_names(schema)), ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if step in known else ".[key]"
     return text.removeprefix(".")
 
 
-def _property_names(schema: Any) -> list[str]:
-    if isinstance(schema, list):
-        return [name for part in schema for name in _property_names(part)]
-    if not isinstance(schema, Mapping):
-        return []
-    own = schema.get("properties")
-    return [*(own if isinstance(own, Mapping) else ()), *(name for part in schema.values() for name in _property_names(part))]
+def _property_names(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):
+        yield from schema["properties"]
+    for part in schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ():
+        yield from _property_names(part)
 
 
 @lru_cache(maxsize=512)

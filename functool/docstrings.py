@@ -142,4 +142,4 @@ def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
     if title in _PARAMS:
         return [(item.arg_name or "", item.description or "") for item in items]
     # NumPy wants a type on the first line; many authors write their sentence there.
-    return [(_OUTCOME, item.description or (item.type_name if " " in item.type_name else "")) for item in items]
+    return [(_OUTCOME, item.description or (item.type_name if " " in (item.type_name or "") else "")) for item in items]

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+import re
+import threading
+import time
+import unicodedata
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from typing_extensions import TypeAliasType, TypeVar
+from typing_extensions import TypeVar
 
+from functool.approval import ApprovalRequest, Decision, definition_of
 from functool.call import ToolCall, ToolResult
+from functool.content import Content, TextContent
 from functool.context import Context
-from functool.errors import GuardrailError, Tripwire
+from functool.errors import ApprovalRequired, DefinitionError, GuardrailError, Tripwire
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
@@ -71,3 +78,235 @@ def settled(result: ToolResult, new: ToolResult) -> ToolResult:
     if new.error is None and new.value is result.value and new.output != result.output:
         return replace(new, value=new.text)
     return new
+
+
+def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
+    """Return a guardrail that shortens the text of a result to `limit`, measured by `count` (characters, or a token counter).
+
+    The marker at the end is inside the limit and says how much is missing. No grapheme is split, and the cut falls between words
+    where there is one near. Put it behind `redact`.
+
+    Raises:
+        DefinitionError: `limit` is no positive int.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise DefinitionError(f"limit must be a positive int, not {limit!r}")
+
+    def truncate(result: ToolResult, context: Context[Any]) -> ToolResult | None:
+        if count(result.text) <= limit:
+            return None
+        left, error = limit, result.error
+        if error is not None:
+            error = replace(error, message=_shortened(error.message, limit, count))
+            left = limit - count(error.message) - 1
+        text = "\n".join(part.text for part in result.output if isinstance(part, TextContent))
+        rest: list[Content] = [part for part in result.output if not isinstance(part, TextContent)]
+        kept = _shortened(text, left, count) if text and left > 0 else ""
+        return replace(result, output=[TextContent(text=kept), *rest] if kept else rest, error=error)
+
+    return truncate
+
+
+def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
+    """Return a guardrail that replaces what the patterns match, in texts and error messages, by `[redacted]`.
+
+    JSON escapes are seen through, also those of JSON inside JSON: `p\\u00e4ss` is found as `päss`.
+    """
+    compiled = _compiled(patterns)
+
+    def clean(text: str) -> str:
+        spans = sorted(_spans(text, compiled))
+        parts, end = [], 0
+        for start, stop in spans:
+            if stop > end:
+                parts += [text[end:start], "[redacted]"] if start >= end else []
+                end = stop
+        return "".join([*parts, text[end:]])
+
+    def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
+        output = [TextContent(text=clean(part.text)) if isinstance(part, TextContent) else part for part in result.output]
+        error = result.error and replace(result.error, message=clean(result.error.message), details=_cleaned(result.error.details, clean))
+        if output == result.output and error == result.error:
+            return None
+        return replace(result, output=output, error=error)
+
+    return redact
+
+
+def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None) -> InputGuardrail:
+    """Return a guardrail that refuses a call whose arguments, or the named one, match a pattern at any depth.
+
+    It is advice for a model, not a boundary: what a pattern does not foresee gets through.
+    """
+    compiled = _compiled(patterns)
+
+    def block(call: ToolCall, context: Context[Any]) -> None:
+        arguments = dict(call.arguments) if isinstance(call.arguments, Mapping) else {"": call.arguments}
+        plain = context.schema.plain if context.schema else {}
+        if argument is not None and argument not in arguments and argument not in plain.get("properties", {}):
+            raise LookupError(f"the tool has no argument {argument!r} to look at")
+        for text in _texts(arguments if argument is None else arguments.get(argument)):
+            if any(pattern.search(text) for pattern in compiled):
+                raise GuardrailError(f"Blocked: the {f'argument {argument!r}' if argument else 'call'} matches a blocked pattern.")
+
+    return block
+
+
+def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
+    """Return a guardrail that lets through so many calls per time, for each tool in each context.
+
+    Raises:
+        DefinitionError: `calls` is no positive int, or `per_seconds` no positive number.
+    """
+    if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1 or not per_seconds > 0:
+        raise DefinitionError(f"rate_limit needs a positive int and a positive number of seconds, not {calls!r} and {per_seconds!r}")
+    key, lock = object(), threading.Lock()
+
+    def rate_limit(call: ToolCall, context: Context[Any]) -> None:
+        name = context.schema.name if context.schema else call.name
+        now = time.monotonic()
+        with lock:
+            times: deque[float] = context.state.setdefault((key, name), deque())
+            while times and times[0] <= now - per_seconds:
+                times.popleft()
+            if len(times) >= calls:
+                wait = times[0] + per_seconds - now
+                raise GuardrailError(f"Too many calls: at most {calls} in {per_seconds:g} seconds. Try again in {wait:.1f} seconds.")
+            times.append(now)
+
+    return rate_limit
+
+
+def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None) -> InputGuardrail:
+    """Return a guardrail that lets a call through only once a person has agreed to it.
+
+    The approver of the context is asked where there is one; else the result is an error of type `ApprovalRequired` that carries the
+    request. Put it last: it is asked about the arguments that it sees.
+
+    Args:
+        when: `when(call, context) -> bool`, sync or async: which calls need approval; by default every call.
+    """
+
+    async def require_approval(call: ToolCall, context: Context[Any]) -> None:
+        if when is not None:
+            needed = when(call, context)
+            if not (await needed if inspect.isawaitable(needed) else needed):
+                return
+        if context.schema is None or not isinstance(call.arguments, Mapping):
+            raise TypeError("approval needs the schema of the tool and checked arguments")
+        schema = context.schema
+        definition = definition_of(schema.name, schema.description, schema.parameters)
+        request = ApprovalRequest.of(schema.name, definition, dict(call.arguments), call.id)
+        decision: Any = context.use_decision(request.digest)
+        if decision is None and context.approver is not None:
+            decision = context.approver(request)
+            if inspect.isawaitable(decision):
+                decision = await decision
+            if isinstance(decision, bool):
+                decision = Decision(approved=decision)
+            if not isinstance(decision, Decision):
+                raise TypeError(f"the approver returned {type(decision).__name__}, expected bool or Decision")
+        if decision is None:
+            raise ApprovalRequired(f"The call of {schema.name} needs a person's approval first.", request)
+        if not decision.approved:
+            raise GuardrailError(f"A person refused this call{': ' + decision.reason if decision.reason else '.'}")
+
+    require_approval.asks_approval = True  # type: ignore[attr-defined]
+    return require_approval
+
+
+def _compiled(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
+    if isinstance(patterns, (str, re.Pattern)):
+        raise DefinitionError("patterns must be a list of regular expressions, not one")
+    try:
+        return [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise DefinitionError(f"not a regular expression: {error.pattern!r}: {error}") from error
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None:
+        yield str(value)
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {key: _cleaned(item, clean) for key, item in value.items()}
+    return [_cleaned(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _spans(text: str, patterns: list[re.Pattern[str]]) -> set[tuple[int, int]]:
+    """Return where the patterns match, as the text stands and with one level of JSON escapes after the other taken off."""
+    spans: set[tuple[int, int]] = set()
+    view, places = text, list(range(len(text) + 1))
+    while True:
+        for pattern in patterns:
+            spans.update((places[m.start()], places[m.end()]) for m in pattern.finditer(view) if m.end() > m.start())
+        if "\\" not in view:
+            return spans
+        letters: list[str] = []
+        new_places: list[int] = []
+        end = 0
+        for match in _ESCAPE.finditer(view):
+            letters.extend(view[end : match.start()])
+            new_places.extend(places[end : match.start()])
+            letter, code = match.groups()
+            letters.append(chr(int(code, 16)) if code else _LETTERS.get(letter, letter))
+            new_places.append(places[match.start()])
+            end = match.end()
+        if end == 0:
+            return spans
+        view, places = "".join([*letters, view[end:]]), [*new_places, *places[end:]]
+
+
+def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
+    """Return the longest beginning that fits into `limit` together with the marker."""
+    total = count(text)
+    if total <= limit:
+        return text
+
+    def marked(length: int) -> str:
+        kept = text[:length]
+        return f"{kept}… [{total - count(kept)} of {total} truncated]"
+
+    marker = count(marked(0)) <= limit
+    shown = marked if marker else lambda length: text[:length]
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(shown(middle)) <= limit else (low, middle - 1)
+    while low > 0 and not _is_boundary(text, low):
+        low -= 1
+    window = text[max(0, low - 64) : low]
+    word = max(window.rfind(space) for space in (" ", "\n", "\t", ",")) if low < len(text) else -1
+    if marker and word > 0 and not text[low].isspace():
+        low -= len(window) - word
+    while low > 0 and count(shown(low)) > limit:
+        low -= 1
+    return shown(low)
+
+
+def _is_boundary(text: str, at: int) -> bool:
+    """Whether a grapheme ends at this place (UAX 29, without its rarest rules)."""
+    before, after = text[at - 1], text[at]
+    if unicodedata.category(after)[0] == "M" or after == "\u200d" or before == "\u200d" or (before, after) == ("\r", "\n"):
+        return False
+    if "\U0001f3fb" <= after <= "\U0001f3ff" or "\u1160" <= after <= "\u11ff":
+        return False
+    flags = 0
+    while flags < at and "\U0001f1e6" <= text[at - 1 - flags] <= "\U0001f1ff":
+        flags += 1
+    return not (flags % 2 and "\U0001f1e6" <= after <= "\U0001f1ff")

@@ -97,11 +97,7 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
         shown = await _content(page, max_bytes)
         metadata = {"url": page.url, "status": page.status, "media_type": page.media_type, "size": len(page.body)}
         if page.status >= 400:
-            details = {"status": page.status}
-            message = f"The server answered with status {page.status}."
-            return ToolResult.failed(
-                message, type="HttpError", details=details, output=ToolResult.of(shown).output, metadata=metadata
-            )
+            return http_error(page.status, shown, metadata)
         return ToolResult.of(shown, metadata=metadata)
 
     settings = ToolSettings(read_only=True, tags=("web",))

@@ -197,7 +197,9 @@ def _bwrap_options(
         if not Path(path).exists():
             raise DefinitionError(f"shell_tool: readable={shown!r} does not exist")
         options += ["--ro-bind", shown, shown]
-    return [*options, "--bind", workdir, workdir, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", workdir]
+    options += ["--bind", workdir, workdir, "--chdir", workdir]
+    # Root without capabilities still owns what is in /proc/sys, and with it the kernel of the host.
+    return [*options, *(word for system in ("/proc", "/dev", "/") for word in ("--remount-ro", system))]
 
 
 def _program(path: str | os.PathLike[str] | None) -> str:

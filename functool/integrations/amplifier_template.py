@@ -34,6 +34,7 @@ packages = ["$package"]
 
 [tool.pytest.ini_options]
 testpaths = ["tests"]
+asyncio_default_fixture_loop_scope = "function"
 """)
 
 _README = Template("""\

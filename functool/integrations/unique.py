@@ -15,8 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from functool import (
+    ApprovalRequest,
     Content,
     Context,
+    Decision,
     DefinitionError,
     ImageContent,
     SchemaTool,
@@ -44,6 +46,8 @@ except ImportError as error:
     ) from error
 
 _log = logging.getLogger("functool")
+Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
+
 NO_OUTPUT = "(no output)"
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -53,6 +57,7 @@ def export(
     config: type[BaseModel] | None = None,
     *,
     selection_policy: ToolSelectionPolicy | str | None = None,
+    approver: Approver | None = None,
 ) -> type[NativeTool[Any]]:
     """Return a subclass of their `Tool` that runs `tool`, registered with their `ToolFactory` under the tool's name.
 
@@ -63,6 +68,7 @@ def export(
         tool: The tool.
         config: The configuration's class: a `BaseToolConfig` of theirs, or any pydantic model, of which one is made.
         selection_policy: Their policy where the plan names none; theirs is `ByUser`.
+        approver: Decides on the approvals that the tool asks for, sync or async; Unique has none of its own.
 
     Raises:
         DefinitionError: Unique would refuse the tool, its configuration or the policy; the message names the rule.
@@ -77,7 +83,7 @@ def export(
             problems.append(f"selection_policy must be one of {', '.join(ToolSelectionPolicy)}")
     if problems:
         raise DefinitionError(f"Unique would refuse {tool.name!r}: {'; '.join(problems)}")
-    namespace = {"name": tool.name, "__doc__": tool.description, "__init__": _construct, "run": _run(tool)}
+    namespace = {"name": tool.name, "__doc__": tool.description, "__init__": _construct, "run": _run(tool, approver)}
     namespace |= _identity(tool, policy) | _texts(tool)
     title = "".join(word.capitalize() for word in re.split(r"[_-]+", tool.name)) or "Functool"
     made = types.new_class(f"{title}Tool", (NativeTool[config_class],), exec_body=lambda body: body.update(namespace))
@@ -224,9 +230,9 @@ def _texts(tool: Tool) -> dict[str, Any]:
     return {"tool_description": tool_description, **methods}
 
 
-def _run(tool: Tool) -> Callable[..., Awaitable[ToolCallResponse]]:
+def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolCallResponse]]:
     async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
-        context: Context[Any] = Context(self.config, metadata={"tool": self})
+        context: Context[Any] = Context(self.config, approver=approver, metadata={"tool": self})
         progress = _Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)

@@ -1,0 +1,166 @@
+"""Fakes and checks for tests: of tools, and of the hosts that call them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from functool import docstrings
+from functool.arguments import linear_pattern
+from functool.call import ToolCall, ToolResult
+from functool.context import Context, ToolEvent
+from functool.errors import SchemaError
+from functool.function_tool import FunctionTool
+from functool.schema import named_parameters
+from functool.strict import codec
+from functool.tool import Tool
+
+MAX_DESCRIPTION = 1_024
+"""The shortest limit that a provider sets on a tool's description, in characters."""
+
+_PORTABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_SNAKE = re.compile(r"_?[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+class MockTool(Tool):
+    """A tool that takes any arguments and answers what it was told to.
+
+    Args:
+        name: The name for the model.
+        description: What the tool claims to do.
+        return_value: What every call returns; a `ToolResult` is returned as it is.
+        error: Raised by every call: an exception, or the message of a `ToolError`.
+    """
+
+    def __init__(
+        self,
+        name: str = "mock_tool",
+        description: str = "A mock tool.",
+        return_value: Any = None,
+        error: Exception | str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name=name, description=description, parameters={"type": "object", "additionalProperties": True}, **options)
+        self.return_value = return_value
+        self.error = error
+        self.calls: list[ToolCall] = []
+
+    @property
+    def call_count(self) -> int:
+        """How many calls reached the body."""
+        return len(self.calls)
+
+    @property
+    def last_input(self) -> Mapping[str, Any] | None:
+        """The arguments of the last call, None before the first."""
+        arguments = self.calls[-1].arguments if self.calls else None
+        return arguments if isinstance(arguments, Mapping) else None
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Note the call and answer it."""
+        self.calls.append(call)
+        if self.error is not None:
+            if isinstance(self.error, Exception):
+                raise self.error
+            return ToolResult.failed(self.error)
+        return self.return_value if isinstance(self.return_value, ToolResult) else ToolResult.of(self.return_value)
+
+
+class EventLog:
+    """A listener that keeps every event: `context.subscribe(log)`."""
+
+    def __init__(self) -> None:
+        self.events: list[ToolEvent] = []
+
+    def __call__(self, event: ToolEvent) -> None:
+        self.events.append(event)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the events, in order."""
+        return [event.kind for event in self.events]
+
+
+def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
+    """Return everything that is wrong with a tool as a model would meet it; empty is good.
+
+    Args:
+        tool: The tool.
+        result: A real result of it, to be compared with the output schema.
+
+    Raises:
+        DefinitionError: The tool has no schema, for instance since an annotation cannot be resolved.
+    """
+    schema = tool.schema
+    found = [*_name_faults(schema.name), *_description_faults(schema.description), *_metaschema_faults(schema.parameters)]
+    for name, part in (schema.plain.get("properties") or {}).items():
+        if not isinstance(part, Mapping) or not part.get("description"):
+            found.append(f"the parameter {name!r} has no description: say in the docstring or the annotation what it is")
+    found += [
+        f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
+        for pattern in _patterns(schema.plain)
+        if linear_pattern(pattern) is None
+    ]
+    if isinstance(tool, FunctionTool):
+        documented = docstrings.parse(tool.func.__doc__ or "").params
+        known = named_parameters(tool.func)
+        found += [f"the docstring documents {name!r}, which is no parameter" for name in documented if known and name not in known]
+    if schema.strict:
+        found += [f"strict mode encodes {reason}" for reason in _encoded(schema.plain)]
+    if result is not None and result.success and schema.output is not None:
+        found += _output_faults(schema.output, result.value)
+    return found
+
+
+def _name_faults(name: str) -> Iterator[str]:
+    if not _PORTABLE.fullmatch(name):
+        yield f"the name {name!r} is not portable: providers agree on {_PORTABLE.pattern}"
+    elif not _SNAKE.fullmatch(name):
+        yield f"the name {name!r} is not snake_case"
+
+
+def _description_faults(text: str) -> Iterator[str]:
+    if not text.strip():
+        yield "the tool has no description: write a docstring"
+    elif len(text) > MAX_DESCRIPTION:
+        yield f"the description has {len(text)} characters: providers take {MAX_DESCRIPTION}"
+
+
+def _metaschema_faults(schema: Mapping[str, Any]) -> Iterator[str]:
+    from jsonschema import Draft202012Validator
+
+    meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    for error in meta.iter_errors(schema):
+        yield f"the schema is not valid JSON Schema 2020-12 at {error.json_path}: {error.message[:200]}"
+
+
+def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
+    from jsonschema import Draft202012Validator
+    from pydantic_core import to_jsonable_python
+    from referencing import Registry
+
+    validator = Draft202012Validator(schema, registry=Registry())
+    for error in validator.iter_errors(to_jsonable_python(value, fallback=str)):
+        yield f"the result does not fit the output schema at {error.json_path}: {error.validator}"
+
+
+def _encoded(plain: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        return tuple(codec(plain).reasons)
+    except SchemaError as error:
+        return error.reasons
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _patterns(part)
+    elif isinstance(schema, Mapping):
+        if isinstance(schema.get("pattern"), str):
+            yield schema["pattern"]
+        if isinstance(schema.get("patternProperties"), Mapping):
+            yield from schema["patternProperties"]
+        for word, part in schema.items():
+            if word not in ("default", "enum", "const", "examples"):
+                yield from _patterns(part)

@@ -1,0 +1,131 @@
+"""`ToolModel`: a pydantic model whose fields are the arguments, and which runs itself; its outcomes `Ok` and `Err`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from typing_extensions import TypeVar
+
+from functool.arguments import problems_of
+from functool.call import ToolCall, ToolResult
+from functool.context import Context
+from functool.docstrings import parse
+from functool.errors import ArgumentError
+from functool.function_tool import FunctionTool
+from functool.tool import Tool, failure_of
+
+T = TypeVar("T", default=Any)
+
+
+@dataclass(frozen=True, slots=True)
+class Ok(Generic[T]):
+    """The outcome of a run that succeeded."""
+
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Err:
+    """The outcome of a run that failed; `reason` is fit for a model."""
+
+    reason: str
+
+
+class ToolModel(BaseModel):
+    """A tool that is its own arguments: fields are parameters, `run` does the work.
+
+    `run(self)` or `run(self, context)`, sync or async, returns an `Ok`, an `Err` or a plain value. A class attribute
+    `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    def run(self, *args: Any) -> Any:
+        """Do the work."""
+        raise NotImplementedError(f"{type(self).__name__} must implement run")
+
+    def __call__(self, context: Context[Any] | None = None) -> Any:
+        """Run, and return `Ok` or `Err`; of an async `run`, something to await for that."""
+        try:
+            value = self._started(context or Context())
+        except Exception as error:
+            return Err(failure_of(error).text)
+        return _awaited(value) if inspect.isawaitable(value) else _outcome(value)
+
+    @classmethod
+    def tool(cls, **options: Any) -> Tool:
+        """Return the tool. The options are those of `FunctionTool`."""
+        kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
+        fields = [kind(name, word, annotation=Annotated[field.annotation, field]) for name, field in cls.model_fields.items()]
+        hidden = [kind("_call", word, annotation=ToolCall), kind("_context", word, annotation=Context)]
+        body: Any = _async_body(cls) if inspect.iscoroutinefunction(cls.run) else _sync_body(cls)
+        body.__signature__ = inspect.Signature([*fields, *hidden])
+        body.__doc__, body.__module__, body.__qualname__ = cls.__doc__, cls.__module__, f"{cls.__qualname__}.run"
+        return FunctionTool(body, **{"name": cls.tool_name(), **options})
+
+    @classmethod
+    def tool_name(cls) -> str:
+        """Return the name of the tool."""
+        own = getattr(cls, "name", None)
+        return own if isinstance(own, str) else re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def tool_description(cls) -> str:
+        """Return what the tool does: the docstring of the class, without its sections."""
+        return parse(cls.__doc__ or "").summary
+
+    @classmethod
+    def input_schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments."""
+        return cls.tool().schema.plain
+
+    def _started(self, context: Context[Any]) -> Any:
+        takes_context = len(inspect.signature(self.run).parameters) > 0
+        return self.run(context) if takes_context else self.run()
+
+
+def _async_body(model: type[ToolModel]) -> Any:
+    async def body(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
+        return _returned(await _made(model, _call)._started(_context))
+
+    return body
+
+
+def _sync_body(model: type[ToolModel]) -> Any:
+    def body(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
+        return _returned(_made(model, _call)._started(_context))
+
+    return body
+
+
+def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
+    """Make the model from the call: its own validators see what was sent, not what the front door made of it."""
+    try:
+        return model.model_validate_json(json.dumps(call.arguments), by_alias=True, by_name=True)
+    except ValidationError as error:
+        raise ArgumentError(problems_of(error, call.arguments, model.input_schema())) from None
+
+
+def _returned(outcome: Any) -> Any:
+    if isinstance(outcome, Err):
+        return ToolResult.failed(str(outcome.reason))
+    return outcome.value if isinstance(outcome, Ok) else outcome
+
+
+def _outcome(value: Any) -> Ok[Any] | Err:
+    if isinstance(value, ToolResult):
+        return Ok(value.value) if value.success else Err(value.text)
+    return value if isinstance(value, (Ok, Err)) else Ok(value)
+
+
+async def _awaited(work: Awaitable[Any]) -> Ok[Any] | Err:
+    try:
+        return _outcome(await work)
+    except Exception as error:
+        return Err(failure_of(error).text)
