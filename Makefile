@@ -1,0 +1,107 @@
+# Every target makes the virtual environment that it needs, with nothing but `python3 -m venv` and PyPI, and does so again
+# when its requirements change. Each is safe to run twice. Another interpreter: `make test PYTHON=python3.13 VENV=.venv-3.13`.
+
+VENV ?= .venv
+SUITES := dialects systems agents bundled mcp
+CORE_TESTS := tests/test_*.py tests/dialects
+PYTEST := -m pytest -m "not slow"
+
+.PHONY: help demo test coverage lint format types bench soak mutants clean $(SUITES:%=test-%) test-local demo-local
+
+help:
+	@sed -n 's/^#: //p' Makefile
+
+# A stamp in the environment says with which requirements it was filled. $(1): directory, $(2): least Python, $(3): what to install.
+define fill
+	@test -x $(1)/bin/python || { python="$(PYTHON)"; test -n "$$python" || python=$$(.ci/find-python $(2)) || exit 1; \
+		echo "making $(1) with $$python"; "$$python" -m venv $(1); }
+	$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(3)
+	@touch $@
+endef
+
+$(VENV)/.demo: pyproject.toml
+	$(call fill,$(VENV),3.11,-e .)
+
+$(VENV)/.core: pyproject.toml tests/requirements/core.txt
+	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e .)
+
+$(VENV)/.lint: pyproject.toml tests/requirements/core.txt tests/requirements/lint.txt
+	$(call fill,$(VENV),3.11,-r tests/requirements/lint.txt -e .)
+
+# Some packages of the suites need Python 3.12.
+.venv-%/.filled: pyproject.toml tests/requirements/%.txt
+	$(call fill,.venv-$*,3.12,-r tests/requirements/$*.txt -e .)
+
+$(VENV)/.local: pyproject.toml tests/requirements/core.txt
+	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
+
+#: make demo           set up, and run an agent loop over real data (MODEL=local|openai|anthropic for another model)
+demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
+	@$(VENV)/bin/python -m examples.agent_loop $(if $(MODEL),--model $(MODEL))
+
+#: make test           set up, and run the core's tests
+test: $(VENV)/.core
+	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS)
+
+#: make coverage       the same, with branch coverage of the core, which has to be whole
+coverage: $(VENV)/.core
+	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --cov --cov-report=term --cov-fail-under=100
+
+#: make lint           ruff: lint and format, changing nothing (make format changes)
+lint: $(VENV)/.lint
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+format: $(VENV)/.lint
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+#: make types          mypy --strict and pyright over functool and tests/typing
+types: $(VENV)/.lint
+	$(VENV)/bin/mypy functool tests/typing
+	$(VENV)/bin/pyright functool tests/typing
+
+#: make bench          print the cost of the core beside its floor
+bench: $(VENV)/.core
+	$(VENV)/bin/python -m benchmarks core
+
+#: make mutants        mutation testing of the core (MODULES="functool.call.*" for a part)
+mutants: $(VENV)/.core
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check mutmut==3.3.1
+	$(VENV)/bin/mutmut run $(MODULES)
+	$(VENV)/bin/mutmut results
+
+# The suites: real packages, real servers, each in an environment of its own.
+
+#: make test-dialects  the providers' formats, with their own SDKs
+test-dialects: .venv-dialects/.filled
+	.venv-dialects/bin/python $(PYTEST) tests/dialects
+
+#: make test-systems   where a body runs: processes, engines, sandboxes
+test-systems: .venv-systems/.filled
+	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS)
+
+#: make test-agents    the agent frameworks
+test-agents: .venv-agents/.filled
+	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS)
+
+#: make test-bundled   the tools that ship, and the command line
+test-bundled: .venv-bundled/.filled
+	.venv-bundled/bin/python $(PYTEST) tests/bundled
+
+#: make test-mcp       the Model Context Protocol, with its own conformance suite
+test-mcp: .venv-mcp/.filled
+	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS)
+
+#: make test-local     the demo with the small local model
+test-local: $(VENV)/.local
+	$(VENV)/bin/python -m pytest -m slow tests/test_examples.py
+
+#: make soak           100,000 calls and more: nothing may leak
+soak: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) --deselect tests/test_examples.py
+
+#: make clean          remove what the targets above made
+clean:
+	rm -rf .venv .venv-* build dist htmlcov mutants .benchmarks .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
