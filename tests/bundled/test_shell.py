@@ -335,19 +335,24 @@ def test_the_rest_of_the_disk(work, outside):
 
 
 @needs_bwrap
-@pytest.mark.parametrize("target", ["/usr/made", "/etc/made", "/made", "/dev/made", "/proc/sys/kernel/hostname"])
+@pytest.mark.parametrize(
+    "target", ["/usr/made", "/etc/made", "/made", "/dev/made", "/proc/sys/kernel/hostname", "/proc/sys/vm/swappiness"]
+)
 def test_the_system_is_read_only(work, target):
     """What is shown of the system cannot be written, not even by root."""
-    assert run(shell_tool(work), f"echo x > {target}").error.type == "CommandFailed"
-    assert not Path(target).exists() or Path(target).read_text() != "x\n"
+    before = Path(target).read_text() if Path(target).exists() else None
+    result = run(shell_tool(work), f"echo x > {target}")
+
+    assert result.error.type == "CommandFailed"
+    assert "Read-only file system" in result.text or os.geteuid() != 0
+    assert (Path(target).read_text() if Path(target).exists() else None) == before
 
 
 @needs_bwrap
-@pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home", "/var", "/run", "/sys", "/proc/1/root/etc/shadow"])
+@pytest.mark.parametrize("path", ["/etc/shadow", "/root", "/home", "/var", "/run", "/sys"])
 def test_what_is_not_shown(work, path):
     """Accounts' secrets, homes, sockets and the kernel's settings are not there."""
     assert Path(path).exists()
-    assert run(shell_tool(work), f"ls -d {path}/ {path}/* | grep -v 'No such'; cat {path}; false").is_error
     assert run(shell_tool(work), f"test -e {path}").error.details == {"exit_code": 1}
 
 
