@@ -8,14 +8,17 @@ from __future__ import annotations
 import base64
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from functool import (
+    ApprovalRequired,
     AudioContent,
     Content,
     Context,
     DefinitionError,
     FileContent,
+    GuardrailError,
     ImageContent,
     SchemaTool,
     TextContent,
@@ -23,6 +26,8 @@ from functool import (
     ToolCall,
     ToolError,
     ToolResult,
+    ToolSchema,
+    Toolset,
     Tripwire,
 )
 from functool.guardrails import require_approval
@@ -38,6 +43,12 @@ except ImportError as error:
     ) from error
 
 _CONTEXT = "functool_invocation"
+_DEPS = "deps"
+_USAGE = {
+    "input_token_count": "input_tokens",
+    "output_token_count": "output_tokens",
+    "total_token_count": "total_tokens",
+}
 RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` under which their middleware finds our whole `ToolResult`."""
 
@@ -65,7 +76,8 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
 def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.FunctionTool:
     """Return `tool` as agent-framework's own `FunctionTool`.
 
-    In a call `Context.deps` is the run's `function_invocation_kwargs` and `Context.thread` its session. A tool that may
+    In a call `Context.deps` is the run's `function_invocation_kwargs` (or, where the only one is `deps`, that) and
+    `Context.thread` its session. A tool that may
     ask for approval has `approval_mode="always_require"`: the framework asks, once, and our guardrail takes its answer.
 
     Args:
@@ -105,6 +117,11 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     return native
 
 
+def export_all(toolset: Toolset, *, on_error: Literal["text", "raise"] = "text") -> list[af.FunctionTool]:
+    """Return every tool of `toolset` as agent-framework's own `FunctionTool`."""
+    return [export(tool, on_error=on_error) for tool in toolset.values()]
+
+
 def demands(tool: Tool) -> list[str]:
     """Return what agent-framework would not run rightly."""
     properties = tool.schema.parameters.get("properties", {})
@@ -135,7 +152,8 @@ def adopt(native: af.FunctionTool) -> Tool:
 
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
         session = context.thread if isinstance(context.thread, af.AgentSession) else None
-        runtime = dict(context.deps) if isinstance(context.deps, Mapping) else {}
+        deps = context.deps
+        runtime = {} if deps is None else dict(deps) if isinstance(deps, Mapping) else {_DEPS: deps}
         if session is not None:
             runtime["session"] = session
         call_id = context.call.id if context.call is not None else ""
@@ -150,27 +168,86 @@ def adopt(native: af.FunctionTool) -> Tool:
     return SchemaTool(native.name, native.description, schema, handler, input_guardrails=guardrails)
 
 
-async def runner(agent: Any, text: str, context: Context[Any]) -> Any:
-    """Run their agent for an `AgentTool`: the session is `context.thread`, the tools' kwargs are `context.deps`.
+async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
+    """Run an agent of agent-framework: the runner for `AgentTool`.
+
+    `context.thread` is the session, `context.deps` the `function_invocation_kwargs` (a mapping as it is, anything else
+    under `deps`), and `options` go to `Agent.run`. While somebody listens, the updates of the run are `tool:progress`.
+    A tool of the agent that waits for approval makes this call wait, and the same call goes on where it stopped.
 
     Raises:
-        ToolError: The agent waits for a person's approval: it cannot be given in here.
+        ApprovalRequired: A person has to agree to a call that the agent made.
+        ToolError: The agent waits for something that is no approval.
     """
-    kwargs = dict(context.deps) if isinstance(context.deps, Mapping) else None
-    response = await agent.run(text, session=context.thread, function_invocation_kwargs=kwargs)
-    if response.user_input_requests:
-        raise ToolError("The agent stopped to ask for an approval, which cannot be given from here.")
-    return response
+    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    paused: _Paused = context.state.pop(key, None) or _Paused(context.thread or agent.create_session())
+    while True:
+        try:
+            message = await _decide(paused, context) if paused.requests else text
+        except ApprovalRequired:
+            context.state[key] = paused
+            raise
+        response = await _run(agent, message, paused.session, context, options)
+        for name, count in (response.usage_details or {}).items():
+            if name in _USAGE and count is not None:
+                paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + count
+        if not response.user_input_requests:
+            return ToolResult.of(response.text, metadata={"usage": paused.usage, "run": response})
+        paused.requests, paused.answers = list(response.user_input_requests), []
+
+
+@dataclass
+class _Paused:
+    """A run of an agent that may wait for approvals: what it asks, and what was answered so far."""
+
+    session: Any
+    requests: list[Any] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+async def _decide(paused: _Paused, context: Context[Any]) -> Any:
+    """Answer the agent's requests by the decisions of this context; return the message that tells it."""
+    ask: Any = require_approval()
+    for request in paused.requests[len(paused.answers) :]:
+        if request.type != "function_approval_request":
+            raise ToolError("The agent stopped to ask for something that cannot be given from here.")
+        wanted = request.function_call
+        call = ToolCall(name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or "")
+        schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
+        try:
+            await ask(call, context.view(call=call, schema=schema))
+        except ApprovalRequired:
+            raise
+        except GuardrailError:
+            agreed = False
+        else:
+            agreed = True
+        paused.answers.append(request.to_function_approval_response(agreed))
+    return af.Message("user", paused.answers)
+
+
+async def _run(agent: Any, message: Any, session: Any, context: Context[Any], options: dict[str, Any]) -> Any:
+    deps = context.deps
+    kwargs = None if deps is None else dict(deps) if isinstance(deps, Mapping) else {_DEPS: deps}
+    given = {"session": session, "function_invocation_kwargs": kwargs, **options}
+    if not context.listened:
+        return await agent.run(message, **given)
+    stream = agent.run(message, stream=True, **given)
+    async for update in stream:
+        context.emit("tool:progress", value=update)
+    return await stream.get_final_response()
 
 
 async def _invoke(
     tool: Tool, arguments: dict[str, Any], invocation: FunctionInvocationContext | None, *, approved: bool
 ) -> ToolResult:
-    deps: dict[str, Any] = {} if invocation is None else dict(invocation.kwargs)
+    kwargs: dict[str, Any] = {} if invocation is None else dict(invocation.kwargs)
     session = None if invocation is None else invocation.session
     # The framework adds the session to the kwargs of the run.
-    if session is not None and deps.get("session") is session:
-        del deps["session"]
+    if session is not None and kwargs.get("session") is session:
+        del kwargs["session"]
+    deps = kwargs[_DEPS] if set(kwargs) == {_DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     given: dict[str, Any] | str = arguments
     if set(arguments) == {"raw"} and "raw" not in tool.schema.parameters.get("properties", {}):

@@ -38,7 +38,7 @@ class Registry:
         self._tools[made.name] = made
         return self
 
-    def get(self, name: str) -> Ok[Tool] | Err[str]:
+    def get(self, name: str) -> Ok[Tool] | Err:
         """Return the tool, or `Err` saying that there is none."""
         return Ok(self._tools[name]) if name in self._tools else Err(f"Tool '{name}' not found in registry")
 
@@ -75,7 +75,7 @@ async def execute(
     *,
     timeout: float | None = None,
     context: Context[Any] | None = None,
-) -> Ok[Any] | Err[str]:
+) -> Ok[Any] | Err:
     """Run one tool.
 
     Args:
@@ -105,7 +105,7 @@ async def execute(
 
 async def execute_parallel(
     registry: Registry, calls: Iterable[Call], *, timeout: float | None = None, context: Context[Any] | None = None
-) -> list[Ok[Any] | Err[str]]:
+) -> list[Ok[Any] | Err]:
     """Run several tools at once; return their results in the order of the calls."""
     runs = (execute(registry, name, input, timeout=timeout, context=context) for name, input in calls)
     return list(await asyncio.gather(*runs))
@@ -113,9 +113,9 @@ async def execute_parallel(
 
 async def execute_sequential(
     registry: Registry, calls: Iterable[Call], *, timeout: float | None = None, context: Context[Any] | None = None
-) -> list[Ok[Any] | Err[str]]:
+) -> list[Ok[Any] | Err]:
     """Run tools one after the other and stop at the first error, which is then the last result."""
-    results: list[Ok[Any] | Err[str]] = []
+    results: list[Ok[Any] | Err] = []
     for name, input in calls:
         results.append(await execute(registry, name, input, timeout=timeout, context=context))
         if isinstance(results[-1], Err):

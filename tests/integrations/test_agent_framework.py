@@ -44,17 +44,18 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
         super().__init__(middleware=[], **options)
         self.turns = list(turns)
         self.seen: list[list[Message]] = []
-        self.tools: list[Any] = []
+        self.usage: Any = None
 
     def _contents(self, messages: Any, options: Any) -> list[Content]:
         self.seen.append(list(messages))
-        self.tools = list(options.get("tools") or [])
         turn = self.turns.pop(0) if self.turns else None
         if turn is None:
             return [Content.from_text("done")]
         return [
             Content.from_function_call(
-                call_id=f"call-{n}", name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments)
+                call_id=f"call-{n}",
+                name=name,
+                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
             )
             for n, (name, arguments) in enumerate(turn)
         ]
@@ -70,13 +71,15 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
             return self._build_response_stream(updates())
 
         async def respond() -> ChatResponse:
-            return ChatResponse(messages=[Message("assistant", contents)])
+            return ChatResponse(messages=[Message("assistant", contents)], usage_details=self.usage)
 
         return respond()
 
 
 def results(response: Any) -> list[Content]:
-    return [content for message in response.messages for content in message.contents if content.type == "function_result"]
+    return [
+        content for message in response.messages for content in message.contents if content.type == "function_result"
+    ]
 
 
 def run(client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any) -> Any:
@@ -106,7 +109,10 @@ def test_an_agent_calls_the_tool(stream: bool) -> None:
     """A real agent, streamed or not, calls the tool, reads its answer and goes on."""
     client = Scripted([("add", {"a": 2, "b": 3}), ("add", {"a": 1})])
     response = run(client, agent_framework.export(add), stream=stream)
-    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [("call-0", "5", None), ("call-1", "2", None)]
+    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [
+        ("call-0", "5", None),
+        ("call-1", "2", None),
+    ]
     assert response.text == "done"
 
 
@@ -124,7 +130,8 @@ def test_export_is_their_function_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "read"), [("none", ""), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", ""), ("deep", '{"a":["é"]}')]
+    ("value", "read"),
+    [("none", ""), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", ""), ("deep", '{"a":["é"]}')],
 )
 def test_falsy_and_structured_results_arrive_whole(value: str, read: str) -> None:
     """A falsy or structured result is read as what it is."""
@@ -286,7 +293,9 @@ def test_a_rejected_approval_runs_nothing() -> None:
         session = agent.create_session()
         (request,) = (await agent.run("go", session=session)).user_input_requests
         await agent.run(Message("user", [request.to_function_approval_response(False)]), session=session)
-        return [content for message in client.seen[-1] for content in message.contents if content.type == "function_result"]
+        return [
+            content for message in client.seen[-1] for content in message.contents if content.type == "function_result"
+        ]
 
     (told,) = asyncio.run(main())
     assert ran == [] and "reject" in told.result.lower()
@@ -323,7 +332,9 @@ def test_a_parameter_may_have_any_name() -> None:
         """Add."""
         return f"{self + ctx + arguments}{context}"
 
-    (result,) = results(run(Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]), agent_framework.export(names)))
+    (result,) = results(
+        run(Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]), agent_framework.export(names))
+    )
     assert result.result == "6x"
 
 
@@ -438,7 +449,9 @@ def test_adopt_refuses_what_cannot_run() -> None:
 def test_an_adopted_tool_goes_back() -> None:
     """Once round: their tool as ours as theirs is called by their agent."""
     native = agent_framework.export(agent_framework.adopt(weather))
-    (result,) = results(run(Scripted([("weather", {"city": "Bonn"})]), native, function_invocation_kwargs={"user": "bo"}))
+    (result,) = results(
+        run(Scripted([("weather", {"city": "Bonn"})]), native, function_invocation_kwargs={"user": "bo"})
+    )
     assert json.loads(result.result)["user"] == "bo"
 
 
@@ -474,13 +487,69 @@ def test_runner_keeps_the_thread() -> None:
     assert (kept, fresh) == (3, 1)
 
 
-def test_runner_says_that_an_inner_approval_is_pending() -> None:
-    """An agent that waits for a person is an error of the tool, not an empty answer."""
+def test_runner_bubbles_an_inner_approval_up_and_goes_on() -> None:
+    """A pending approval of the inner agent is one of the outer call; approved, the same call goes on where it stopped."""
     ran.clear()
-    agent = Agent(client=Scripted([("delete", {"path": "a"})]), tools=[agent_framework.export(delete)])
-    tool = AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner)
-    result = Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": "delete a"}))
-    assert result.is_error and "approval" in result.error.message and ran == []
+    client = Scripted([("delete", {"path": "a"})])
+    tools = Toolset([_expert(client, delete)])
+    context = Context()
+    call = ToolCall(name="expert", arguments={"input": "delete a"}, id="outer")
+    waiting = tools.call_sync(call, context)
+    assert waiting.error.type == "ApprovalRequired" and ran == []
+    request = waiting.metadata["approval"]
+    assert (request.tool, request.arguments) == ("delete", {"path": "a"})
+    context.approve(request)
+    done = tools.call_sync(call, context)
+    assert (done.text, ran, len(client.seen)) == ("done", ["delete"], 2)
+
+
+def test_runner_tells_the_inner_agent_of_a_refusal() -> None:
+    """When the approver says no, the inner agent is told and goes on without the call."""
+    ran.clear()
+    client = Scripted([("delete", {"path": "a"})])
+    tools = Toolset([_expert(client, delete)])
+    context = Context(approver=lambda request: False)
+    assert tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}), context).text == "done"
+    assert ran == [] and len(client.seen) == 2
+
+
+def test_runner_forwards_updates_and_usage() -> None:
+    """While somebody listens the inner agent's updates are progress; its tokens are in the metadata."""
+    from agent_framework import UsageDetails
+
+    client = Scripted([("add", {"a": 1})])
+    client.usage = UsageDetails(input_token_count=10, output_token_count=2, total_token_count=12)
+    tools = Toolset([_expert(client, add)])
+    seen: list[Any] = []
+    context = Context()
+    context.subscribe(lambda event: seen.append(event.data["value"]) if event.kind == "tool:progress" else None)
+    call = ToolCall(name="expert", arguments={"input": "1+1"})
+    assert tools.call_sync(call, context).text == "done"
+    assert [update.text for update in seen if update.text] == ["done"]
+    client.turns = [[("add", {"a": 1})]]
+    quiet = tools.call_sync(call)
+    assert quiet.metadata["usage"] == {"input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
+
+
+def test_any_deps_travel_through_the_runner() -> None:
+    """Dependencies that are no mapping reach the inner tools as they are."""
+    seen: list[Any] = []
+
+    @FunctionTool
+    def look(context: Context[Any]) -> str:
+        """Look."""
+        seen.append(context.deps)
+        return "looked"
+
+    deps = object()
+    tools = Toolset([_expert(Scripted([("look", {})]), look)])
+    assert tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}), Context(deps)).text == "done"
+    assert seen == [deps]
+
+
+def _expert(client: Scripted, *tools: Any) -> AgentTool:
+    agent = Agent(client=client, tools=agent_framework.export_all(Toolset(tools)))
+    return AgentTool(agent, "expert", "Ask an expert.", runner=agent_framework.runner)
 
 
 def test_an_agent_with_functool_tools_inside_an_agent() -> None:

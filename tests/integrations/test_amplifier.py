@@ -12,7 +12,8 @@ import pytest
 
 amplifier_core = pytest.importorskip("amplifier_core")
 
-from amplifier_core import AmplifierSession, HookResult, ToolResult as NativeResult  # noqa: E402
+from amplifier_core import AmplifierSession, HookResult  # noqa: E402
+from amplifier_core import ToolResult as NativeResult  # noqa: E402
 from amplifier_core.testing import MockCoordinator, MockTool  # noqa: E402
 from amplifier_core.validation import ToolValidator  # noqa: E402
 from pydantic import BaseModel, ConfigDict  # noqa: E402
@@ -148,7 +149,9 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
         ("refused", {}, "GuardrailError", "Not on a Sunday."),
     ],
 )
-def test_failures_are_results_with_message_and_type(host: Host, name: str, arguments: Any, kind: str, words: str) -> None:
+def test_failures_are_results_with_message_and_type(
+    host: Host, name: str, arguments: Any, kind: str, words: str
+) -> None:
     """Bad arguments, a raising body and a refusal reach the model as text, and the host as `message` and `type`."""
     ran.clear()
     (read,) = run(host.run([(name, arguments)]))
@@ -205,7 +208,11 @@ def test_a_hook_may_deny(host: Host) -> None:
 
 def test_several_calls_and_turns(host: Host) -> None:
     """Calls of one turn and of later ones each get their own answer."""
-    assert run(host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])) == ["2", "0", "10"]
+    assert run(host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])) == [
+        "2",
+        "0",
+        "10",
+    ]
 
 
 def test_a_tripwire_ends_the_run(host: Host) -> None:
@@ -297,7 +304,12 @@ def test_progress_and_own_events_reach_the_hooks(monkeypatch: pytest.MonkeyPatch
     run(host.run([("sell", {"item": "tea"})]))
     assert host.kinds() == ["tool:pre", "tool:progress", "shop:sold", "tool:post"]
     progress, sold = host.events[1][1], host.events[2][1]
-    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == ("sell", "selling", 1, 2)
+    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == (
+        "sell",
+        "selling",
+        1,
+        2,
+    )
     assert (sold["item"], sold["when"]) == ("tea", {"day": 1})
     assert host.contributions == [["tool:progress", "shop:sold"]]
 
@@ -314,7 +326,9 @@ class Approvals:
         return self.answer
 
 
-@pytest.mark.parametrize(("answer", "read", "bodies"), [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])])
+@pytest.mark.parametrize(
+    ("answer", "read", "bodies"), [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])]
+)
 def test_approvals_go_to_the_sessions_approval_system(
     monkeypatch: pytest.MonkeyPatch, answer: str, read: str | None, bodies: list[str]
 ) -> None:
@@ -408,7 +422,10 @@ def test_the_validator_of_amplifier_passes(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, module.__name__, module)
     result = run(ToolValidator().validate(module.__name__))
     assert (result.passed, result.errors, result.warnings) == (True, [], [])
-    assert [check.message for check in result.checks if check.name == "tool_name"] == ["Tool has name: 'add'", "Tool has name: 'picture'"]
+    assert [check.message for check in result.checks if check.name == "tool_name"] == [
+        "Tool has name: 'add'",
+        "Tool has name: 'picture'",
+    ]
 
 
 def test_the_published_schema_is_a_copy() -> None:
@@ -464,7 +481,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
     """`amplifier-core validate tool PATH` accepts what `functool new amplifier` writes."""
-    command = [str(Path(sys.executable).parent / "amplifier-core"), "validate", "tool", str(package / "amplifier_module_tool_pet_shop")]
+    command = [
+        str(Path(sys.executable).parent / "amplifier-core"),
+        "validate",
+        "tool",
+        str(package / "amplifier_module_tool_pet_shop"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED" in done.stdout
@@ -495,7 +517,9 @@ def test_the_new_package_is_found_by_its_entry_point(package: Path, monkeypatch:
     async def main() -> None:
         coordinator = MockCoordinator()
         loader = ModuleLoader(coordinator=coordinator)
-        assert [(found.id, found.type) for found in await loader.discover() if found.id == "tool-pet-shop"] == [("tool-pet-shop", "tool")]
+        assert [(found.id, found.type) for found in await loader.discover() if found.id == "tool-pet-shop"] == [
+            ("tool-pet-shop", "tool")
+        ]
         mount = await loader.load("tool-pet-shop", {"greeting": "Ahoi"})
         await mount(coordinator)
         result = await coordinator.get("tools", "pet_shop_tool").execute({"name": "Bo"})

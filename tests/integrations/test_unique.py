@@ -34,7 +34,11 @@ with warnings.catch_warnings():
     from unique_toolkit.agentic.tools.tool_manager import ToolManager, ToolManagerConfig
     from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
     from unique_toolkit.language_model.infos import LanguageModelInfo
-    from unique_toolkit.language_model.schemas import LanguageModelFunction, LanguageModelToolDescription
+    from unique_toolkit.language_model.schemas import (
+        LanguageModelAssistantMessage,
+        LanguageModelFunction,
+        LanguageModelToolDescription,
+    )
     from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
 
 from functool import (
@@ -44,8 +48,8 @@ from functool import (
     ToolCall,
     ToolPrompts,
     ToolResult,
-    ToolSettings,
     Toolset,
+    ToolSettings,
     WrapperTool,
 )
 from functool.factory import BaseToolConfig as OurConfig
@@ -62,6 +66,13 @@ def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test has registries of its own: theirs are global."""
     monkeypatch.setattr(ToolFactory, "tool_map", {})
     monkeypatch.setattr(ToolFactory, "tool_config_map", {})
+
+
+class Model(LanguageModelInfo):
+    """A model whose tokens are bytes: the real tables are downloaded."""
+
+    def get_encoder(self) -> Any:
+        return lambda text: list(text.encode())
 
 
 class Chat:
@@ -96,7 +107,9 @@ class Host:
         self.chat = chat or Chat()
         self.builds = [ToolBuildConfig.model_validate(entry) for entry in plan]
         reporter = ToolProgressReporter(self.chat)  # type: ignore[arg-type]
-        both: dict[str, Any] = {"chat_service": self.chat, "language_model_service": SimpleNamespace()} if services else {}
+        both: dict[str, Any] = (
+            {"chat_service": self.chat, "language_model_service": SimpleNamespace()} if services else {}
+        )
         self.manager = ToolManager(
             logger=logger,
             config=ToolManagerConfig(tools=self.builds),
@@ -108,7 +121,10 @@ class Host:
         )
 
     def run(self, *calls: tuple[str, Any]) -> list[ToolCallResponse]:
-        made = [LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(calls)]
+        made = [
+            LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments)
+            for n, (name, arguments) in enumerate(calls)
+        ]
         return asyncio.run(self.manager.execute_selected_tools(made))
 
     def names(self) -> list[str]:
@@ -120,11 +136,13 @@ class Host:
             logger,
             self.event,
             HistoryManagerConfig(),
-            LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120"),
+            Model.model_validate(LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120").model_dump()),
             ReferenceManager(),
         )
+        calls = [LanguageModelFunction(id=response.id, name=response.name) for response in responses]
+        history.add_assistant_message(LanguageModelAssistantMessage.from_functions(tool_calls=calls))
         history.add_tool_call_results(responses)
-        return [str(message.content) for message in history._loop_history]
+        return [tool.response.content for tool in history.extract_message_tools()]
 
 
 def host_of(*tools: Any, **options: Any) -> Host:
@@ -222,7 +240,17 @@ def test_debug_info_is_the_metadata() -> None:
     @FunctionTool
     def look() -> ToolResult:
         """Look."""
-        return ToolResult.of("seen", metadata={"took": 3, "who": {"a", }, "raw": object, "note": "x"})
+        return ToolResult.of(
+            "seen",
+            metadata={
+                "took": 3,
+                "who": {
+                    "a",
+                },
+                "raw": object,
+                "note": "x",
+            },
+        )
 
     host = host_of(look)
     (response,) = host.run(("look", {}))
@@ -282,7 +310,9 @@ def test_any_pydantic_model_may_be_the_configuration() -> None:
     config = ToolFactory.build_tool_config("price", maxItems=7)
     assert isinstance(config, Own) and isinstance(config, BaseToolConfig)
     assert config.max_items == 7
-    assert ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"]["description"] == "At most."
+    assert (
+        ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"]["description"] == "At most."
+    )
     host = Host([{"name": "price", "configuration": {}}])
     assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 SEK, at most 2"
 
@@ -361,14 +391,30 @@ def test_the_plan_goes_before_the_tools_own_settings() -> None:
     unique.export(price, ShopConfig, selection_policy="OnByDefault")
     unique.export(add)
     (own,) = Host([{"name": "price", "configuration": {}}]).manager.get_tools()
-    assert (own.display_name(), own.icon(), own.selection_policy()) == ("Shop", ToolIcon.WORLD, ToolSelectionPolicy.ON_BY_DEFAULT)
+    assert (own.display_name(), own.icon(), own.selection_policy()) == (
+        "Shop",
+        ToolIcon.WORLD,
+        ToolSelectionPolicy.ON_BY_DEFAULT,
+    )
     (planned,) = Host(
-        [{"name": "price", "configuration": {}, "displayName": "Prices", "icon": "IconBook", "selectionPolicy": "ForcedByDefault"}]
+        [
+            {
+                "name": "price",
+                "configuration": {},
+                "displayName": "Prices",
+                "icon": "IconBook",
+                "selectionPolicy": "ForcedByDefault",
+            }
+        ]
     ).manager.get_tools()
     assert (planned.display_name(), planned.icon()) == ("Prices", ToolIcon.BOOK)
     assert planned.selection_policy() == ToolSelectionPolicy.FORCED_BY_DEFAULT
     (plain,) = Host([{"name": "add", "configuration": {}}]).manager.get_tools()
-    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == ("add", ToolIcon.BOOK, ToolSelectionPolicy.BY_USER)
+    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == (
+        "add",
+        ToolIcon.BOOK,
+        ToolSelectionPolicy.BY_USER,
+    )
 
 
 def named(name: str, **settings: Any) -> FunctionTool[..., Any]:
@@ -533,14 +579,18 @@ def test_adopt_refuses_a_class(native: NativeTool[Any]) -> None:
         unique.adopt(NativeSearch)  # type: ignore[arg-type]
 
 
-def test_an_approver_is_asked_by_a_wrapper() -> None:
-    """Unique has no approvals: a wrapper with a grant of its own is how a host lets an approved call run."""
+def test_an_approver_given_at_export_is_asked() -> None:
+    """Unique has no approvals of its own: `approver` decides, and finds what is asked."""
     ran.clear()
+    asked: list[Any] = []
 
-    class Approving(WrapperTool):
-        async def run(self, call: ToolCall, context: Context) -> ToolResult:
-            return await super().run(call, Context(context.deps, approver=lambda request: True))
+    def approver(request: Any) -> bool:
+        asked.append((request.tool, request.arguments))
+        return request.arguments["path"] == "a.txt"
 
-    host = host_of(Approving(delete))
-    assert host.run(("delete", {"path": "a.txt"}))[0].content == "deleted a.txt"
+    unique.export(delete, approver=approver)
+    host = Host([{"name": "delete", "configuration": {}}])
+    agreed, denied = host.run(("delete", {"path": "a.txt"}), ("delete", {"path": "b.txt"}))
+    assert (agreed.content, denied.successful) == ("deleted a.txt", False)
+    assert [arguments["path"] for _, arguments in asked] == ["a.txt", "b.txt"]
     assert ran == ["delete"]
