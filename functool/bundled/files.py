@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from functool import FunctionTool, TextContent, ToolError, ToolResult, Toolset, ToolSettings
+from functool import FunctionTool, TextContent, Tool, ToolError, ToolResult, Toolset, ToolSettings
 from functool.bundled.beneath import Boundary, FileNotFound, PathNotAllowed, require_regular, told
 
 __all__ = ["EditRefused", "FileNotFound", "FileTooLarge", "NotText", "PathNotAllowed", "file_tools"]
@@ -81,7 +81,11 @@ def file_tools(
     files = _Files(Boundary([roots] if isinstance(roots, (str, os.PathLike)) else roots), max_bytes)
     looks = ToolSettings(read_only=True, destructive=False, idempotent=True)
     writes = ToolSettings(read_only=False, destructive=True, idempotent=True)
-    tools = [FunctionTool(each, settings=looks) for each in (files.read_file, files.list_files, files.search_files)]
+    tools: list[Tool] = [
+        FunctionTool(files.read_file, settings=looks),
+        FunctionTool(files.list_files, settings=looks),
+        FunctionTool(files.search_files, settings=looks),
+    ]
     if not read_only:
         tools.append(FunctionTool(files.write_file, settings=writes))
         tools.append(FunctionTool(files.edit_file, settings=replace(writes, idempotent=False)))

@@ -228,10 +228,10 @@ class SandboxedProcesses(Processes):
 
 async def _readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_reader(descriptor)
 

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -223,7 +223,7 @@ def _directory(path: str | os.PathLike[str]) -> str:
     return str(directory)
 
 
-def _require_at_least(name: str, value: object, least: float) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < least:
+def _require_at_least(name: str, value: Any, least: float) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not least <= value < math.inf:
         raise DefinitionError(f"shell_tool: {name}={value!r} is not a number of at least {least}")

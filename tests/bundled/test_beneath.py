@@ -185,8 +185,28 @@ def test_pipes_are_left_alone(root, opener):
                 assert naive.poll() is None
         os.close(writer)
 
+    flags = []
+
+    def watched(directory, name, how):
+        flags.append(how)
+        return opener(directory, name, how)
+
     with pytest.raises(PathNotAllowed, match="pipe"):
-        Boundary([root], opener).open_file("pipe")
+        Boundary([root], watched).open_file("pipe")
+    assert [how & os.O_PATH for how in flags] == [os.O_PATH]
+
+
+def test_a_pipe_in_the_last_moment(root, opener):
+    """What becomes a pipe between the look and the opening is refused all the same, and nothing waits."""
+
+    def swapping(directory, name, how):
+        if not how & os.O_PATH:
+            (root / "sub" / "a.txt").unlink()
+            os.mkfifo(root / "sub" / "a.txt")
+        return opener(directory, name, how)
+
+    with pytest.raises(PathNotAllowed, match="pipe"):
+        Boundary([root], swapping).open_file("sub/a.txt")
 
 
 @pytest.mark.parametrize("device", ["zero", "null", "tty"])
