@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,12 +49,12 @@ class Host:
             return HookResult(action="deny", reason="not allowed here")
         return HookResult(action="continue")
 
-    async def run(self, *turns: list[tuple[str, dict[str, Any]]], config: dict[str, Any] | None = None) -> list[str]:
+    async def run(self, *turns: list[tuple[str, dict[str, Any]]], config: Any = None, tools: Any = None) -> list[str]:
         """Run one prompt; return what the model read of each call."""
         plan = {
             "session": {"orchestrator": "loop-small", "context": "context-small"},
             "providers": [{"module": "provider-scripted", "config": {"calls": list(turns)}}],
-            "tools": [{"module": "tool-under-test", "config": config or {}}],
+            "tools": tools or [{"module": "tool-under-test", "config": config or {}}],
         }
         session = AmplifierSession(plan, approval_system=self.approval_system)
         coordinator = session.coordinator
@@ -526,6 +527,63 @@ def test_the_new_package_is_found_by_its_entry_point(package: Path, monkeypatch:
         assert result.output == "Ahoi, Bo!"
 
     run(main())
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of examples/amplifier_modules.py, installed: their entry points are on the import path."""
+    info = tmp_path / "packages" / "amplifier_modules-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: amplifier-modules\nVersion: 1\n")
+    points = [f"tool-{name} = examples.amplifier_modules:mount_{name}" for name in ("files", "shell")]
+    (info / "entry_points.txt").write_text("\n".join(["[amplifier.modules]", *points]))
+    monkeypatch.syspath_prepend(str(info.parent))
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (a Debian package)")
+def test_the_bundled_tools_are_modules_with_a_configuration(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session mounts the bundled file and shell tools by entry point, each with its configuration and approvals."""
+    work = tmp_path / "work"
+    work.mkdir()
+    approvals = Approvals("Allow")
+    host = Host(monkeypatch, amplifier.mount(), approval_system=approvals)
+    plan = [
+        {"module": "tool-files", "config": {"roots": [str(work)], "max_bytes": 100}},
+        {"module": "tool-shell", "config": {"workdir": str(work)}},
+    ]
+    calls = [
+        ("write_file", {"path": "a.txt", "content": "hello"}),
+        ("read_file", {"path": "a.txt"}),
+        ("read_file", {"path": "/etc/passwd"}),
+        ("write_file", {"path": "b.txt", "content": "x" * 101}),
+        ("shell", {"command": "wc -c < a.txt"}),
+    ]
+    read = run(host.run(*[[call] for call in calls], tools=plan))
+    assert read[1] == "hello" and (work / "a.txt").read_text() == "hello"
+    assert "outside" in read[2] and host.results[2].error["type"] == "PathNotAllowed"
+    assert host.results[3].success is False and not (work / "b.txt").exists()
+    assert read[4].split() == ["5"]
+    assert len(approvals.asked) == 1 and "wc -c" in approvals.asked[0][0]
+
+
+def test_a_bundled_module_with_a_bad_configuration_is_not_loaded(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """A directory that does not exist, and an unknown key, cost that module only, and the session says why."""
+    host = Host(monkeypatch, amplifier.mount())
+    plan = [
+        {"module": "tool-files", "config": {"roots": [str(tmp_path)], "color": 1}},
+        {"module": "tool-files", "config": {"roots": [str(tmp_path / "nowhere")]}},
+        {"module": "tool-files", "config": {"roots": [str(tmp_path)], "read_only": True}},
+    ]
+    with caplog.at_level(logging.CRITICAL, "amplifier_core"):
+        read = run(host.run([("write_file", {"path": "a", "content": "b"})], [("list_files", {})], tools=plan))
+    assert read[0] == "Error: Tool 'write_file' not found"
+    errors = [data["error"] for kind, data in host.events if kind == "module:load_failed"]
+    assert len(errors) == 2 and "color" in errors[0] and "nowhere" in errors[1]
+    assert host.results[-1].success
 
 
 @pytest.mark.parametrize("name", ["", "Pets", "pet_shop", "-x", "x-", "a--b", "../x", "9lives", "x" * 51])

@@ -1,0 +1,262 @@
+"""Normandy's registry and executor in Python, and functool tools behind its protocol in a real Elixir process."""
+
+import asyncio
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from examples import normandy_port
+from functool import Context, FunctionTool, GuardrailError, SchemaTool, ToolModel, ToolResult, Tripwire
+from functool.integrations.normandy import DEFAULT_TIMEOUT, Registry, execute, execute_parallel, execute_sequential
+from functool.tool_model import Err, Ok
+from tests.integrations.odd_tools import HUGE, PNG, huge, picture, ran, refused, stopped
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class Calculator(ToolModel):
+    """Calculate with two numbers."""
+
+    operation: Literal["add", "divide"]
+    a: int
+    b: int = 1
+
+    def run(self) -> Ok[Any] | Err:
+        if self.operation == "add":
+            return Ok(self.a + self.b)
+        return Ok(self.a / self.b) if self.b else Err("Division by zero")
+
+
+@FunctionTool
+def crash(why: str = "out of cheese") -> str:
+    """Crash."""
+    raise RuntimeError(why)
+
+
+@FunctionTool
+async def wait() -> str:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+@FunctionTool(timeout=0.02)
+async def hurried() -> str:
+    """Wait for ever, in a hurry."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+@FunctionTool
+def echo(value: Any = None) -> Any:
+    """Return what came."""
+    return value
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry([Calculator, crash, wait, hurried, echo])
+
+
+def run(registry: Registry, name: str, input: Any = None, **options: Any) -> Any:
+    return asyncio.run(execute(registry, name, input, **options))
+
+
+def test_the_registry_answers_what_normandys_does(registry: Registry) -> None:
+    """Registering, getting, listing and counting, in order; a second tool of one name replaces the first."""
+    assert registry.names() == ["calculator", "crash", "wait", "hurried", "echo"]
+    assert registry.count() == 5 and "crash" in registry and "nobody" not in registry
+    assert registry.get("crash") == Ok(crash)
+    assert registry.get("nobody") == Err("Tool 'nobody' not found in registry")
+    assert registry.list()[1:] == [crash, wait, hurried, echo] and list(registry) == registry.list()
+    other = SchemaTool("crash", "Crash differently.", {"type": "object"}, lambda arguments: None)
+    assert registry.register(other) is registry
+    assert registry.get("crash") == Ok(other) and registry.count() == 5
+
+
+def test_schemas_are_name_description_and_input_schema(registry: Registry) -> None:
+    """What a model is told is three keys a tool."""
+    first = registry.to_tool_schemas()[0]
+    assert list(first) == ["name", "description", "input_schema"]
+    assert (first["name"], first["description"]) == ("calculator", "Calculate with two numbers.")
+    assert first["input_schema"]["required"] == ["operation", "a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "input", "expected"),
+    [
+        ("calculator", {"operation": "add", "a": 5, "b": 3}, Ok(8)),
+        ("calculator", {"operation": "add", "a": 5}, Ok(6)),
+        ("calculator", {"operation": "divide", "a": 1, "b": 0}, Err("Division by zero")),
+        ("crash", None, Err("Tool execution failed: out of cheese")),
+        ("crash", {"why": ""}, Err("Tool execution failed: RuntimeError")),
+        ("nobody", {}, Err("Tool 'nobody' not found in registry")),
+        ("echo", None, Ok(None)),
+        ("echo", {"value": 0}, Ok(0)),
+        ("echo", {"value": []}, Ok([])),
+        ("echo", {"value": False}, Ok(False)),
+    ],
+)
+def test_results_are_ok_or_err_with_normandys_texts(registry: Registry, name: str, input: Any, expected: Any) -> None:
+    """A value is Ok, falsy or not; a reason the tool gives is Err as it is; a crash is named as one."""
+    assert run(registry, name, input) == expected
+
+
+@pytest.mark.parametrize(
+    ("input", "word"),
+    [({"operation": "add"}, "a"), ({"operation": "add", "a": None}, "a"), ({"operation": "add", "a": 1, "c": 2}, "c")],
+)
+def test_bad_arguments_are_refused_unknown_ones_too(registry: Registry, input: Any, word: str) -> None:
+    """Normandy drops a key that the tool does not know; here it is refused, as a missing or null one is."""
+    match run(registry, "calculator", input):
+        case Err(reason):
+            assert reason.startswith("Invalid arguments. ") and word in reason
+        case other:
+            raise AssertionError(other)
+
+
+def test_the_time_limit_is_in_milliseconds(registry: Registry) -> None:
+    """The limit of the call, the tool's own and the smaller of both are named in milliseconds; the default is 30,000."""
+    assert run(registry, "wait", timeout=20) == Err("Tool execution timeout after 20ms")
+    assert run(registry, "hurried") == Err("Tool execution timeout after 20ms")
+    assert run(registry, "hurried", timeout=5_000) == Err("Tool execution timeout after 20ms")
+    assert run(registry, "hurried", timeout=10) == Err("Tool execution timeout after 10ms")
+    assert DEFAULT_TIMEOUT == 30_000
+
+
+def test_huge_results_images_and_refusals() -> None:
+    """A huge value arrives whole, an image as the value it is, a refusal as its reason; a tripwire leaves as itself."""
+    ran.clear()
+    registry = Registry([huge, picture, refused, stopped])
+    assert run(registry, "huge") == Ok(HUGE)
+    assert run(registry, "picture").value[1].data == PNG
+    assert run(registry, "refused") == Err("Not on a Sunday.")
+    with pytest.raises(Tripwire):
+        run(registry, "stopped")
+    assert ran == []
+
+
+def test_a_reason_of_the_authors_own_type_is_told() -> None:
+    """A failure with a code of the author's own is told like a crash: with its message, named as a failed execution."""
+
+    def body(arguments: Any) -> ToolResult:
+        return ToolResult.failed("no seats left", type="sold_out")
+
+    registry = Registry([SchemaTool("book", "Book.", {"type": "object"}, body)])
+    assert run(registry, "book") == Err("Tool execution failed: no seats left")
+
+
+def test_the_context_reaches_the_tool() -> None:
+    """What the caller passes as context is the function's."""
+
+    @FunctionTool
+    def who(context: Context[str]) -> str:
+        """Say who."""
+        return context.deps
+
+    assert run(Registry([who]), "who", context=Context("Bo")) == Ok("Bo")
+
+
+def test_parallel_results_keep_the_order_of_the_calls() -> None:
+    """The calls run side by side, and a slow first one is still the first result."""
+    gate = asyncio.Event()
+
+    @FunctionTool
+    async def slow() -> str:
+        """Wait for the other."""
+        await gate.wait()
+        return "slow"
+
+    @FunctionTool
+    async def quick() -> str:
+        """Open the gate."""
+        gate.set()
+        return "quick"
+
+    calls = [("slow", None), ("nobody", {}), ("quick", None)]
+    results = asyncio.run(execute_parallel(Registry([slow, quick]), calls))
+    assert results == [Ok("slow"), Err("Tool 'nobody' not found in registry"), Ok("quick")]
+
+
+def test_sequential_stops_at_the_first_error() -> None:
+    """Nothing runs after the first error, which is the last result."""
+    done: list[int] = []
+
+    @FunctionTool
+    def step(n: int) -> int:
+        """Step."""
+        done.append(n)
+        if n == 2:
+            raise GuardrailError("two is too many")
+        return n
+
+    calls = [("step", {"n": n}) for n in (1, 2, 3)]
+    assert asyncio.run(execute_sequential(Registry([step]), calls)) == [Ok(1), Err("two is too many")]
+    assert done == [1, 2]
+
+
+def ask(*requests: Any) -> dict[Any, Any]:
+    """Send lines to the Python end of the Port; return its answers by id."""
+    lines = "".join((request if isinstance(request, str) else json.dumps(request)) + "\n" for request in requests)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "normandy_port.py")], input=lines, capture_output=True, text=True, check=True
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(requests)
+    return {answer.pop("id"): answer for answer in answers}
+
+
+def test_the_port_answers_a_line_with_a_line() -> None:
+    """Each request has one answer with its id, values and errors apart, and what a tool prints is not on the wire."""
+    answers = ask(
+        {"id": 1, "op": "schemas"},
+        {"id": 2, "op": "run", "name": "calculator", "input": {"operation": "add", "a": 5, "b": 3}},
+        {"id": 3, "op": "run", "name": "calculator", "input": {"operation": "divide", "a": 1, "b": 0}},
+        {"id": 4, "op": "run", "name": "greet", "input": {"name": "Zoë"}},
+        {"id": 5, "op": "run", "name": "wait", "input": {"seconds": 60}, "timeout": 20},
+        "not json",
+    )
+    assert [schema["name"] for schema in answers[1]["ok"]] == ["calculator", "greet", "wait", "crash"]
+    assert answers[2] == {"ok": 8}
+    assert answers[3] == {"error": "Division by zero"}
+    assert answers[4] == {"ok": {"text": "Hello, Zoë!", "length": 3}}
+    assert answers[5] == {"error": "Tool execution timeout after 20ms"}
+    assert answers[None]["error"].startswith("bad request: JSONDecodeError")
+
+
+def test_the_port_writes_what_plain_json_does_not_know() -> None:
+    """A date, a set or a picture in a value does not break the line."""
+    from datetime import date
+
+    registry = Registry([FunctionTool(lambda: {"day": date(2026, 11, 21)}, name="today", description="Today.")])
+    wire = io.StringIO()
+    asyncio.run(normandy_port.serve(registry, io.StringIO('{"id": 1, "op": "run", "name": "today"}\n'), wire))
+    assert json.loads(wire.getvalue()) == {"id": 1, "ok": {"day": "2026-11-21"}}
+
+
+@pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
+def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
+    """A real Elixir process sees Python tools as its own: schemas, values, reasons, crashes, limits and parallel calls."""
+    done = subprocess.run(
+        ["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    shown = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert shown["names"] == '["calculator", "crash", "greet", "wait"]'
+    assert shown["required"] == '["operation", "a", "b"]'
+    assert shown["add"] == "{:ok, 8}"
+    assert shown["divide"] == "{:ok, 0.5}"
+    assert shown["by zero"] == '{:error, "Division by zero"}'
+    assert shown["greet"] == '{:ok, %{"length" => 10, "text" => "Hello, Zoë \\"Z\\" 🐈\\n!"}}'
+    assert shown["unknown key"].startswith('{:error, "Invalid arguments. ') and "volume" in shown["unknown key"]
+    assert shown["missing"].startswith('{:error, "Invalid arguments. name')
+    assert shown["crash"] == '{:error, "Tool execution failed: out of cheese"}'
+    assert shown["late"] == '{:error, "Tool execution timeout after 50ms"}'
+    assert shown["nobody"] == "{:error, \"Tool 'nobody' not found in registry\"}"
+    assert shown["parallel"] == '[ok: "waited", ok: 42, error: "Tool execution failed: out of cheese"]'
