@@ -233,6 +233,7 @@ def best_opener(directory: int) -> OpenBeneath:
 
 def openat2(directory: int, name: str, flags: int) -> int:
     """Open `name` beneath `directory` in one system call, links and all."""
+    # BENEATH shuts out magic links too, for now: openat2(2) advises to ask for that by name.
     how = _How(flags=flags, mode=0, resolve=BENEATH | NO_MAGIC_LINKS | NO_CROSSING_MOUNTS)
     failure = errno.EAGAIN
     for _ in range(ATTEMPTS):
