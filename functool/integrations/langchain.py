@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -41,7 +42,7 @@ try:
     from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
     from langgraph.pregel import Pregel
     from langgraph.runtime import Runtime, get_runtime
-    from langgraph.types import Command, interrupt
+    from langgraph.types import Command, Interrupt, interrupt
 except ImportError as error:
     raise ImportError("the LangChain integration needs: pip install 'functool[langchain]'") from error
 
@@ -88,45 +89,63 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
         answer = await agent.ainvoke(text, **options)
         return ToolResult.of(getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer})
     key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
-    given: Any = {"messages": [HumanMessage(text)]}
-    before, pending = 0, context.state.pop(key, None)
     if context.thread is not None:
         options["config"] = {"configurable": {"thread_id": context.thread}, **options.get("config", {})}
-        before = len((await agent.aget_state(options["config"])).values.get("messages", ())) if pending is None else pending[1]
-    pending = pending and pending[0]
+    pause: _Pause | None = context.state.pop(key, None)
+    before = pause.before if pause else await _count(agent, options.get("config"))
+    given: Any = {"messages": [HumanMessage(text)]}
     while True:
-        if pending:
+        if pause is not None:
             try:
-                given = Command(resume=await _settle(pending, context))
+                given = Command(resume=await _settle(pause, context))
             except ApprovalRequired:
-                context.state[key] = pending, before
+                context.state[key] = pause
                 raise
-        state = await _run(agent, given, context, options)
-        pending = state.get("__interrupt__")
+        state, pending = await _run(agent, given, context, options)
         if not pending:
             break
+        pause = _Pause(pending, before)
     messages = state.get("messages", [])
     answer = messages[-1].text if messages else state
     return ToolResult.of(answer, metadata={"usage": _usage(messages[before:]), "run": state})
 
 
-async def _run(agent: Pregel[Any, Any, Any, Any], given: Any, context: Context[Any], options: dict[str, Any]) -> dict[str, Any]:
+@dataclass
+class _Pause:
+    """Where a graph was interrupted: by what, after how many messages of earlier runs, and what has been answered."""
+
+    pending: list[Interrupt]
+    before: int
+    answers: dict[str, Any] = field(default_factory=dict)
+
+
+async def _count(agent: Pregel[Any, Any, Any, Any], config: RunnableConfig | None) -> int:
+    if config is None or agent.checkpointer is None:
+        return 0
+    return len((await agent.aget_state(config)).values.get("messages", ()))
+
+
+async def _run(
+    agent: Pregel[Any, Any, Any, Any], given: Any, context: Context[Any], options: dict[str, Any]
+) -> tuple[dict[str, Any], list[Interrupt]]:
     state: dict[str, Any] = {}
+    pending: dict[str, Interrupt] = {}
     async for mode, item in agent.astream(given, context=context.deps, stream_mode=["values", "updates", "custom"], **options):
         if mode == "values":
-            # An interrupt may stand beside the state or come alone.
-            state = {**state, **item} if isinstance(item, dict) else {"output": item}
+            state = item if isinstance(item, dict) else {"output": item}
         else:
             context.emit("tool:progress", value=item)
-            if isinstance(item, dict) and "__interrupt__" in item:
-                state = {**state, "__interrupt__": item["__interrupt__"]}
-    return state
+            if mode == "updates" and isinstance(item, dict):
+                pending.update((interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ()))
+    return state, list(pending.values())
 
 
-async def _settle(pending: Any, context: Context[Any]) -> dict[str, Any]:
+async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
     """Return the answers to what interrupted the graph, by the decisions of this context."""
-    ask, answers = require_approval(), {}
-    for item in pending:
+    ask = require_approval()
+    for item in pause.pending:
+        if item.id in pause.answers:
+            continue
         told = item.value if isinstance(item.value, dict) else {"value": item.value}
         name, arguments = str(told.get("tool", "interrupt")), told.get("arguments", told)
         call = ToolCall(name=name, arguments=arguments, id=str(told.get("call_id", item.id)))
@@ -136,10 +155,10 @@ async def _settle(pending: Any, context: Context[Any]) -> dict[str, Any]:
         except ApprovalRequired:
             raise
         except GuardrailError as refusal:
-            answers[item.id] = str(refusal)
+            pause.answers[item.id] = str(refusal)
         else:
-            answers[item.id] = True
-    return answers
+            pause.answers[item.id] = True
+    return pause.answers
 
 
 class _Exported(BaseTool):
@@ -256,6 +275,8 @@ class _Adopted(Tool):
         except ToolException as failure:
             raise ToolError(str(failure)) from failure
         except ValidationError as invalid:
+            if invalid.title != getattr(self._native.args_schema, "__name__", None):  # The body's own.
+                raise
             errors = invalid.errors(include_url=False, include_context=False, include_input=False)
             raise ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors) from invalid
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import copy
 import inspect
+import json
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -157,7 +158,7 @@ async def _settle(state: RunState[Any], decided: set[str], context: Context[Any]
     for item in state.get_interruptions():
         if item.call_id in decided:
             continue
-        call = ToolCall(name=item.name or "", arguments=item.arguments or "{}", id=item.call_id or "")
+        call = ToolCall(name=item.name or "", arguments=_object(item.arguments), id=item.call_id or "")
         schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
         try:
             await ask(call, context.view(call=call, schema=schema))
@@ -252,6 +253,15 @@ def _native_context(call: ToolCall, context: Context[Any]) -> ToolContext[Any]:
 
 def _text(call: ToolCall) -> str:
     return call.arguments if isinstance(call.arguments, str) else ToolResult.of(dict(call.arguments)).text
+
+
+def _object(arguments: str | None) -> dict[str, Any]:
+    """Return what a person is shown of the arguments, which nobody has checked yet."""
+    try:
+        shown = json.loads(arguments or "{}")
+    except ValueError:
+        shown = arguments
+    return shown if isinstance(shown, dict) else {"arguments": shown}
 
 
 async def _maybe(value: Any) -> Any:

@@ -7,6 +7,7 @@ of one run share one context, so that a rate limit per context holds for the run
 from __future__ import annotations
 
 import copy
+import inspect
 import weakref
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -232,25 +233,30 @@ class _Adopted(Tool):
         (tool,) = (await self._tools.get_tools(run)).values()
         try:
             arguments = tool.args_validator.validate_json(ToolResult.of(dict(call.arguments)).text)  # type: ignore[arg-type]
-            if tool.args_validator_func is not None and (checked := tool.args_validator_func(run, **arguments)) is not None:
-                await checked
         except ValidationError as invalid:
             raise _argument_error(invalid) from invalid
         try:
-            value = await self._call(tool, arguments, run)
-        except Paused:
-            await require_approval()(call, context)
-            run.tool_call_approved = True
-            value = await self._call(tool, arguments, run)
-        return _result(value)
-
-    async def _call(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
-        try:
-            return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
+            return _result(await self._approved(tool, arguments, run, call, context))
         except (ModelRetry, ToolFailed) as failure:
             raise ToolError(failure.message) from failure
         except CallDeferred as deferred:
             raise ToolError("The tool leaves its work to somebody outside of this program.") from deferred
+
+    async def _approved(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any], call: ToolCall, context: Context[Any]) -> Any:
+        """Call the native tool; once more, when it asks for approval as it runs and a person agrees."""
+        try:
+            return await self._checked(tool, arguments, run)
+        except Paused:
+            await require_approval()(call, context)  # type: ignore[misc]
+            run.tool_call_approved = True
+            return await self._checked(tool, arguments, run)
+
+    async def _checked(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
+        if tool.args_validator_func is not None:
+            checked = tool.args_validator_func(run, **arguments)
+            if inspect.isawaitable(checked):
+                await checked
+        return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
 
 
 def _context_of(run: RunContext[Any]) -> Context[Any]:

