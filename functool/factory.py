@@ -46,9 +46,7 @@ class ToolFactory:
         """
         found = config or _annotated_config(builder)
         if found is None or not (isclass(found) and issubclass(found, BaseToolConfig)):
-            raise DefinitionError(
-                f"{name!r}: the configuration must be a class made from BaseToolConfig, not {found!r}"
-            )
+            raise DefinitionError(f"{name!r}: the configuration must be a class made from BaseToolConfig, not {found!r}")
         if not name or not callable(builder):
             raise DefinitionError(f"{name!r}: register(name, tool class, configuration class) needs a name and a class")
         if self._known.setdefault(name, (builder, found)) != (builder, found):

@@ -38,9 +38,7 @@ try:
     from agent_framework.exceptions import ToolExecutionException
     from pydantic import RootModel
 except ImportError as error:
-    raise ImportError(
-        "the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'"
-    ) from error
+    raise ImportError("the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'") from error
 
 _CONTEXT = "functool_invocation"
 _DEPS = "deps"
@@ -157,9 +155,7 @@ def adopt(native: af.FunctionTool) -> Tool:
         if session is not None:
             runtime["session"] = session
         call_id = context.call.id if context.call is not None else ""
-        invocation = FunctionInvocationContext(
-            native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id}
-        )
+        invocation = FunctionInvocationContext(native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id})
         items = await native.invoke(arguments=dict(arguments), context=invocation, tool_call_id=call_id or None)
         return _adopted(items)
 
@@ -179,7 +175,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
         ApprovalRequired: A person has to agree to a call that the agent made.
         ToolError: The agent waits for something that is no approval.
     """
-    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    key = repr((__name__, context.schema and context.schema.name, context.call and context.call.id, text))
     paused: _Paused = context.state.pop(key, None) or _Paused(context.thread or agent.create_session())
     while True:
         try:
@@ -239,9 +235,7 @@ async def _run(agent: Any, message: Any, session: Any, context: Context[Any], op
     return await stream.get_final_response()
 
 
-async def _invoke(
-    tool: Tool, arguments: dict[str, Any], invocation: FunctionInvocationContext | None, *, approved: bool
-) -> ToolResult:
+async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInvocationContext | None, *, approved: bool) -> ToolResult:
     kwargs: dict[str, Any] = {} if invocation is None else dict(invocation.kwargs)
     session = None if invocation is None else invocation.session
     # The framework adds the session to the kwargs of the run.
@@ -253,9 +247,7 @@ async def _invoke(
     if set(arguments) == {"raw"} and "raw" not in tool.schema.parameters.get("properties", {}):
         # The framework's word for arguments that are no JSON object: our front door says what is wrong with them.
         given = arguments["raw"] if isinstance(arguments["raw"], str) else ToolResult.of(arguments["raw"]).text
-    context: Context[Any] = Context(
-        deps, thread=session, approver=(lambda request: True) if approved else None, metadata=metadata
-    )
+    context: Context[Any] = Context(deps, thread=session, approver=(lambda request: True) if approved else None, metadata=metadata)
     call = ToolCall(name=tool.name, arguments=given, id=str(metadata.get("call_id") or ""))
     try:
         result = await tool.invoke(call, context)

@@ -12,6 +12,7 @@ from typing import Any
 
 from functool import (
     ApprovalRequest,
+    Content,
     Context,
     Decision,
     DefinitionError,
@@ -32,9 +33,7 @@ try:
     from amplifier_core.approval import ApprovalTimeoutError
     from pydantic import BaseModel, ValidationError
 except ImportError as error:
-    raise ImportError(
-        "functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'"
-    ) from error
+    raise ImportError("functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'") from error
 
 APPROVAL_SECONDS = 300.0
 _ALLOW, _DENY = "Allow", "Deny"
@@ -153,12 +152,12 @@ def adopt(native: Any) -> Tool:
     Raises:
         DefinitionError: The object has no name, or no async `execute`.
     """
-    name, execute = getattr(native, "name", None), getattr(native, "execute", None)
-    if not isinstance(name, str) or not name or not callable(execute):
+    name: Any = getattr(native, "name", None)
+    if not isinstance(name, str) or not name or not callable(getattr(native, "execute", None)):
         raise DefinitionError(f"not an Amplifier tool: {native!r} needs a name and `async execute(input)`")
 
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
-        return _adopted(await execute(dict(arguments)))
+        return _adopted(await native.execute(dict(arguments)))
 
     schema = dict(getattr(native, "input_schema", None) or {"type": "object", "properties": {}})
     return SchemaTool(name, str(getattr(native, "description", "") or ""), schema, handler)
@@ -187,9 +186,7 @@ def _session_context(coordinator: Any, config: Any) -> Context[Any]:
         arguments = json.dumps(request.arguments, ensure_ascii=False)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?"
         try:
-            answer = await coordinator.approval_system.request_approval(
-                prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny"
-            )
+            answer = await coordinator.approval_system.request_approval(prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny")
         except ApprovalTimeoutError:
             return Decision(approved=False, reason="Nobody answered in time.")
         return Decision(approved=answer == _ALLOW)
@@ -257,15 +254,15 @@ def _adopted(native: Any) -> ToolResult:
         error = native.error or {}
         text = native.get_serialized_output()
         message = str(error.get("message") or text)
-        output = [] if text == message else [TextContent(text=text)]
-        return ToolResult.failed(message, type=str(error.get("type") or "ToolError"), output=list(output))
+        output: list[Content] = [] if text == message else [TextContent(text=text)]
+        return ToolResult.failed(message, type=str(error.get("type") or "ToolError"), output=output)
     if not native.content:
         return ToolResult.of(native.output)
-    parts = [_part(block) for block in native.content]
+    parts: list[Content] = [_part(block) for block in native.content]
     return ToolResult(output=parts, value=native.output)
 
 
-def _part(block: Any) -> TextContent | ImageContent:
+def _part(block: Any) -> Content:
     if isinstance(block, amplifier_core.TextBlock):
         return TextContent(text=block.text)
     return ImageContent(data=base64.b64decode(block.source["data"]), media_type=block.source["media_type"])

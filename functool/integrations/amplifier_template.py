@@ -133,9 +133,7 @@ def scaffold(name: str, folder: str | Path) -> Path:
         FileExistsError: The package's folder is there already.
     """
     if not _NAME.fullmatch(name) or len(name) > 50:
-        raise DefinitionError(
-            f"{name!r}: a module's name has small letters, digits and single hyphens, a letter first, at most 50 in all"
-        )
+        raise DefinitionError(f"{name!r}: a module's name has small letters, digits and single hyphens, a letter first, at most 50 in all")
     function = name.replace("-", "_")
     words = {"name": name, "package": f"amplifier_module_tool_{function}", "function": f"{function}_tool"}
     root = Path(folder) / f"amplifier-module-tool-{name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 from functool import Context, Tool, ToolCall, ToolModel, WrapperTool
@@ -42,10 +43,6 @@ class Registry:
         """Return the tool, or `Err` saying that there is none."""
         return Ok(self._tools[name]) if name in self._tools else Err(f"Tool '{name}' not found in registry")
 
-    def list(self) -> list[Tool]:
-        """Return the tools, in the order they were registered."""
-        return [*self._tools.values()]
-
     def names(self) -> list[str]:
         """Return the names, in the order they were registered."""
         return [*self._tools]
@@ -57,7 +54,7 @@ class Registry:
     def to_tool_schemas(self) -> list[dict[str, Any]]:
         """Return what a model is told: `name`, `description` and `input_schema` of each tool."""
         return [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.schema.parameters}
+            {"name": tool.name, "description": tool.description, "input_schema": deepcopy(tool.schema.parameters)}
             for tool in self._tools.values()
         ]
 
@@ -66,6 +63,10 @@ class Registry:
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
+
+    def list(self) -> list[Tool]:
+        """Return the tools, in the order they were registered."""
+        return [*self._tools.values()]
 
 
 async def execute(

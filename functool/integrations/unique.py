@@ -41,9 +41,7 @@ try:
     from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState, ToolProgressReporter
     from unique_toolkit.language_model.schemas import LanguageModelFunction, LanguageModelToolDescription
 except ImportError as error:
-    raise ImportError(
-        "the Unique integration needs unique-toolkit and Python 3.12: pip install 'functool[unique]'"
-    ) from error
+    raise ImportError("the Unique integration needs unique-toolkit and Python 3.12: pip install 'functool[unique]'") from error
 
 _log = logging.getLogger("functool")
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
@@ -133,8 +131,7 @@ def adopt(native: NativeTool[Any]) -> Tool:
             system_format=native.tool_format_information_for_system_prompt(),
             user=native.tool_description_for_user_prompt(),
             user_format=native.tool_format_information_for_user_prompt(),
-            user_reminder=native.tool_format_reminder_for_user_prompt()
-            or native.tool_system_reminder_for_user_prompt(),
+            user_reminder=native.tool_format_reminder_for_user_prompt() or native.tool_system_reminder_for_user_prompt(),
         ),
     )
 
@@ -176,18 +173,19 @@ def _construct(
 
 def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
     ours = tool.settings
-    own_icon = ToolIcon(ours.icon) if ours.icon in list(ToolIcon) else None
+    own_icon: Any = ToolIcon(ours.icon) if ours.icon in list(ToolIcon) else None
 
     def display_name(self: Any) -> str:
         return self.settings.display_name or ours.display_name or tool.name
 
     def icon(self: Any) -> str:
-        planned = "icon" in self.settings.model_fields_set or own_icon is None
-        return self.settings.icon if planned else own_icon
+        planned = own_icon is None or "icon" in self.settings.model_fields_set
+        return str(self.settings.icon if planned else own_icon)
 
     def selection_policy(self: Any) -> ToolSelectionPolicy:
-        planned = "selection_policy" in self.settings.model_fields_set or policy is None
-        return self.settings.selection_policy if planned else policy
+        if policy is None or "selection_policy" in self.settings.model_fields_set:
+            return self.settings.selection_policy
+        return policy
 
     def is_exclusive(self: Any) -> bool:
         return bool(self.settings.is_exclusive or ours.is_exclusive)
@@ -267,9 +265,7 @@ class _Progress:
             _log.warning("the progress reporter of %s failed", self._name, exc_info=True)
 
     async def _notify(self, message: str, state: ProgressState) -> None:
-        await self._reporter.notify_from_tool_call(
-            tool_call=self._tool_call, name=self._name, message=message, state=state
-        )
+        await self._reporter.notify_from_tool_call(tool_call=self._tool_call, name=self._name, message=message, state=state)
 
 
 def _progress_text(event: ToolEvent) -> str:

@@ -86,6 +86,8 @@ def test_schemas_are_name_description_and_input_schema(registry: Registry) -> No
     assert list(first) == ["name", "description", "input_schema"]
     assert (first["name"], first["description"]) == ("calculator", "Calculate with two numbers.")
     assert first["input_schema"]["required"] == ["operation", "a"]
+    first["input_schema"].clear()
+    assert registry.to_tool_schemas()[0]["input_schema"]["required"] == ["operation", "a"]
 
 
 @pytest.mark.parametrize(
@@ -204,9 +206,7 @@ def test_sequential_stops_at_the_first_error() -> None:
 def ask(*requests: Any) -> dict[Any, Any]:
     """Send lines to the Python end of the Port; return its answers by id."""
     lines = "".join((request if isinstance(request, str) else json.dumps(request)) + "\n" for request in requests)
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "normandy_port.py")], input=lines, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, str(EXAMPLES / "normandy_port.py")], input=lines, capture_output=True, text=True, check=True)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(requests)
     return {answer.pop("id"): answer for answer in answers}
@@ -243,9 +243,7 @@ def test_the_port_writes_what_plain_json_does_not_know() -> None:
 @pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
 def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     """A real Elixir process sees Python tools as its own: schemas, values, reasons, crashes, limits and parallel calls."""
-    done = subprocess.run(
-        ["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shown = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert shown["names"] == '["calculator", "crash", "greet", "wait"]'
