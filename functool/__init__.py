@@ -1,9 +1,9 @@
 """functool: the tool layer of Python agents.
 
-    from functool import FunctionTool
+from functool import FunctionTool
 
-    @FunctionTool
-    def web_search(query: str, num_results: int = 10) -> str: ...
+@FunctionTool
+def web_search(query: str, num_results: int = 10) -> str: ...
 """
 
 from functool.agent_tool import AgentTool

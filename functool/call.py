@@ -124,6 +124,16 @@ class ToolSchema:
     output: dict[str, Any] | None = None
 
 
+def failure_of(error: Exception, message: str | None = None) -> ToolResult:
+    """Return the default answer to an exception: a `ToolError` shows its message, any other `TypeName: message`."""
+    kind = type(error).__name__
+    details = error.details if isinstance(error, ToolError) else None
+    if message is None:
+        text = cut_str(error, "")
+        message = text or kind if isinstance(error, ToolError) else f"{kind}: {text}"[:MAX_REPR] if text else kind
+    return ToolResult.failed(message, type=kind, details=details)
+
+
 def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
     if isinstance(value, str):
@@ -147,12 +157,12 @@ def json_text(value: Any) -> str:
         return cut_str(value)
 
 
-def cut_str(value: Any) -> str:
+def cut_str(value: Any, otherwise: str | None = None) -> str:
     """Return `str(value)`, at most 4,000 characters, valid UTF-8, and never an exception."""
     try:
         return valid_text(str(value)[:MAX_REPR])
     except Exception:
-        return f"<{type(value).__name__}>"
+        return f"<{type(value).__name__}>" if otherwise is None else otherwise
 
 
 def valid_text(text: str) -> str:

@@ -126,9 +126,7 @@ class Context(Generic[Deps]):
     async def announce(self, kind: str, **data: Any) -> None:
         """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
         if self._shared.listeners:
-            await self._deliver(
-                ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data)
-            )
+            await self._deliver(ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data))
 
     async def delivered(self) -> None:
         """Wait until every listener has seen what was emitted in this call; what is emitted later is dropped."""

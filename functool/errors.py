@@ -1,16 +1,16 @@
 """The exceptions of functool.
 
-    FunctoolError
-    ├── DefinitionError            the author's, at definition
-    │   └── SchemaError            what has no schema, or no strict one
-    ├── ToolError                  during a call; its message is for the model
-    │   ├── ArgumentError          the arguments do not fit
-    │   ├── GuardrailError         a guardrail refused
-    │   │   └── ApprovalRequired   a person has to agree first
-    │   ├── ToolTimeoutError       the time limit passed
-    │   ├── UnknownToolError       no tool has that name
-    │   └── ToolDisabledError      the tool is switched off here
-    └── Tripwire                   stops the run: never turned into a result
+FunctoolError
+├── DefinitionError            the author's, at definition
+│   └── SchemaError            what has no schema, or no strict one
+├── ToolError                  during a call; its message is for the model
+│   ├── ArgumentError          the arguments do not fit
+│   ├── GuardrailError         a guardrail refused
+│   │   └── ApprovalRequired   a person has to agree first
+│   ├── ToolTimeoutError       the time limit passed
+│   ├── UnknownToolError       no tool has that name
+│   └── ToolDisabledError      the tool is switched off here
+└── Tripwire                   stops the run: never turned into a result
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ToolDisabledError(ToolError):
 class Tripwire(FunctoolError):
     """Stop the run: raised by a guardrail, and never turned into a result.
 
-    `results` holds, in order, the results of the calls that ended in the same turn (None for those that did not), when a `Toolset` raises it.
+    When a `Toolset` raises it, `results` holds in order the results of the calls of the same turn, None for those without one.
     """
 
     def __init__(self, message: str = "") -> None:

@@ -10,21 +10,31 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+GRACE_SECONDS = 1.0
+"""How long a cancelled body may clean up."""
 
 IDLE_SECONDS = 30.0
 """How long a thread without work is kept."""
 
 
+T = TypeVar("T")
+logger = logging.getLogger("functool")
+
+
 class Executor(Protocol):
     """Runs `func(*args, **kwargs)` somewhere and returns what it returned."""
 
-    def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+    def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Return an awaitable of the outcome."""
+        ...
 
 
 class Abandoned(asyncio.CancelledError):
@@ -60,6 +70,35 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
             raise
         _abandoned.add(future)
         raise Abandoned(*cancelled.args) from cancelled
+
+
+async def run_for(work: Coroutine[Any, Any, T], seconds: float) -> asyncio.Task[T]:
+    """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await stop(task, task.get_name())
+        raise
+    return task
+
+
+async def stop(task: asyncio.Task[Any], name: str) -> bool:
+    """Cancel a road, give it time to clean up, and return whether its body may still be running."""
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    if not task.done():
+        logger.warning("the body of %s was abandoned: it did not end when it was cancelled", name)
+        abandon(task)
+        return True
+    try:
+        task.result()
+    except Abandoned:
+        logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", name)
+        return True
+    except asyncio.CancelledError:
+        pass
+    return False
 
 
 def abandon(task: asyncio.Task[Any]) -> None:
@@ -103,7 +142,8 @@ def _work(inbox: SimpleQueue[_Job]) -> None:
             except ValueError:  # Somebody has just taken this thread: the job is on its way.
                 continue
             return
-        value, error = None, None
+        value: Any = None
+        error: BaseException | None = None
         try:
             value = context.run(func, *args, **kwargs)
         except StopIteration as stop:

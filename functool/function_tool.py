@@ -7,12 +7,14 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from copy import deepcopy
 from dataclasses import replace
 from inspect import isawaitable
 from types import FrameType, MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from typing_extensions import Unpack
 
 from functool import docstrings
 from functool.arguments import FunctionDoor
@@ -20,10 +22,9 @@ from functool.call import ToolCall, ToolResult, ToolSchema, render
 from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
 from functool.executors import Executor, in_thread
-from functool.guardrails import InputGuardrail, OutputGuardrail
 from functool.schema import FunctionSchema, Parameter, Unresolved, describe, returned_schema
 from functool.strict import Codec
-from functool.tool import ErrorFunc, Strict, Tool, ToolPrompts, ToolSettings, publish
+from functool.tool import Strict, Tool, ToolOptions, publish
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,17 +45,15 @@ class FunctionTool(Tool, Generic[P, R]):
         name: The name for the model; by default the function's.
         description: By default the docstring without its sections.
         strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError` instead of encoding.
-        timeout: Seconds for the whole road of a call.
         executor: Where the body runs; by default `in_thread` for sync functions, the event loop for async ones.
-        input_guardrails: See what will run.
-        output_guardrails: See what will leave.
-        on_error_func: Asked for every exception on the road.
-        settings: What a host may want to know.
-        prompts: Texts for a host's own prompts.
+        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
 
     Raises:
         DefinitionError: The function cannot be a tool; the message names it, its file and line.
     """
+
+    func: Callable[P, R]
+    """The function itself."""
 
     if TYPE_CHECKING:
 
@@ -67,16 +66,20 @@ class FunctionTool(Tool, Generic[P, R]):
             name: str | None = None,
             description: str | None = None,
             strict: Strict = False,
-            timeout: float | None = None,
             executor: Executor | None = None,
-            input_guardrails: Iterable[InputGuardrail] = (),
-            output_guardrails: Iterable[OutputGuardrail] = (),
-            on_error_func: ErrorFunc | None = None,
-            settings: ToolSettings | None = None,
-            prompts: ToolPrompts | None = None,
+            **options: Unpack[ToolOptions],
         ) -> None: ...
         @overload
-        def __init__(self: FunctionTool[..., _Decorator], **options: Any) -> None: ...
+        def __init__(
+            self: FunctionTool[..., _Decorator],
+            /,
+            *,
+            name: str | None = None,
+            description: str | None = None,
+            strict: Strict = False,
+            executor: Executor | None = None,
+            **options: Unpack[ToolOptions],
+        ) -> None: ...
 
     else:
 
@@ -84,28 +87,23 @@ class FunctionTool(Tool, Generic[P, R]):
             """Return the tool, or without a function a decorator that makes one."""
             return super().__new__(cls) if func is not None else functools.partial(cls, **options)
 
-    def __init__(  # noqa: D107
-        self,
-        func: Any,
+    def __init__(
+        self: Any,
+        func: Any = None,
         /,
         *,
         name: str | None = None,
         description: str | None = None,
         strict: Strict = False,
-        timeout: float | None = None,
         executor: Executor | None = None,
-        input_guardrails: Iterable[InputGuardrail] = (),
-        output_guardrails: Iterable[OutputGuardrail] = (),
-        on_error_func: ErrorFunc | None = None,
-        settings: ToolSettings | None = None,
-        prompts: ToolPrompts | None = None,
+        **options: Unpack[ToolOptions],
     ) -> None:
         kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
         inner = func.__func__ if kind else func
         if not callable(inner):
             raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}")
         functools.update_wrapper(self, inner)
-        self.func: Callable[P, R] = inner
+        self.func = inner
         self._frame: FrameType | None = _outer_frame()
         self._method = kind is classmethod or (kind is None and _in_class_body(inner, self._frame))
         self._of_class = kind is classmethod
@@ -113,17 +111,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self._given = (name, description, strict)
         self._published: ToolSchema | None = None
         try:
-            self._equip(
-                _inferred_name(inner) if name is None else name,
-                timeout,
-                input_guardrails,
-                output_guardrails,
-                on_error_func,
-                settings,
-                prompts,
-            )
-            if name == "":
-                raise DefinitionError("a tool needs a name")
+            self._equip(_inferred_name(inner) if name is None else name, **options)
             way = _way_of(inner)
             self._generates = way in ("generator", "async generator")
             self._awaits = way == "coroutine" and executor is None
@@ -146,6 +134,7 @@ class FunctionTool(Tool, Generic[P, R]):
         """Compile the signature: once, at the decorator, or when a name that it needs exists."""
         parts = describe(self.func, method=self._method, frame=self._frame)
         self._parts: FunctionSchema = parts
+        self._frame = None
         coder = None
         if self._given[2] is not False:
             self._published, coder = self._publish()
@@ -156,7 +145,7 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __getattr__(self, name: str) -> Any:
         """Compile late what named something that did not exist at the decorator."""
-        if name in ("_parts", "_door", "_positional", "_fills") and "_frame" in self.__dict__:
+        if name in ("_parts", "_door", "_positional", "_fills") and self.__dict__.get("_frame") is not None:
             try:
                 self._resolve()
             except Unresolved as error:
@@ -181,7 +170,7 @@ class FunctionTool(Tool, Generic[P, R]):
         parts = self._parts
         docs = _docs_of(self.func)
         description = docs.summary if self._given[1] is None else self._given[1]
-        output = returned_schema(self.func, self._frame)
+        output = returned_schema(parts.returns)
         if output is not None and docs.returns:
             output.setdefault("description", docs.returns)
         plain = parts.json_schema(docs.params)
@@ -198,10 +187,11 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
-        if args and isinstance(args[0], ToolCall) and not kwargs:
-            if len(args) == 1 or (len(args) == 2 and (args[1] is None or isinstance(args[1], Context))):
-                return self.invoke(*args)
-        return self.func(*args, **kwargs)
+        is_call = args and isinstance(args[0], ToolCall) and not kwargs
+        if is_call and len(args) <= 2 and (len(args) == 1 or args[1] is None or isinstance(args[1], Context)):
+            return self.invoke(*args)
+        func: Any = self.func
+        return func(*args, **kwargs)
 
     if TYPE_CHECKING:
 
@@ -215,7 +205,7 @@ class FunctionTool(Tool, Generic[P, R]):
         target = owner if self._of_class else instance
         if target is None or not self._method:
             return self
-        bound = object.__new__(type(self))
+        bound: Any = object.__new__(type(self))
         bound.__dict__.update(self.__dict__, func=MethodType(self.func, target), _method=False, _bound_to=target)
         return bound
 
@@ -237,7 +227,7 @@ class FunctionTool(Tool, Generic[P, R]):
                 values[name] = maker()
         if self._parts.hidden:
             await self._inject(values, call, context or Context())
-        args = self._take_positional(values) if self._positional else ()
+        args = self._take_positional(values) if self._positional else []
         if self._awaits:
             value = await self.func(*args, **values)  # type: ignore[misc]
         else:
@@ -246,11 +236,10 @@ class FunctionTool(Tool, Generic[P, R]):
             return value
         return ToolResult(output=render(value), value=value, call_id=call.id)
 
-    async def _value(self, args: tuple[Any, ...], values: dict[str, Any], context: Context[Any] | None) -> Any:
+    async def _value(self, args: list[Any], values: dict[str, Any], context: Context[Any] | None) -> Any:
         """Run what is not simply awaited: on the executor, and a generator to its end."""
-        value: Any = (
-            await self._executor(self.func, *args, **values) if self._offloads else self.func(*args, **values)  # type: ignore[call-arg]
-        )
+        func: Any = self.func
+        value = await self._executor(func, *args, **values) if self._offloads else func(*args, **values)
         if isawaitable(value):
             value = await value
         if isinstance(value, AsyncGenerator):
@@ -371,7 +360,7 @@ def _located(error: DefinitionError, func: Any) -> DefinitionError:
     while isinstance(func, functools.partial):
         func = func.func
     inner = inspect.unwrap(getattr(func, "__func__", func))
-    code = getattr(inner, "__code__", None) or getattr(getattr(type(inner), "__call__", None), "__code__", None)
+    code: Any = getattr(inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__, "__code__", None)
     where = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
     message = f"{getattr(inner, '__qualname__', type(inner).__qualname__)} ({where}): {error}"
     return SchemaError(message, error.reasons) if isinstance(error, SchemaError) else DefinitionError(message)

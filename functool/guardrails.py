@@ -108,9 +108,9 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 
 
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
-    """Return a guardrail that replaces what the patterns match, in texts and error messages, by `[redacted]`.
+    r"""Return a guardrail that replaces what the patterns match, in texts and error messages, by `[redacted]`.
 
-    JSON escapes are seen through, also those of JSON inside JSON: `p\\u00e4ss` is found as `päss`.
+    JSON escapes are seen through, also those of JSON inside JSON: `p\u00e4ss` is found as `päss`.
     """
     compiled = _compiled(patterns)
 
@@ -166,7 +166,7 @@ def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
         name = context.schema.name if context.schema else call.name
         now = time.monotonic()
         with lock:
-            times: deque[float] = context.state.setdefault((key, name), deque())
+            times: deque[float] = context.state.setdefault(f"functool.rate_limit:{id(key)}:{name}", deque())
             while times and times[0] <= now - per_seconds:
                 times.popleft()
             if len(times) >= calls:

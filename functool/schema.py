@@ -13,27 +13,27 @@ import inspect
 import json
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import FrameType, SimpleNamespace, UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema, to_jsonable_python
-from typing_extensions import Doc, NotRequired, ReadOnly, Required, Unpack, get_type_hints, is_typeddict
+from typing_extensions import Doc, ReadOnly, Unpack, get_type_hints, is_typeddict
 
-from functool import docstrings
-from functool.call import ToolCall
+from functool.call import ToolCall, ToolResult
 from functool.content import CONTENT_TYPES
 from functool.context import Context, Inject
 from functool.errors import DefinitionError
+from functool.json_schema import admits_null
 
 _EMPTY = inspect.Parameter.empty
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_ITERATORS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
 class Unresolved(Exception):
@@ -67,7 +67,8 @@ class FunctionSchema:
 
     `parameters` are in the signature's order. `rest` is the name of `**kwargs` ("" without), and `rest_core` the core schema of its
     values. `hidden` maps injected parameters to `Context`, `ToolCall` or a provider. `core` is the whole as one core schema, and
-    `properties`, `required`, `definitions` and `rest_schema` the same as JSON Schema (2020-12), without the docstring's texts.
+    `properties`, `required`, `definitions` and `rest_schema` the same as JSON Schema (2020-12), without the docstring's texts. `returns`
+    is the return annotation, empty where there is none or it cannot be resolved.
     """
 
     parameters: list[Parameter] = field(default_factory=list)
@@ -79,6 +80,7 @@ class FunctionSchema:
     required: list[str] = field(default_factory=list)
     definitions: dict[str, Any] = field(default_factory=dict)
     rest_schema: Any = False
+    returns: Any = _EMPTY
 
     def json_schema(self, texts: Mapping[str, str]) -> dict[str, Any]:
         """Return the plain JSON Schema of the arguments, described with the docstring's `texts` where the annotation says nothing."""
@@ -130,20 +132,23 @@ def describe(func: Callable[..., Any], *, method: bool = False, frame: FrameType
     wires = [parameter.wire for parameter in parts.parameters]
     if len(set(wires)) != len(wires):
         raise DefinitionError(f"two parameters have the same name for the model: {', '.join(sorted(wires))}")
+    try:
+        parts.returns = hint(signature.return_annotation)
+    except (Unresolved, DefinitionError):
+        pass  # What a function returns never keeps it from being a tool.
     _compile(parts)
     return parts
 
 
-def returned_schema(func: Callable[..., Any], frame: FrameType | None) -> dict[str, Any] | None:
-    """Return the JSON Schema of what `func` returns, or None where its annotation gives none. Never raises."""
+def returned_schema(annotation: Any) -> dict[str, Any] | None:
+    """Return the JSON Schema of a return annotation, or None where it gives none. Never raises."""
+    origin = get_origin(annotation) or annotation
+    members = [origin, *get_args(annotation)]
+    if annotation in (_EMPTY, None, type(None), Any) or not _hashable(origin) or origin in _ITERATORS:
+        return None
+    if any(isinstance(member, type) and issubclass(member, (ToolResult, *CONTENT_TYPES)) for member in members):
+        return None
     try:
-        annotation = _Hints(func, frame)(inspect.signature(func).return_annotation)
-        if annotation in (_EMPTY, None, type(None), Any) or inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
-            return None
-        origin = get_origin(annotation) or annotation
-        members = [origin, *get_args(annotation)]
-        if any(isinstance(m, type) and (m.__name__ == "ToolResult" or issubclass(m, CONTENT_TYPES)) for m in members):
-            return None
         return deepcopy(_output_schema(annotation) if _hashable(annotation) else _output_schema.__wrapped__(annotation))
     except Exception:
         return None
@@ -181,8 +186,8 @@ class _Hints:
     def __init__(self, func: Any, frame: FrameType | None) -> None:
         while isinstance(func, functools.partial):
             func = func.func
-        if not hasattr(func, "__globals__") and not inspect.ismethod(func) and hasattr(type(func), "__call__"):
-            func = type(func).__call__ if not inspect.isclass(func) else func.__init__
+        if not inspect.isroutine(func):
+            func = func.__init__ if inspect.isclass(func) else type(func).__call__
         func = inspect.unwrap(getattr(func, "__func__", func))
         self.globals = getattr(func, "__globals__", None) or vars(sys.modules.get(getattr(func, "__module__", ""), SimpleNamespace()))
         self.locals: dict[str, Any] = {}
@@ -220,6 +225,11 @@ def _hidden(annotation: Any) -> Any:
     return None
 
 
+def _origin(annotation: Any) -> Any:
+    origin: Any = get_origin(annotation)
+    return origin
+
+
 def _is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, UnionType)
 
@@ -229,7 +239,7 @@ def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
     if isinstance(default, FieldInfo):
         annotation, default = Annotated[annotation, default], _EMPTY
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        items = list[annotation]  # type: ignore[valid-type]
+        items: Any = list[annotation]
         return Parameter(parameter.name, parameter.name, _core(items, parameter.name), False, parameter.kind)
     found = Parameter(parameter.name, parameter.name, None, default is _EMPTY, parameter.kind, default)
     if get_origin(annotation) is Annotated:
@@ -262,7 +272,7 @@ def _first_alias(alias: Any) -> str:
 
 
 def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: Any, hint: _Hints) -> None:
-    if get_origin(annotation) is not Unpack:
+    if _origin(annotation) != Unpack:
         parts.rest, parts.rest_core = parameter.name, _core(annotation, parameter.name)
         return
     kind = get_args(annotation)[0]
@@ -271,7 +281,7 @@ def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: A
         raise DefinitionError(f"parameter {parameter.name!r}: Unpack needs a TypedDict")
     for name, value in get_type_hints(base, hint.globals, hint.locals, include_extras=True).items():
         required = name in base.__required_keys__
-        while get_origin(value) in (Required, NotRequired, ReadOnly):
+        while _origin(value) in (Required, NotRequired, ReadOnly):
             value = get_args(value)[0]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
         if get_origin(value) is Annotated:
@@ -318,7 +328,10 @@ def _compile(parts: FunctionSchema) -> None:
     fields = {p.wire: core_schema.typed_dict_field(_hoist(p.core, definitions), required=p.required) for p in parts.parameters}
     rest = None if parts.rest_core is None else _hoist(parts.rest_core, definitions)
     root: Any = core_schema.typed_dict_schema(
-        fields, extra_behavior="forbid" if rest is None else "allow", extras_schema=rest, config={"allow_inf_nan": False}
+        fields,
+        extra_behavior="forbid" if rest is None else "allow",
+        extras_schema=rest,
+        config={"allow_inf_nan": False},
     )
     parts.core = core_schema.definitions_schema(root, list(definitions.values())) if definitions else root
     try:
@@ -356,28 +369,6 @@ def _plain_default(parameter: Parameter) -> Any:
         return json.loads(json.dumps(to_jsonable_python(parameter.default), allow_nan=False))
     except Exception:
         return _EMPTY
-
-
-def admits_null(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> bool:
-    """Whether a JSON Schema accepts null."""
-    if schema is True or depth > 8:
-        return True
-    if not isinstance(schema, dict):
-        return False
-    if "$ref" in schema:
-        target = definitions.get(str(schema["$ref"]).rpartition("/")[2])
-        return target is None or admits_null(target, definitions, depth + 1)
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            return any(admits_null(member, definitions, depth + 1) for member in schema[keyword])
-    if "allOf" in schema and not all(admits_null(member, definitions, depth + 1) for member in schema["allOf"]):
-        return False
-    if "const" in schema:
-        return schema["const"] is None
-    if "enum" in schema and None not in schema["enum"]:
-        return False
-    kinds = schema.get("type", "null")
-    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
 
 
 class _PlainJsonSchema(GenerateJsonSchema):

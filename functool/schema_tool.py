@@ -55,7 +55,7 @@ class SchemaTool(Tool):
 
 
 def _is_async(handler: Any) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 def _takes_context(name: str, handler: Callable[..., Any]) -> bool:

@@ -13,24 +13,23 @@ import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from typing_extensions import Unpack
 
 from functool.arguments import Door, SchemaDoor
-from functool.call import ToolCall, ToolResult, ToolSchema, cut_str
+from functool.call import ToolCall, ToolResult, ToolSchema, failure_of
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError, Tripwire
-from functool.executors import Abandoned, abandon
+from functool.executors import GRACE_SECONDS, abandon, run_for, stop
 from functool.guardrails import InputGuardrail, OutputGuardrail, apply, settled
 from functool.strict import Codec, codec
 
 ErrorAnswer: TypeAlias = ToolResult | str | None
 ErrorFunc: TypeAlias = Callable[[Exception, Context[Any]], ErrorAnswer | Awaitable[ErrorAnswer]]
 Strict: TypeAlias = bool | Literal["refuse"]
-
-GRACE_SECONDS = 1.0
-"""How long a cancelled body may clean up, and how long error functions and guardrails may take after a deadline."""
 
 logger = logging.getLogger("functool")
 
@@ -65,8 +64,36 @@ class ToolPrompts:
     user_reminder: str = ""
 
 
+class ToolOptions(TypedDict, total=False):
+    """The options that every kind of tool takes.
+
+    `timeout` is in seconds and bounds the whole road of a call. Input guardrails see what will run, output guardrails what will leave;
+    `on_error_func(error, context)` is asked for every exception on the road. Callables may be sync or async.
+    """
+
+    timeout: float | None
+    input_guardrails: Iterable[InputGuardrail]
+    output_guardrails: Iterable[OutputGuardrail]
+    on_error_func: ErrorFunc | None
+    settings: ToolSettings
+    prompts: ToolPrompts
+
+
 class Tool(ABC):
-    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road."""
+    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road.
+
+    Args:
+        name: The name that a model calls.
+        description: What the model is told that the tool does.
+        parameters: JSON Schema (2020-12) of the arguments; its root is an object.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of encoding.
+        output: JSON Schema of the value, where there is one.
+        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
+
+    Raises:
+        DefinitionError: The name is empty, or an option is not what it should be.
+        SchemaError: Under strict, the arguments have no strict form.
+    """
 
     def __init__(
         self,
@@ -76,6 +103,15 @@ class Tool(ABC):
         parameters: Mapping[str, Any],
         strict: Strict = False,
         output: Mapping[str, Any] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        self._equip(name, **options)
+        self._schema, coder = publish(name, description, checked_parameters(parameters), strict, output)
+        self._door: Door = SchemaDoor(self._schema.plain, coder)
+
+    def _equip(
+        self,
+        name: str,
         timeout: float | None = None,
         input_guardrails: Iterable[InputGuardrail] = (),
         output_guardrails: Iterable[OutputGuardrail] = (),
@@ -83,23 +119,9 @@ class Tool(ABC):
         settings: ToolSettings | None = None,
         prompts: ToolPrompts | None = None,
     ) -> None:
+        """Set all that does not depend on the schema."""
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
-        self._equip(name, timeout, input_guardrails, output_guardrails, on_error_func, settings, prompts)
-        self._schema, coder = publish(name, description, checked_parameters(parameters), strict, output)
-        self._door: Door = SchemaDoor(self._schema.plain, coder)
-
-    def _equip(
-        self,
-        name: str,
-        timeout: float | None,
-        input_guardrails: Iterable[InputGuardrail],
-        output_guardrails: Iterable[OutputGuardrail],
-        on_error_func: ErrorFunc | None,
-        settings: ToolSettings | None,
-        prompts: ToolPrompts | None,
-    ) -> None:
-        """Set all that does not depend on the schema."""
         self._name = name
         self._timeout = checked_timeout(timeout)
         self.input_guardrails: list[InputGuardrail] = _callables(input_guardrails, "input_guardrails")
@@ -227,7 +249,7 @@ class Tool(ABC):
 
     async def _inward(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         """Decode, validate, `on_invoke`, input guardrails, run, `on_output`."""
-        came = _call_of(view)
+        came = view.call or ToolCall(name=self._name)
         view.schema = self.schema
         values, canonical = self._door.admit(came.arguments)
         view.call = ToolCall(name=came.name, arguments=canonical, id=came.id)
@@ -281,14 +303,15 @@ class Tool(ABC):
         return None
 
     async def _walk_in_time(self, limit: float, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        road = await _run_for(self._walk(view, record), limit)
+        road = await run_for(self._walk(view, record), limit)
         if road.done():
             return road.result()
         error = ToolTimeoutError(
-            f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await _stop(road, self._name)
+            f"The tool {self._name} did not answer within {limit:g} seconds",
+            still_running=await stop(road, self._name),
         )
         error.args = (f"{error}; its work may still be going on." if error.still_running else f"{error} and was stopped.",)
-        closing = await _run_for(self._close(error, view, record), GRACE_SECONDS)
+        closing = await run_for(self._close(error, view, record), GRACE_SECONDS)
         if closing.done():
             return closing.result()
         closing.cancel()
@@ -306,31 +329,10 @@ class WrapperTool(Tool):
     is not given is the inner tool's.
     """
 
-    def __init__(
-        self,
-        tool: Tool,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        timeout: float | None = None,
-        input_guardrails: Iterable[InputGuardrail] = (),
-        output_guardrails: Iterable[OutputGuardrail] = (),
-        on_error_func: ErrorFunc | None = None,
-        settings: ToolSettings | None = None,
-        prompts: ToolPrompts | None = None,
-    ) -> None:
+    def __init__(self, tool: Tool, *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]) -> None:
         self.tool = tool
-        if name == "":
-            raise DefinitionError("a tool needs a name")
-        self._equip(
-            name or tool.name,
-            timeout,
-            input_guardrails,
-            output_guardrails,
-            on_error_func,
-            settings or tool.settings,
-            prompts or tool.prompts,
-        )
+        options = {"settings": tool.settings, "prompts": tool.prompts, **options}
+        self._equip(tool.name if name is None else name, **options)
         self._new_description = description
         self._watched = self._hooked
 
@@ -383,15 +385,6 @@ def hide_errors(error: Exception, context: Context[Any]) -> str | None:
     return "The tool failed unexpectedly."
 
 
-def failure_of(error: Exception, message: str | None = None) -> ToolResult:
-    """Return the default answer to an exception: a `ToolError` shows its message, any other `TypeName: message`."""
-    kind = type(error).__name__
-    if message is None:
-        text = cut_str(error)
-        message = (text or kind) if isinstance(error, ToolError) else f"{kind}: {text}"[:4_000] if text else kind
-    return ToolResult.failed(message, type=kind, details=error.details if isinstance(error, ToolError) else None)
-
-
 def publish(
     name: str, description: str, plain: dict[str, Any], strict: Strict, output: Mapping[str, Any] | None, rest: str = ""
 ) -> tuple[ToolSchema, Codec | None]:
@@ -442,16 +435,11 @@ def checked_timeout(timeout: Any) -> float | None:
 def _callables(items: Any, what: str) -> list[Any]:
     if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
         raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
-    items = list(items)
-    for item in items:
+    found = list(items)
+    for item in found:
         if not callable(item):
             raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
-    return items
-
-
-def _call_of(view: Context[Any]) -> ToolCall:
-    assert view.call is not None
-    return view.call
+    return found
 
 
 def _answerable(error: BaseException) -> Exception:
@@ -466,32 +454,3 @@ def _answerable(error: BaseException) -> Exception:
     if isinstance(error, Tripwire) or not isinstance(error, Exception):
         raise error
     return error
-
-
-async def _run_for(work: Coroutine[Any, Any, ToolResult], seconds: float) -> asyncio.Task[ToolResult]:
-    """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError:
-        await _stop(task, task.get_name())
-        raise
-    return task
-
-
-async def _stop(task: asyncio.Task[ToolResult], name: str) -> bool:
-    """Cancel a road, give it time to clean up, and return whether its body may still be running."""
-    task.cancel()
-    await asyncio.wait({task}, timeout=GRACE_SECONDS)
-    if not task.done():
-        logger.warning("the body of %s was abandoned: it did not end when it was cancelled", name)
-        abandon(task)
-        return True
-    try:
-        task.result()
-    except Abandoned:
-        logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", name)
-        return True
-    except asyncio.CancelledError:
-        pass
-    return False

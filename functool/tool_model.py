@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar
 
 from functool.arguments import problems_of
-from functool.call import ToolCall, ToolResult
+from functool.call import ToolCall, ToolResult, failure_of
 from functool.context import Context
 from functool.docstrings import parse
-from functool.errors import ArgumentError
+from functool.errors import ArgumentError, Tripwire
 from functool.function_tool import FunctionTool
-from functool.tool import Tool, failure_of
+from functool.tool import Tool
 
 T = TypeVar("T", default=Any)
 
@@ -44,7 +44,7 @@ class ToolModel(BaseModel):
     `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", ignored_types=(str,))
 
     def run(self, *args: Any) -> Any:
         """Do the work."""
@@ -54,6 +54,8 @@ class ToolModel(BaseModel):
         """Run, and return `Ok` or `Err`; of an async `run`, something to await for that."""
         try:
             value = self._started(context or Context())
+        except Tripwire:
+            raise
         except Exception as error:
             return Err(failure_of(error).text)
         return _awaited(value) if inspect.isawaitable(value) else _outcome(value)
@@ -67,7 +69,8 @@ class ToolModel(BaseModel):
         body: Any = _async_body(cls) if inspect.iscoroutinefunction(cls.run) else _sync_body(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
         body.__doc__, body.__module__, body.__qualname__ = cls.__doc__, cls.__module__, f"{cls.__qualname__}.run"
-        return FunctionTool(body, **{"name": cls.tool_name(), **options})
+        options.setdefault("name", cls.tool_name())
+        return FunctionTool(body, **options)
 
     @classmethod
     def tool_name(cls) -> str:
@@ -127,5 +130,7 @@ def _outcome(value: Any) -> Ok[Any] | Err:
 async def _awaited(work: Awaitable[Any]) -> Ok[Any] | Err:
     try:
         return _outcome(await work)
+    except Tripwire:
+        raise
     except Exception as error:
         return Err(failure_of(error).text)

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
-from functool.call import ToolCall, ToolResult
+from functool.call import ToolCall, ToolResult, failure_of
 from functool.context import Context
 from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
-from functool.tool import Tool, WrapperTool, failure_of
+from functool.tool import Tool, WrapperTool
 
 logger = logging.getLogger("functool")
 
@@ -133,11 +133,13 @@ class Toolset(Mapping[str, Tool]):
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
-        return _run(self.call(call, context))
+        result: ToolResult = _run(self.call(call, context))
+        return result
 
     def call_all_sync(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
         """Answer a turn of calls from sync code, also where an event loop is already running."""
-        return _run(self.call_all(calls, context))
+        results: list[ToolResult] = _run(self.call_all(calls, context))
+        return results
 
     async def _answer(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
         """Run one call between its events."""

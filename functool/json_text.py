@@ -1,0 +1,121 @@
+"""JSON text of arguments: read exactly, and written from mappings.
+
+pydantic's parser keeps the last of two equal names, reads NaN, and nests to 200 levels; what a call may not hold is refused here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from pydantic_core import from_json, to_jsonable_python
+
+from functool.errors import ArgumentError
+
+MAX_DEPTH = 100
+"""How many levels of objects and lists arguments may have, their own object counted."""
+
+MAX_NAME = 64
+
+
+def as_text(arguments: Any) -> str:
+    """Return a mapping as JSON text.
+
+    Raises:
+        ArgumentError: It is no mapping, or holds what JSON cannot say.
+    """
+    if isinstance(arguments, str):
+        return str(arguments)
+    if not isinstance(arguments, Mapping):
+        raise ArgumentError("the arguments must be a JSON object")
+    return to_text(arguments)
+
+
+def decoded(text: str) -> dict[str, Any]:
+    """Return the JSON object in `text`.
+
+    Raises:
+        ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested too deeply.
+    """
+    if not text or text.isspace():
+        return {}
+    if is_deep(text):
+        _refuse_depth(text)
+    try:
+        value = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        reason = "lone surrogates" if isinstance(error, UnicodeError) else error
+        raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
+    if not isinstance(value, dict):
+        raise ArgumentError("the arguments must be a JSON object")
+    if text.count(":") != len(value):
+        _refuse_repeats(text)
+    return value
+
+
+def refuse_infinite(value: Any, path: tuple[Any, ...] = ()) -> None:
+    """Raise an `ArgumentError` for a number that is not finite, at any depth."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ArgumentError("a number is too large: every number must be finite")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        refuse_infinite(item)
+
+
+def to_text(value: Any) -> str:
+    """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
+    try:
+        return json.dumps(value, default=_plain, separators=(",", ":"))
+    except (ValueError, TypeError, RecursionError):
+        raise ArgumentError("the arguments hold something that JSON cannot say") from None
+
+
+def _plain(value: Any) -> Any:
+    """Say a value that stands in a mapping of arguments as JSON, but never run an iterator."""
+    if hasattr(value, "__next__"):
+        raise TypeError("an iterator is no argument")
+    if isinstance(value, Mapping):
+        return dict(value)
+    return to_jsonable_python(value)
+
+
+def parsed(text: str) -> Any:
+    """Return the list or object in JSON text that was sent as a string, or the string."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return text
+    return decoded('{"":' + text + "}")[""]
+
+
+def is_deep(text: str) -> bool:
+    """Whether JSON text may be nested more deeply than arguments may be."""
+    return text.count("[") + text.count("{") > MAX_DEPTH
+
+
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for mark in re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL):
+        depth += mark in "[{"
+        depth -= mark in "]}"
+        if depth > MAX_DEPTH:
+            raise ArgumentError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
+
+
+def _refuse_repeats(text: str) -> None:
+    """Refuse a name that stands twice in the arguments object itself."""
+    objects: list[list[tuple[str, Any]]] = []
+
+    def keep(pairs: list[tuple[str, Any]]) -> None:
+        objects.append(pairs)
+
+    json.loads(text, object_pairs_hook=keep)
+    names = [name for name, _ in objects[-1]]
+    repeated = {name for name in names if names.count(name) > 1} if len(set(names)) != len(names) else set()
+    if repeated:
+        raise ArgumentError([{"path": shown_name(name), "expected": "sent only once"} for name in sorted(repeated)])
+
+
+def shown_name(name: str) -> str:
+    """Return a name that was sent in a form fit to repeat: printable, and at most 64 characters."""
+    return name if len(name) <= MAX_NAME and name.isprintable() else ascii(name[:MAX_NAME])[1:-1] + "…"
