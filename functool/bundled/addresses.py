@@ -69,11 +69,14 @@ class Reach:
             An address that is not public is within reach only if an address or network here covers it: a name, or a
             pattern, never opens it.
 
+        trusted: Hosts that the host itself connects to, whatever their addresses are.
+
     Raises:
         DefinitionError: An entry is none of these.
     """
 
-    def __init__(self, allow: Iterable[str] | None = None) -> None:
+    def __init__(self, allow: Iterable[str] | None = None, *, trusted: Iterable[str] = ()) -> None:
+        self._trusted = frozenset(map(_plain, trusted))
         self._patterns: list[str] | None = None if allow is None else []
         self._networks: list[IPv4Network | IPv6Network] = []
         for entry in [allow] if isinstance(allow, str) else allow or ():
@@ -90,17 +93,33 @@ class Reach:
             UrlNotAllowed: The host is spelt oddly, is not within reach, or has an address that is not.
             OSError: The name does not resolve.
         """
-        host = host.lower().removesuffix(".")
-        literal = _address(host)
-        if literal is None and (not _HOST.fullmatch(host) or _NUMERIC.fullmatch(host.rsplit(".", 1)[-1])):
-            raise UrlNotAllowed("The URL spells its host in a way that is not allowed.")
-        if not self._admits_host(host, literal):
-            raise UrlNotAllowed(f"The host {host!r} is not one of those that this tool may fetch from.")
-        found = [host] if literal is not None else await resolve(host, port)
+        host = _plain(host)
+        literal = self.judge(host)
+        found = [host] if literal else await resolve(host, port)
+        if host in self._trusted:
+            return found
         # One bad address is enough: an answer that mixes public and private ones is an attack or a mistake.
         if not found or not all(self.admits_address(address) for address in found):
             raise UrlNotAllowed(f"The host {host!r} has an address that is not public.")
         return found
+
+    def judge(self, host: str) -> bool:
+        """Judge all that the spelling of a host tells, and return whether it is an address.
+
+        Raises:
+            UrlNotAllowed: The host is spelt oddly, is not within reach, or is an address that is not.
+        """
+        host = _plain(host)
+        literal = _address(host)
+        if literal is None and (not _HOST.fullmatch(host) or _NUMERIC.fullmatch(host.rsplit(".", 1)[-1])):
+            raise UrlNotAllowed("The URL spells its host in a way that is not allowed.")
+        if host in self._trusted:
+            return literal is not None
+        if not self._admits_host(host, literal):
+            raise UrlNotAllowed(f"The host {host!r} is not one of those that this tool may reach.")
+        if host.rsplit(".", 1)[-1] == "localhost" or (literal is not None and not self.admits_address(host)):
+            raise UrlNotAllowed(f"The address of {host!r} is not public.")
+        return literal is not None
 
     def admits_address(self, text: str) -> bool:
         """Whether an address, in any spelling, is public or named by the host."""
@@ -142,6 +161,10 @@ async def system_addresses(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+def _plain(host: str) -> str:
+    return host.lower().strip("[]").removesuffix(".")
+
+
 def _address(text: str) -> Address | None:
     try:
         return ip_address(text)
@@ -158,9 +181,7 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 def _pattern(text: str) -> str:
     if not _PATTERN.fullmatch(text):
-        raise DefinitionError(
-            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or an address"
-        )
+        raise DefinitionError(f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or an address")
     return text.lower().removesuffix(".")
 
 

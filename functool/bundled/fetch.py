@@ -10,10 +10,8 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,16 +21,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from functool import Content, FileContent, FunctionTool, ImageContent, Tool, ToolResult, ToolSettings
+from functool import Content, FunctionTool, Tool, ToolResult, ToolSettings
 from functool.bundled.addresses import Reach, UrlNotAllowed
-from functool.bundled.outbound import (
-    REDIRECTS,
-    Outbound,
+from functool.bundled.http_body import (
+    HTML,
     RequestFailed,
     ResponseTooLarge,
+    content_of,
+    http_error,
+    media_type,
     read_body,
-    target,
+    text_of,
 )
+from functool.bundled.outbound import REDIRECTS, Outbound, target
 
 if find_spec("html_to_markdown") is None:  # Only a process of its own imports it.
     raise ImportError("fetch_tool needs html-to-markdown: pip install 'functool[fetch]'")
@@ -42,17 +43,6 @@ __all__ = ["RequestFailed", "ResponseTooLarge", "UrlNotAllowed", "fetch_tool"]
 MAX_REDIRECTS = 10
 CONVERT_SECONDS = 10.0
 """How long a page may take to become text; every converter has pages that keep it busy for minutes."""
-
-IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-HTML = frozenset({"text/html", "application/xhtml+xml"})
-_TEXT = re.compile(
-    r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-ndjson|sql|rtf)|image/svg\+xml"
-)
-_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
-# Python's other codecs are no character encodings, and some take time out of all proportion.
-_CHARSET = re.compile(
-    r"(utf|ascii|us-ascii|iso|latin|windows|cp|big5|gb|euc|shift|sjis|koi|mac|tis|johab|hz)[a-z0-9_:-]*"
-)
 
 UrlText = Annotated[str, Field(description="An http or https URL.", min_length=1, max_length=8_000)]
 
@@ -65,11 +55,6 @@ class Page:
     status: int
     content_type: str
     body: bytes
-
-    @property
-    def media_type(self) -> str:
-        """The content type without its parameters."""
-        return self.content_type.partition(";")[0].strip().lower()
 
 
 def fetch_tool(*, timeout: float = 20.0, allow: Iterable[str] | None = None, max_bytes: int = 5_000_000) -> Tool:
@@ -95,7 +80,12 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
         """Read a web page or file. HTML is returned as Markdown."""
         page = await load(outbound, url, max_bytes)
         shown = await _content(page, max_bytes)
-        metadata = {"url": page.url, "status": page.status, "media_type": page.media_type, "size": len(page.body)}
+        metadata = {
+            "url": page.url,
+            "status": page.status,
+            "media_type": media_type(page.content_type),
+            "size": len(page.body),
+        }
         if page.status >= 400:
             return http_error(page.status, shown, metadata)
         return ToolResult.of(shown, metadata=metadata)
@@ -126,37 +116,10 @@ async def load(outbound: Outbound, text: str, max_bytes: int) -> Page:
 
 
 async def _content(page: Page, limit: int) -> Content | str:
-    if page.media_type in HTML:
-        return await _markdown(_decoded(page), limit)
-    if _TEXT.fullmatch(page.media_type) or (page.media_type == "" and b"\0" not in page.body):
-        return _decoded(page)
-    if page.media_type in IMAGES:
-        return ImageContent(data=page.body, media_type=page.media_type)
-    name = page.url.partition("?")[0].rsplit("/", 1)[-1] or None
-    return FileContent(data=page.body, media_type=page.media_type, name=name)
-
-
-def _decoded(page: Page) -> str:
-    """The body as text: by its byte order mark, what the server or the page says, as UTF-8, or as the old default."""
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8"),
-        (codecs.BOM_UTF16_LE, "utf-16-le"),
-        (codecs.BOM_UTF16_BE, "utf-16-be"),
-    ):
-        if page.body.startswith(mark):
-            return page.body[len(mark) :].decode(encoding, "replace")
-    named = re.search(r"charset\s*=\s*[\"']?([^\s\"';]+)", page.content_type, re.IGNORECASE)
-    meta = _META_CHARSET.search(page.body, 0, 4_096) if page.media_type in HTML else None
-    charset = named[1] if named else meta[1].decode("ascii") if meta else ""
-    if _CHARSET.fullmatch(charset.lower()):
-        try:
-            return page.body.decode(charset, "replace")
-        except LookupError:
-            pass
-    try:
-        return page.body.decode()
-    except UnicodeDecodeError:
-        return page.body.decode("cp1252", "replace")
+    if media_type(page.content_type) in HTML:
+        return await _markdown(text_of(page.body, page.content_type), limit)
+    name = page.url.partition("?")[0].rsplit("/", 1)[-1]
+    return content_of(page.body, page.content_type, name)
 
 
 async def _markdown(html: str, limit: int) -> str:

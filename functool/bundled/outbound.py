@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
-from functool import ToolError, ToolFailure, ToolResult
 from functool.bundled.addresses import Reach, Resolve, UrlNotAllowed, system_addresses
+from functool.bundled.http_body import RequestFailed
 
 try:
     import httpx2
@@ -22,17 +19,7 @@ CONNECT_SECONDS = 10.0
 """How long one address may take to answer; the next one is tried after that."""
 
 HEADERS = {"User-Agent": "functool", "Accept": "*/*", "Accept-Encoding": "gzip"}
-CHUNK = 65_536
-GZIP_MAGIC = b"\x1f\x8b"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
-
-class RequestFailed(ToolError):
-    """The other side could not be reached, or did not speak HTTP."""
-
-
-class ResponseTooLarge(ToolError):
-    """The body is longer than the limit, in bytes after decompression."""
 
 
 class Outbound:
@@ -51,9 +38,9 @@ class Outbound:
 
     @asynccontextmanager
     async def open(
-        self, method: str, url: httpx2.URL, headers: Mapping[str, str] | None = None
+        self, method: str, url: httpx2.URL, headers: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request without a body; the response's own body is still to be read, with `read_body`.
+        """Send a request; the response's body is still to be read, with `read_body`.
 
         Raises:
             UrlNotAllowed: The URL may not be used.
@@ -66,9 +53,12 @@ class Outbound:
             raise RequestFailed(f"The host {host!r} could not be found.") from error
         transport = httpx2.AsyncHTTPTransport(verify=self._tls or _system_tls(), trust_env=False)
         async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None) as client:
-            response = await _first_answer(client, method, url, headers or {}, addresses)
+            response = await _first_answer(client, method, url, headers or {}, content, addresses)
             async with aclosing(response):
-                yield response
+                try:
+                    yield response
+                except httpx2.HTTPError as error:
+                    raise RequestFailed(f"The answer of {host!r} ended early.") from error
 
 
 def target(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
@@ -95,77 +85,18 @@ def target(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
     return url.copy_with(fragment=None)
 
 
-async def read_body(response: Any, limit: int) -> bytes:
-    """Read and decompress the body of an httpx2 or httpx response, as far as `limit` bytes and no further.
-
-    Raises:
-        ResponseTooLarge: The body is longer.
-        RequestFailed: It is compressed in another way than gzip or deflate, or broken.
-    """
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise RequestFailed("The server compressed its answer in a way that was not asked for.")
-    if response.is_stream_consumed:  # A hook of the host's client has read it.
-        body = bytearray(response.content)
-        _check(body, limit)
-        return bytes(body)
-    body, inflate = bytearray(), None if encoding in ("", "identity") else _Inflate()
-    async for raw in response.aiter_raw():
-        for piece in (raw,) if inflate is None else inflate.pieces(raw):
-            body += piece
-            _check(body, limit)
-    if inflate is not None and not inflate.whole:
-        raise RequestFailed("The compressed answer ended early.")
-    return bytes(body)
-
-
-def http_error(status: int, shown: Any, metadata: Mapping[str, Any]) -> ToolResult:
-    """Return the failure that a status of 400 or more is, with what the server said."""
-    message = f"The server answered with status {status}."
-    failure = ToolFailure(type="HttpError", message=message, details={"status": status})
-    return replace(ToolResult.of(shown, metadata=metadata), value=None, error=failure)
-
-
-class _Inflate:
-    """Decompression in small pieces: whoever counts them stops a bomb before it has gone off."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(wbits=47)
-        self._fed = False
-
-    @property
-    def whole(self) -> bool:
-        return self._stream.eof or not self._fed
-
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        while data or self._fed:
-            if self._stream.eof:
-                if not data.startswith(GZIP_MAGIC):
-                    return
-                self._stream = zlib.decompressobj(wbits=47)
-            self._fed = True
-            try:
-                piece = self._stream.decompress(data, CHUNK)
-            except zlib.error as error:
-                raise RequestFailed("The compressed answer is broken.") from error
-            data = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
-            yield piece
-            if not data and len(piece) < CHUNK:
-                return
-
-
-def _check(body: bytearray, limit: int) -> None:
-    if len(body) > limit:
-        raise ResponseTooLarge(f"The answer is longer than {limit:,} bytes.")
-
-
 @lru_cache(1)
 def _system_tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
 async def _first_answer(
-    client: httpx2.AsyncClient, method: str, url: httpx2.URL, headers: Mapping[str, str], addresses: list[str]
+    client: httpx2.AsyncClient,
+    method: str,
+    url: httpx2.URL,
+    headers: Mapping[str, str],
+    content: bytes | None,
+    addresses: list[str],
 ) -> httpx2.Response:
     """Try one address after the other. The name stays in the Host header, and is what a certificate has to be for."""
     name = url.raw_host.decode("ascii").removesuffix(".")
@@ -174,6 +105,7 @@ async def _first_answer(
             method,
             url.copy_with(host=address),
             headers={**HEADERS, **headers, "Host": url.netloc.decode("ascii")},
+            content=content,
             extensions={"sni_hostname": name, "timeout": {"connect": CONNECT_SECONDS}},
         )
         try:

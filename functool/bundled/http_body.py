@@ -1,0 +1,134 @@
+"""The body of an HTTP response: read no further than a limit, and made into what a model can read."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from functool import Content, FileContent, ImageContent, ToolError, ToolFailure, ToolResult
+
+CHUNK = 65_536
+GZIP_MAGIC = b"\x1f\x8b"
+
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+HTML = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-ndjson|sql|rtf)|image/svg\+xml")
+_NAMED_CHARSET = re.compile(r"charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+# Python's other codecs are no character encodings, and some take time out of all proportion.
+_CHARSET = re.compile(r"(utf|ascii|us-ascii|iso|latin|windows|cp|big5|gb|euc|shift|sjis|koi|mac|tis|johab|hz)[a-z0-9_:-]*")
+
+
+class RequestFailed(ToolError):
+    """The other side could not be reached, or did not speak HTTP."""
+
+
+class ResponseTooLarge(ToolError):
+    """The body is longer than the limit, in bytes after decompression."""
+
+
+async def read_body(response: Any, limit: int) -> bytes:
+    """Read and decompress the body of an httpx2 or httpx response, as far as `limit` bytes and no further.
+
+    Raises:
+        ResponseTooLarge: The body is longer.
+        RequestFailed: It is compressed in another way than gzip or deflate, or broken.
+    """
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise RequestFailed("The server compressed its answer in a way that was not asked for.")
+    if response.is_stream_consumed:  # A hook of the host's client has read it.
+        body = bytearray(response.content)
+        _check(body, limit)
+        return bytes(body)
+    body, inflate = bytearray(), None if encoding in ("", "identity") else _Inflate()
+    async for raw in response.aiter_raw():
+        for piece in (raw,) if inflate is None else inflate.pieces(raw):
+            body += piece
+            _check(body, limit)
+    if inflate is not None and not inflate.whole:
+        raise RequestFailed("The compressed answer ended early.")
+    return bytes(body)
+
+
+def http_error(status: int, shown: Any, metadata: Mapping[str, Any]) -> ToolResult:
+    """Return the failure that a status of 400 or more is, with what the server said."""
+    message = f"The server answered with status {status}."
+    failure = ToolFailure(type="HttpError", message=message, details={"status": status})
+    return replace(ToolResult.of(shown, metadata=metadata), value=None, error=failure)
+
+
+class _Inflate:
+    """Decompression in small pieces: whoever counts them stops a bomb before it has gone off."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=47)
+        self._fed = False
+
+    @property
+    def whole(self) -> bool:
+        return self._stream.eof or not self._fed
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data or self._fed:
+            if self._stream.eof:
+                if not data.startswith(GZIP_MAGIC):
+                    return
+                self._stream = zlib.decompressobj(wbits=47)
+            self._fed = True
+            try:
+                piece = self._stream.decompress(data, CHUNK)
+            except zlib.error as error:
+                raise RequestFailed("The compressed answer is broken.") from error
+            data = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
+            yield piece
+            if not data and len(piece) < CHUNK:
+                return
+
+
+def _check(body: bytearray, limit: int) -> None:
+    if len(body) > limit:
+        raise ResponseTooLarge(f"The answer is longer than {limit:,} bytes.")
+
+
+def media_type(content_type: str) -> str:
+    """Return a content type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def content_of(body: bytes, content_type: str, name: str = "") -> Content | str:
+    """Return a body as text, an image or a file, as its content type says."""
+    kind = media_type(content_type)
+    if _TEXT.fullmatch(kind) or (kind == "" and b"\0" not in body):
+        return text_of(body, content_type)
+    if kind in IMAGES:
+        return ImageContent(data=body, media_type=kind)
+    return FileContent(data=body, media_type=kind or "application/octet-stream", name=name or None)
+
+
+def text_of(body: bytes, content_type: str) -> str:
+    """Return a body as text: by its byte order mark, its declared charset, as UTF-8, or as the old default."""
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(encoding, "replace")
+    named = _NAMED_CHARSET.search(content_type)
+    meta = _META_CHARSET.search(body, 0, 4_096) if media_type(content_type) in HTML else None
+    charset = named[1] if named else meta[1].decode("ascii") if meta else ""
+    if _CHARSET.fullmatch(charset.lower()):
+        try:
+            return body.decode(charset, "replace")
+        except LookupError:
+            pass
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return body.decode("cp1252", "replace")

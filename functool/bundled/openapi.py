@@ -1,0 +1,218 @@
+"""Tools made of an OpenAPI document, one an operation.
+
+    from functool.bundled.openapi import openapi_tools
+
+    toolset = openapi_tools(text, base_url="https://api.example.com/v1", auth={"token": secret}, include=["list*"])
+
+A document is data from somebody else; `docs/security.md` says what it can and cannot make a tool do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, ToolSettings
+from functool.bundled.addresses import UrlNotAllowed
+from functool.bundled.http_body import RequestFailed, ResponseTooLarge, content_of, http_error, media_type
+from functool.bundled.openapi_auth import Auth, Keyring
+from functool.bundled.openapi_document import Document, Spec, read
+from functool.bundled.openapi_operation import Listed, Operation, is_json, operations, security_schemes
+from functool.bundled.openapi_request import UnsafeValue, prepare
+from functool.bundled.openapi_wire import Answer, Client, Wire
+
+__all__ = ["OpenAPITool", "RequestFailed", "ResponseTooLarge", "UnsafeValue", "UrlNotAllowed", "openapi_tools", "pin"]
+
+TIMEOUT = 60.0
+"""Seconds for one call, redirects and body included."""
+
+
+class OpenAPITool(Tool):
+    """One operation of an API.
+
+    Its arguments are the parameters of the operation, and `body` if it has one. One call is one request: the pages of a
+    long list are the model's to ask for, by the parameters that the API has for it.
+
+    Args:
+        spec: The document, as for `openapi_tools`.
+        operation: The operationId, or the name that the tool gets.
+        client: An AsyncClient of httpx2 or httpx.
+        base_url: The URL of the server; needed with `auth`.
+        auth: The secrets of the security schemes.
+
+    Raises:
+        DefinitionError: The document or the operation is not usable, or has no server.
+    """
+
+    def __init__(
+        self,
+        spec: Spec | Document,
+        operation: str | Operation,
+        *,
+        client: Client | None = None,
+        base_url: str | None = None,
+        auth: Auth | None = None,
+    ) -> None:
+        if auth is not None and base_url is None:
+            raise DefinitionError("auth needs base_url: the origin that the secrets may be sent to")
+        document = spec if isinstance(spec, Document) else read(spec)
+        found = operation if isinstance(operation, Operation) else _named(document, operation)
+        self._operation = found
+        self._keyring = Keyring(auth, security_schemes(document))
+        self._wire = Wire(found.server if base_url is None else base_url, chosen=base_url is not None, client=client)
+        super().__init__(
+            name=found.name,
+            description=found.description,
+            parameters=found.schema,
+            output=found.output,
+            timeout=TIMEOUT,
+            settings=ToolSettings(
+                read_only=found.method in ("GET", "HEAD", "OPTIONS"),
+                destructive=found.method == "DELETE",
+                idempotent=found.method not in ("POST", "PATCH"),
+                tags=found.tags,
+            ),
+        )
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Send the request and return what the server says."""
+        arguments = call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
+        request = prepare(self._operation, arguments)
+        answer = await self._wire.send(request, await self._keyring.credentials(self._operation.security))
+        metadata = {"status": answer.status, "media_type": media_type(answer.content_type), "size": len(answer.body)}
+        shown = _shown(answer)
+        if answer.status >= 300:
+            return http_error(answer.status, shown, metadata)
+        return ToolResult.of(shown, metadata=metadata)
+
+
+def openapi_tools(
+    spec: Spec,
+    *,
+    client: Client | None = None,
+    base_url: str | None = None,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+    auth: Auth | None = None,
+    pinned: Mapping[str, str] | None = None,
+) -> Toolset:
+    """Return a toolset with a tool for each operation of an OpenAPI document (3.0 and 3.1).
+
+    Args:
+        spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is fetched.
+        client: An AsyncClient of httpx2 or httpx; its transport then decides what is reached. Without one, redirects to
+            other hosts lead to public addresses only.
+        base_url: The URL that the paths are appended to; the first server of the document by default. Always give it for
+            a document that is not your own.
+        include: Patterns of the operations to take (`list*`), matched against operationId, tool name and `GET /path`.
+        exclude: Patterns of those to leave out.
+        auth: The secret of each security scheme by its name: a text, a pair of user and password, or a function (sync or
+            async) that returns one. A secret alone will do if the document has one scheme. It needs `base_url`, and is
+            sent to that origin only.
+        pinned: What `pin` returned when the document was looked at.
+
+    Raises:
+        DefinitionError: The document is not usable, an operation of it is not, `include` matches nothing, or a pinned
+            definition has changed.
+    """
+    document = read(spec)
+    chosen = _chosen(document, include, exclude)
+    if pinned is not None:
+        _check_pins(document, chosen, pinned)
+    return Toolset(OpenAPITool(document, one, client=client, base_url=base_url, auth=auth) for one in chosen)
+
+
+def pin(spec: Spec) -> dict[str, str]:
+    """Return the fingerprint of every operation of a document by tool name: what a model is told, and what is sent where.
+
+    Keep it where the code is kept, and pass it to `openapi_tools(..., pinned=...)`: a definition that has changed since
+    then is an error.
+
+    Raises:
+        DefinitionError: It is no OpenAPI document.
+    """
+    document = read(spec)
+    return {one.name: _fingerprint(document, one) for one in _sound(operations(document))}
+
+
+def _chosen(document: Document, include: Iterable[str] | None, exclude: Iterable[str] | None) -> list[Operation]:
+    wanted, unwanted = _patterns(include), _patterns(exclude)
+    unmatched = set(wanted)
+    chosen, broken = [], []
+    for listed in operations(document):
+        hits = {pattern for pattern in wanted if _matches(listed, pattern)}
+        unmatched -= hits
+        if (include is not None and not hits) or any(_matches(listed, pattern) for pattern in unwanted):
+            continue
+        try:
+            chosen.append(listed.read())
+        except DefinitionError as error:
+            broken.append(f"{listed.name} ({listed.method} {listed.path[:100]}): {error}")
+    if unmatched:
+        raise DefinitionError(f"no operation of the document matches {', '.join(map(repr, sorted(unmatched)))}")
+    if broken:
+        raise DefinitionError(f"operations that cannot be tools, and can be excluded: {'; '.join(broken[:20])}")
+    return chosen
+
+
+def _patterns(given: Iterable[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _matches(listed: Listed, pattern: str) -> bool:
+    names = (listed.operation_id, listed.name, f"{listed.method} {listed.path}")
+    return any(name == pattern or fnmatchcase(name, pattern) for name in names)
+
+
+def _named(document: Document, name: str) -> Operation:
+    for listed in operations(document):
+        if name in (listed.operation_id, listed.name):
+            return listed.read()
+    raise DefinitionError(f"the document has no operation {name!r}")
+
+
+def _sound(found: Iterable[Listed]) -> Iterator[Operation]:
+    for listed in found:
+        try:
+            yield listed.read()
+        except DefinitionError:
+            continue
+
+
+def _fingerprint(document: Document, operation: Operation) -> str:
+    schemes = security_schemes(document)
+    told = asdict(replace(operation, body=None)) | {
+        "body": operation.body and asdict(replace(operation.body, files=frozenset())),
+        "files": sorted(operation.body.files) if operation.body else [],
+        "schemes": {name: schemes.get(name) for names in operation.security for name in names},
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping[str, str]) -> None:
+    now = {one.name: _fingerprint(document, one) for one in chosen}
+    names = {listed.name for listed in operations(document)}
+    changes = {
+        "changed": [name for name in now if name in pinned and now[name] != pinned[name]],
+        "added": [name for name in now if name not in pinned],
+        "gone": [name for name in pinned if name not in names],
+    }
+    told = "; ".join(f"{what}: {', '.join(found[:20])}" for what, found in changes.items() if found)
+    if told:
+        raise DefinitionError(f"the OpenAPI document is not the one that was pinned ({told}); look at it and pin it anew")
+
+
+def _shown(answer: Answer) -> Any:
+    """What a model reads and code gets: JSON as data, all else as `content_of`; nothing for an empty body."""
+    if not answer.body:
+        return None
+    if answer.content_type and is_json(answer.content_type):
+        try:
+            return json.loads(answer.body)
+        except (ValueError, RecursionError):
+            pass
+    return content_of(answer.body, answer.content_type)

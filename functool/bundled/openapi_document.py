@@ -1,0 +1,187 @@
+"""Read an OpenAPI document as what it is: data from somebody else.
+
+Nothing is fetched and no file is opened. Text that a reader cannot see is taken out, and size and depth are bounded
+before anything walks through it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from functool import DefinitionError
+
+Spec: TypeAlias = Mapping[str, Any] | str | bytes
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_NODES = 2_000_000
+MAX_DEPTH = 200
+MAX_HOPS = 32
+"""How often one reference may lead to another."""
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Not of category C, and yet nothing to see: fillers and variation selectors, in which whole messages have been hidden.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An OpenAPI document of version 3: cleaned, bounded, and not shared with anybody."""
+
+    root: dict[str, Any]
+    legacy: bool
+    """Whether this is version 3.0, whose schemas are not yet JSON Schema."""
+
+    def operations(self) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+        """Yield path, method, path item and operation, in the order of the document."""
+        for path, entry in mapping(self.root.get("paths")).items():
+            item = mapping(self.resolve(entry))
+            for method in METHODS:
+                if isinstance(item.get(method), dict):
+                    yield path, method, item, item[method]
+
+    def resolve(self, node: Any) -> Any:
+        """Follow a reference, and what it refers to, inside the document.
+
+        Raises:
+            DefinitionError: It leads out of the document, to nothing, or in a circle.
+        """
+        for _ in range(MAX_HOPS):
+            if not (isinstance(node, dict) and isinstance(node.get("$ref"), str)):
+                return node
+            node = self.at(node["$ref"])
+        raise DefinitionError("a reference of the document leads in a circle")
+
+    def at(self, reference: str) -> Any:
+        """Return what a reference points to.
+
+        Raises:
+            DefinitionError: It leads out of the document, or to nothing.
+        """
+        if not reference.startswith("#"):
+            raise DefinitionError(f"the reference {reference[:200]!r} leads out of the document, and is not fetched")
+        node: Any = self.root
+        for part in reference[1:].split("/")[1:]:
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict) and key in node:
+                node = node[key]
+            elif isinstance(node, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(node):
+                node = node[int(key)]
+            else:
+                raise DefinitionError(f"the reference {reference[:200]!r} points to nothing")
+        return node
+
+
+def read(spec: Spec) -> Document:
+    """Read a document: a mapping, or its text in JSON or YAML.
+
+    Raises:
+        DefinitionError: It is no OpenAPI document of version 3, or too large or too deep.
+    """
+    raw = spec if isinstance(spec, Mapping) else _parsed(spec)
+    if not isinstance(raw, Mapping):
+        raise DefinitionError("no OpenAPI document: give the document or its text, not a file name or URL")
+    root = _Cleaner().clean(raw, 0)
+    version = root.get("openapi")
+    if not isinstance(version, str) or not version.startswith("3."):
+        found = f"version {root['swagger']}" if "swagger" in root else "no version"
+        raise DefinitionError(f"an OpenAPI document of version 3 is needed; this one says {found}")
+    return Document(root=root, legacy=version.startswith("3.0"))
+
+
+def mapping(node: Any) -> dict[str, Any]:
+    """Return a node if it is an object, and an empty one otherwise: the document may hold anything anywhere."""
+    return node if isinstance(node, dict) else {}
+
+
+def sequence(node: Any) -> list[Any]:
+    """Return a node if it is an array, and an empty one otherwise."""
+    return node if isinstance(node, list) else []
+
+
+def visible(text: str) -> str:
+    """Return a text without the characters that a reader cannot see, among them those that change its direction."""
+    text = _CONTROLS.sub("", text)
+    if text.isascii():
+        return text
+    seen = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cs", "Cn"))
+    return _BLANK.sub("", seen)
+
+
+class _Cleaner:
+    """Copies a tree of plain data. What an alias repeats counts as often as it is repeated: no bomb comes through."""
+
+    def __init__(self) -> None:
+        self._left = MAX_NODES
+
+    def clean(self, node: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise DefinitionError(f"the OpenAPI document has more than {MAX_NODES:,} values")
+        if depth > MAX_DEPTH:
+            raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep")
+        if isinstance(node, str):
+            return visible(node)
+        if node is None or isinstance(node, (bool, int, float)):
+            return node
+        if isinstance(node, Mapping):
+            return {visible(str(key)): self.clean(value, depth + 1) for key, value in node.items()}
+        if isinstance(node, (list, tuple)):
+            return [self.clean(value, depth + 1) for value in node]
+        return visible(str(node)[:1_000])
+
+
+def _parsed(spec: str | bytes) -> Any:
+    if len(spec) > MAX_BYTES:
+        raise DefinitionError(f"the OpenAPI document is longer than {MAX_BYTES:,} bytes")
+    try:
+        text = spec.decode("utf-8-sig") if isinstance(spec, bytes) else spec.removeprefix("\ufeff")
+        return json.loads(text) if text.lstrip()[:1] == "{" else _yaml(text)
+    except RecursionError as error:
+        raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep") from error
+    except ValueError as error:
+        raise DefinitionError(f"the OpenAPI document cannot be read: {str(error)[:200]}") from error
+
+
+def _yaml(text: str) -> Any:
+    """Read YAML with the types of JSON only: a version is no date, and a `no` no boolean."""
+    try:
+        import yaml
+    except ImportError as missing:
+        raise ImportError("OpenAPI documents in YAML need PyYAML: pip install 'functool[openapi]'") from missing
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        yaml_implicit_resolvers: dict[str, Any] = {}
+
+    for tag, pattern, first in _YAML_TYPES:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first)
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep")
+            # Merged aliases grow without bound while they are read, before anything could count them.
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
+                raise DefinitionError("the OpenAPI document uses YAML merge keys (<<), which are not supported")
+        return yaml.load(text, Loader=Loader)
+    except yaml.YAMLError as error:
+        raise DefinitionError(f"the OpenAPI document is no valid YAML: {str(error)[:200]}") from error
+
+
+_YAML_TYPES: tuple[tuple[str, str, list[str | None]], ...] = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
+        list("-+.0123456789"),
+    ),
+)

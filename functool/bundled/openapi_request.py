@@ -1,0 +1,244 @@
+"""Write the arguments of a call into a request, in the styles of OpenAPI.
+
+Whatever a model gives stays inside the place it is given for: a path value is one encoded segment, and nothing ends
+a header, a cookie, a form field or a query parameter early.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from functool import ToolError
+from functool.bundled.openapi_operation import BODY, FORM, MULTIPART, Body, Operation, Parameter
+
+MAX_DECODINGS = 5
+"""How often a path value is decoded to look for what it may hide."""
+
+# What `allowReserved` lets through: not the characters that end a value.
+_RESERVED = ":/?@!$'()*,;"
+_DATA_URL = re.compile(r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL)
+_TEMPLATE = re.compile(r"\{([^{}/]*)\}")
+
+
+class UnsafeValue(ToolError):
+    """An argument cannot be sent in its place without changing what is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A request without its server: `path` and `query` are encoded, `query` without its question mark."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    cookies: tuple[str, ...]
+    content: bytes | None
+
+
+def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
+    """Return the request that a call of an operation is.
+
+    Raises:
+        UnsafeValue: A value would leave its place.
+    """
+    given = [(p, arguments[p.argument]) for p in operation.parameters if arguments.get(p.argument) is not None]
+    segments = {p.name: _segment(p, value) for p, value in given if p.place == "path"}
+    headers = {p.name: _header(p, value) for p, value in given if p.place == "header"}
+    content = None
+    if operation.body is not None and arguments.get(BODY) is not None:
+        content, headers["Content-Type"] = _body(operation.body, arguments[BODY])
+    return Prepared(
+        method=operation.method,
+        path=_path(operation.path, segments),
+        query="&".join(pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)),
+        headers=headers,
+        cookies=tuple(pair for p, value in given if p.place == "cookie" for pair in pairs(p.name, p, value)),
+        content=content,
+    )
+
+
+def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
+    """Return `name=value` pairs in the styles of query parameters and cookies, encoded."""
+    keep = _RESERVED if parameter.reserved and parameter.place == "query" else ""
+    if parameter.as_json:
+        return [f"{_quoted(name)}={_quoted(_json(value), keep)}"]
+    return _pairs(name, value, parameter.style, parameter.explode, keep)
+
+
+def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> list[str]:
+    key = _quoted(name)
+    if isinstance(value, dict) and style == "deepObject":
+        return [pair for k, v in value.items() for pair in _pairs(f"{name}[{k}]", v, style, True, keep)]
+    if isinstance(value, dict):
+        items = [(str(k), _text(v)) for k, v in value.items()]
+        if explode:
+            return [f"{_quoted(k)}={_quoted(v, keep)}" for k, v in items]
+        return [f"{key}={','.join(_quoted(part, keep) for item in items for part in item)}"]
+    if isinstance(value, list):
+        texts = [_quoted(_text(item), keep) for item in value]
+        if explode:
+            return [f"{key}={text}" for text in texts]
+        joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
+        return [f"{key}={joint.join(texts)}"] if texts else []
+    return [f"{key}={_quoted(_text(value), keep)}"]
+
+
+def _path(template: str, segments: Mapping[str, str]) -> str:
+    """Fill in a path template, and look once more at what has become of it."""
+    parts = re.split(_TEMPLATE, template)
+    path = "".join(segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~") for at, part in enumerate(parts))
+    if any(_climbs(unquote(part)) for part in path.split("/")):
+        raise UnsafeValue("A path value must not be '.' or '..'.")
+    return path
+
+
+def _segment(parameter: Parameter, value: Any) -> str:
+    """A path value as one segment, in the styles `simple`, `label` and `matrix`."""
+    for text in _leaves(value):
+        plain = text
+        for _ in range(MAX_DECODINGS):
+            if any(map(_climbs, re.split(r"[/\\]", plain))) or any(ord(c) < 32 or ord(c) == 127 for c in plain):
+                raise UnsafeValue(f"The value of {parameter.argument!r} must not have '.', '..' or control characters in it.")
+            plain = unquote(plain)
+    explode, style = parameter.explode, parameter.style
+    if parameter.as_json:
+        text = _quoted(_json(value))
+    elif isinstance(value, dict):
+        items = [(_quoted(str(k)), _quoted(_text(v))) for k, v in value.items()]
+        flat = [f"{k}={v}" for k, v in items] if explode else [part for item in items for part in item]
+        text = _joined(parameter, flat, named=not explode)
+    elif isinstance(value, list):
+        texts = [_quoted(_text(item)) for item in value]
+        if style == "matrix" and explode:
+            texts = [f"{_quoted(parameter.name)}={text}" for text in texts]
+        text = _joined(parameter, texts, named=not explode)
+    else:
+        text = _joined(parameter, [_quoted(_text(value))], named=True)
+    if not text:
+        raise UnsafeValue(f"The value of {parameter.argument!r} must not be empty.")
+    return text
+
+
+def _joined(parameter: Parameter, texts: list[str], *, named: bool) -> str:
+    if parameter.style == "label":
+        return "." + ("." if parameter.explode else ",").join(texts)
+    if parameter.style == "matrix":
+        prefix = f";{_quoted(parameter.name)}=" if named else ";"
+        return prefix + (";" if parameter.explode else ",").join(texts)
+    return ",".join(texts)
+
+
+def _climbs(part: str) -> bool:
+    """Whether a part of a path means this directory or the one above, also where path parameters are stripped."""
+    return part.partition(";")[0].strip() in (".", "..")
+
+
+def _header(parameter: Parameter, value: Any) -> str:
+    if parameter.as_json:
+        text = json.dumps(value)
+    elif isinstance(value, dict):
+        items = [(str(k), _text(v)) for k, v in value.items()]
+        text = ",".join(f"{k}={v}" if parameter.explode else f"{k},{v}" for k, v in items)
+    else:
+        text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+    if any(ord(c) < 32 or ord(c) > 126 for c in text):
+        raise UnsafeValue(f"The value of {parameter.argument!r} may have printable ASCII characters only.")
+    return text
+
+
+def _body(body: Body, value: Any) -> tuple[bytes, str]:
+    kind = body.media_type.partition(";")[0].strip().lower()
+    if kind == FORM and isinstance(value, dict):
+        return "&".join(_form_fields(body, value)).encode(), FORM
+    if kind == MULTIPART and isinstance(value, dict):
+        boundary = secrets.token_hex(16)
+        return _multipart(body, value, boundary), f"{MULTIPART}; boundary={boundary}"
+    if isinstance(value, str) and body.schema.get("type") == "string" and not kind.endswith("json"):
+        content, given = _bytes(value)
+        fixed = kind if "*" not in kind else given or "application/octet-stream"
+        return content, fixed
+    return _json(value).encode(), "application/json" if kind == "*/*" else body.media_type
+
+
+def _form_fields(body: Body, value: Mapping[str, Any]) -> Iterable[str]:
+    for name, item in value.items():
+        rule = body.encoding.get(name)
+        rule = rule if isinstance(rule, dict) else {}
+        if item is None:
+            continue
+        if isinstance(item, dict) and "style" not in rule:
+            yield f"{_quoted(name)}={_quoted(_json(item))}"
+        else:
+            style = str(rule.get("style", "form"))
+            yield from _pairs(name, item, style, rule.get("explode", style in ("form", "deepObject")) is True)
+
+
+def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> bytes:
+    out = bytearray()
+    for name, items in value.items():
+        for item in items if isinstance(items, list) else [items]:
+            if item is None:
+                continue
+            disposition = f'form-data; name="{_field_name(name)}"'
+            if name in body.files and isinstance(item, str):
+                content, kind = _bytes(item)
+                disposition += f'; filename="{_field_name(name)}"'
+                kind = kind or "application/octet-stream"
+            elif isinstance(item, dict):
+                content, kind = _json(item).encode(), "application/json"
+            else:
+                content, kind = _text(item).encode(), "text/plain; charset=utf-8"
+            out += f"--{boundary}\r\nContent-Disposition: {disposition}\r\nContent-Type: {kind}\r\n\r\n".encode()
+            out += content + b"\r\n"
+    return bytes(out + f"--{boundary}--\r\n".encode())
+
+
+def _bytes(text: str) -> tuple[bytes, str | None]:
+    """The bytes that a text stands for, and their type if it is a data: URL."""
+    found = _DATA_URL.fullmatch(text)
+    if found is None:
+        return text.encode(), None
+    kind, options, data = found.groups()
+    if ";base64" not in options.lower():
+        return unquote_to_bytes(data), kind
+    try:
+        return base64.b64decode("".join(unquote(data).split()), validate=True), kind
+    except binascii.Error as error:
+        raise UnsafeValue("A data: URL holds no valid base64.") from error
+
+
+def _leaves(value: Any) -> Iterable[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield str(key)
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield _text(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _quoted(text: str, keep: str = "") -> str:
+    return quote(text, safe=keep)
+
+
+def _field_name(text: str) -> str:
+    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

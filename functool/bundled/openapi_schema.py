@@ -1,0 +1,231 @@
+"""The schemas of an OpenAPI document as JSON Schema 2020-12, with `$defs` for what they refer to.
+
+Only known keywords with values of the right kind are taken over: the rest of a document from somebody else is not
+passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from math import isfinite
+from typing import Any
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from functool import DefinitionError
+from functool.bundled.openapi_document import Document, mapping, sequence
+
+MAX_DEPTH = 60
+MAX_DESCRIPTION = 2_000
+MAX_NODES = 20_000
+"""Values that the schema of one tool may have; what is referred to beyond that is described as anything."""
+
+TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Schemas:
+    """Converts schemas and remembers those that were referred to.
+
+    Args:
+        document: Where the references lead.
+        unsent: The keyword of the properties to leave out: `readOnly` in requests, `writeOnly` in responses.
+    """
+
+    def __init__(self, document: Document, unsent: str) -> None:
+        self._document = document
+        self._unsent = unsent
+        self._names: dict[str, str] = {}
+        self._made: dict[str, Any] = {}
+
+    def convert(self, schema: Any, depth: int = 0) -> dict[str, Any]:
+        """Return a schema whose references point to `$defs`; see `with_definitions`."""
+        if not isinstance(schema, dict) or depth > MAX_DEPTH:
+            return {"not": {}} if schema is False else {}
+        made = self._keywords(schema, depth)
+        if isinstance(schema.get("$ref"), str):
+            if self._document.legacy:
+                made = {key: made[key] for key in ("description",) if key in made}
+            name = self._definition(schema["$ref"])
+            if name is not None:
+                made["$ref"] = f"#/$defs/{name}"
+        return _nullable(made) if schema.get("nullable") is True and self._document.legacy else made
+
+    def with_definitions(self, schema: dict[str, Any], limit: int = MAX_NODES) -> tuple[dict[str, Any], bool]:
+        """Return a schema together with all that it refers to, the nearest first, and whether it is whole.
+
+        What comes after `limit` values is described as anything.
+        """
+        found: dict[str, Any] = {}
+        left = limit - _size(schema)
+        queue = deque(_references(schema))
+        while queue:
+            name = queue.popleft()
+            if name not in found:
+                left -= _size(self._made[name])
+                found[name] = self._made[name] if left > 0 else {}
+                queue += _references(found[name])
+        return ({**schema, "$defs": found} if found else schema), left > 0
+
+    def _definition(self, reference: str) -> str | None:
+        """Return the name under which a schema of the document is defined, None if there is none."""
+        if reference in self._names:
+            return self._names[reference]
+        try:
+            schema = self._document.at(reference)
+        except DefinitionError:
+            return None
+        stem = _NAME.sub("_", reference.rsplit("/", 1)[-1])[:64] or "schema"
+        name, count = stem, 1
+        while name in self._made:
+            count += 1
+            name = f"{stem}_{count}"
+        self._names[reference] = name
+        self._made[name] = {}  # A schema may refer to itself.
+        self._made[name] = self.convert(schema)
+        return name
+
+    def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for word, check in _PLAIN.items():
+            if word in schema and check(schema[word]):
+                made[word] = schema[word]
+        if isinstance(schema.get("description"), str):
+            made["description"] = shortened(schema["description"])
+        for word in ("maximum", "minimum"):
+            _bound(made, schema, word)
+        types = [t for t in _listed(schema.get("type")) if t in TYPES]
+        if schema.get("type") == "file":
+            types = ["string"]
+        if types:
+            made["type"] = types[0] if len(types) == 1 else list(dict.fromkeys(types))
+        for word in ("items", "contains", "not", "additionalProperties", "propertyNames"):
+            if isinstance(schema.get(word), (dict, bool)):
+                part = schema[word]
+                made[word] = part if isinstance(part, bool) else self.convert(part, depth + 1)
+        # Several may fit in earnest; the server tells them apart.
+        for word, target in (
+            ("allOf", "allOf"),
+            ("anyOf", "anyOf"),
+            ("oneOf", "anyOf"),
+            ("prefixItems", "prefixItems"),
+        ):
+            parts = [self.convert(part, depth + 1) for part in sequence(schema.get(word))]
+            if parts and target in made:
+                made.setdefault("allOf", []).append({"anyOf": parts})
+            elif parts:
+                made[target] = parts
+        self._properties(made, schema, depth)
+        return made
+
+    def _properties(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
+        properties = mapping(schema.get("properties"))
+        unsent = {name for name, part in properties.items() if mapping(part).get(self._unsent) is True}
+        if properties:
+            kept = {name: part for name, part in properties.items() if name not in unsent}
+            made["properties"] = {name: self.convert(part, depth + 1) for name, part in kept.items()}
+        names = [name for name in sequence(schema.get("required")) if isinstance(name, str) and name not in unsent]
+        if names:
+            made["required"] = list(dict.fromkeys(names))
+
+
+def shortened(text: str) -> str:
+    """Return a description, cut where it is too long for a model."""
+    text = text.strip()
+    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
+
+
+def _nullable(made: dict[str, Any]) -> dict[str, Any]:
+    if "type" not in made and set(made) - {"description", "title", "default"}:
+        outer: dict[str, Any] = {key: made.pop(key) for key in ("description", "title", "default") if key in made}
+        return {**outer, "anyOf": [made, {"type": "null"}]}
+    if "type" in made:
+        made["type"] = list(dict.fromkeys([*_listed(made["type"]), "null"]))
+    if "enum" in made and None not in made["enum"]:
+        made["enum"] = [*made["enum"], None]
+    return made
+
+
+def _bound(made: dict[str, Any], schema: dict[str, Any], word: str) -> None:
+    """A limit of version 3.0 may say with a boolean that it is an exclusive one."""
+    exclusive = f"exclusive{word.capitalize()}"
+    if _number(schema.get(word)):
+        made[exclusive if schema.get(exclusive) is True else word] = schema[word]
+    if _number(schema.get(exclusive)):
+        made[exclusive] = schema[exclusive]
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else [item for item in sequence(value) if isinstance(item, str)]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+@lru_cache(4_096)
+def _pattern_runs(pattern: str) -> bool:
+    """Whether a pattern can be checked in linear time. One that cannot is left to the server."""
+    try:
+        SchemaValidator(core_schema.str_schema(pattern=pattern))
+    except SchemaError:
+        return False
+    return True
+
+
+_PLAIN: dict[str, Callable[[Any], bool]] = {
+    "title": _text,
+    "format": _text,
+    "contentEncoding": _text,
+    "contentMediaType": _text,
+    "pattern": lambda value: isinstance(value, str) and _pattern_runs(value),
+    "default": lambda value: True,
+    "const": lambda value: True,
+    "enum": lambda value: isinstance(value, list) and bool(value),
+    "multipleOf": lambda value: _number(value) and value > 0,
+    "maxLength": _count,
+    "minLength": _count,
+    "maxItems": _count,
+    "minItems": _count,
+    "maxProperties": _count,
+    "minProperties": _count,
+    "uniqueItems": lambda value: isinstance(value, bool),
+    "deprecated": lambda value: isinstance(value, bool),
+}
+
+
+def _references(schema: Any) -> Iterable[str]:
+    """Yield the names in `$defs` that a converted schema refers to."""
+    for part in _parts(schema):
+        reference = part.get("$ref")
+        if isinstance(reference, str):
+            yield reference.removeprefix("#/$defs/")
+
+
+def _parts(schema: Any) -> Iterable[dict[str, Any]]:
+    """Yield a converted schema and every schema in it."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for word in ("items", "contains", "not", "additionalProperties", "propertyNames"):
+        yield from _parts(schema.get(word))
+    for word in ("allOf", "anyOf", "prefixItems"):
+        for part in schema.get(word, ()):
+            yield from _parts(part)
+    for part in mapping(schema.get("properties")).values():
+        yield from _parts(part)
+
+
+def _size(schema: Any) -> int:
+    return sum(len(part) + len(part.get("enum", ())) for part in _parts(schema))

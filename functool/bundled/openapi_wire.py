@@ -1,0 +1,159 @@
+"""Send the requests of an API, and keep its credentials to the one origin that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urljoin
+
+import httpx2
+
+from functool import DefinitionError
+from functool.bundled.addresses import Reach, UrlNotAllowed
+from functool.bundled.http_body import RequestFailed, read_body
+from functool.bundled.openapi_auth import Credentials
+from functool.bundled.openapi_request import Prepared
+from functool.bundled.outbound import HEADERS, REDIRECTS, Outbound, target
+
+MAX_RESPONSE_BYTES = 5_000_000
+MAX_REDIRECTS = 5
+
+# Nothing but these is fetched again from somewhere else: what a request changes, it changes where it was meant to.
+SAFE = frozenset({"GET", "HEAD"})
+Origin: TypeAlias = tuple[str, str, int]
+
+
+class Client(Protocol):
+    """An `AsyncClient` of httpx2 or httpx."""
+
+    def build_request(self, method: str, url: Any, **options: Any) -> Any:
+        """Make a request with the client's own headers and cookies."""
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """Send a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back, from whichever URL in the end."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Wire:
+    """The way to one server.
+
+    Args:
+        server: The URL that the paths of the API are appended to.
+        chosen: Whether the host named that server, and not the document.
+        client: The host's own client; its transport then decides what a name leads to.
+
+    Raises:
+        DefinitionError: The server is no absolute http or https URL, or the client is not an async one.
+    """
+
+    def __init__(self, server: str, *, chosen: bool, client: Client | None = None) -> None:
+        try:
+            url = target(server)
+        except UrlNotAllowed as error:
+            raise DefinitionError(f"{server[:200]!r} cannot be the server of an API: {error} Pass base_url.") from error
+        if url.query:
+            raise DefinitionError(f"the server of an API has no query: {server[:200]!r}")
+        if client is not None and not iscoroutinefunction(getattr(client, "send", None)):
+            raise DefinitionError("client must be an AsyncClient of httpx2 or httpx")
+        host = url.raw_host.decode("ascii")
+        self._base = str(url).rstrip("/")
+        self._origin = _origin(url)
+        self._reach = Reach(trusted=[host] if chosen or _open_literal(host) else [])
+        self._outbound = Outbound(self._reach)
+        self._client = client
+
+    async def send(self, request: Prepared, credentials: Credentials) -> Answer:
+        """Send a request, follow its redirects, and read the answer.
+
+        Credentials, arguments and what the client adds of its own go to the origin of the server alone; once a redirect
+        has left it, nothing of them is sent any more, wherever the next one leads.
+
+        Raises:
+            UrlNotAllowed: A redirect leads where it must not.
+            RequestFailed: There was no answer, or no end of redirects.
+            ResponseTooLarge: The body is too long.
+        """
+        url = target(_with_query(self._base + request.path, [request.query, *credentials.query]))
+        if _origin(url) != self._origin:
+            raise UrlNotAllowed("The request would leave the server of the API.")
+        method, content, home = request.method, request.content, True
+        for _ in range(MAX_REDIRECTS + 1):
+            headers = dict(HEADERS)
+            if home:
+                cookies = "; ".join([*request.cookies, *credentials.cookies])
+                headers |= {**request.headers, **({"Cookie": cookies} if cookies else {}), **credentials.headers}
+            async with self._open(method, url, headers, content, home=home) as response:
+                location = response.headers.get("location")
+                if response.status_code not in REDIRECTS or not location:
+                    body = await read_body(response, MAX_RESPONSE_BYTES)
+                    kind = response.headers.get("content-type", "")
+                    return Answer(status=response.status_code, content_type=kind, body=body)
+                status = response.status_code
+            url = target(urljoin(str(url), location))
+            home = home and _origin(url) == self._origin
+            if status == 303 or (status in (301, 302) and method == "POST"):
+                method, content = "GET" if method != "HEAD" else method, None
+            if not home and method not in SAFE:
+                raise UrlNotAllowed("The server redirected a request that changes something to another origin.")
+            if home:
+                url = target(_with_query(str(url), [pair for pair in credentials.query if pair not in str(url)]))
+        raise RequestFailed(f"The server redirected more than {MAX_REDIRECTS} times.")
+
+    def _open(
+        self, method: str, url: httpx2.URL, headers: dict[str, str], content: bytes | None, *, home: bool
+    ) -> AbstractAsyncContextManager[Any]:
+        if self._client is None:
+            return self._outbound.open(method, url, headers, content)
+        self._reach.judge(url.raw_host.decode("ascii"))
+        return _open_with(self._client, method, str(url), headers, content, home=home)
+
+
+@asynccontextmanager
+async def _open_with(
+    client: Client, method: str, url: str, headers: dict[str, str], content: bytes | None, *, home: bool
+) -> AsyncIterator[Any]:
+    """Send with the host's client: as the client does at home, and with nothing that it adds anywhere else."""
+    request = client.build_request(method, url, headers=headers, content=content)
+    if not home:
+        request = type(request)(method, url, headers=headers)
+    try:
+        response = await client.send(request, stream=True, follow_redirects=False, **({} if home else {"auth": None}))
+    except Exception as error:  # Whatever the client raises; its text may hold the URL, and with it a key.
+        raise RequestFailed(f"The API could not be reached ({type(error).__name__}).") from error
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+def _origin(url: httpx2.URL) -> Origin:
+    return url.scheme, url.raw_host.decode("ascii").lower(), url.port or (443 if url.scheme == "https" else 80)
+
+
+def _with_query(url: str, pairs: list[str]) -> str:
+    query = "&".join(filter(None, pairs))
+    return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
+
+
+def _open_literal(host: str) -> bool:
+    """Whether a document itself spells out that its server is on this machine or in a private network.
+
+    The host has seen that, if it has looked; a name that turns out to lead there, or a cloud's metadata, it has not.
+    """
+    if host == "localhost":
+        return True
+    return any(Reach([network]).admits_address(host) for network in PRIVATE)
+
+
+PRIVATE = ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
