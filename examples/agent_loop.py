@@ -9,6 +9,7 @@ the two others an API key in OPENAI_API_KEY or ANTHROPIC_API_KEY.
 import argparse
 import asyncio
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from examples.demo_tools import TASK, TOOLS, Desk
@@ -41,10 +42,10 @@ def main() -> None:
     parser.add_argument("task", nargs="?", default=TASK)
     parser.add_argument("--model", choices=MODELS, default="scripted")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as notes:
+    with tempfile.TemporaryDirectory() as notes, closing(Desk(Path(notes))) as desk:
         print(f"task       {options.task}\n")
         model = MODELS[options.model](options.task, TOOLS)
-        answer = asyncio.run(agent_loop(model, TOOLS, Context(Desk(Path(notes)))))
+        answer = asyncio.run(agent_loop(model, TOOLS, Context(desk)))
         print(f"answer     {answer}")
 
 

@@ -21,13 +21,17 @@ class Desk:
     notes: Path
     index: sqlite3.Connection = field(default_factory=lambda: index_topics())
 
+    def close(self) -> None:
+        self.index.close()
+
 
 def index_topics() -> sqlite3.Connection:
     # Each call runs in a thread of its own; SQLite itself serialises them.
     index = sqlite3.connect(":memory:", check_same_thread=False)
     index.execute("CREATE VIRTUAL TABLE page USING fts5(title, body, tokenize = 'porter')")
     # A page begins with its title and a line of stars.
-    index.executemany("INSERT INTO page VALUES (?, ?)", (re.split(r"\n[*=-]+\n", text, 1) for text in topics.values()))
+    pages = (re.split(r"\n[*=-]+\n", text, maxsplit=1) for text in topics.values())
+    index.executemany("INSERT INTO page VALUES (?, ?)", pages)
     return index
 
 
@@ -45,7 +49,7 @@ def search_docs(query: str, desk: Context[Desk], limit: int = 3) -> list[Hit]:
         query: The words to look up.
         limit: How many pages to return at most.
     """
-    words = " ".join(f'"{word}"' for word in re.findall(r"\w+", query))
+    words = " ".join(f'"{word}"' for word in re.findall(r"\w+", query)) or '""'
     found = desk.deps.index.execute(
         "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ? ORDER BY bm25(page, 10) LIMIT ?",
         (words, limit),
