@@ -11,9 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-_PARAMS = {
-    f"{prefix}{word}" for prefix in ("", "other ", "keyword ") for word in ("args", "arguments", "params", "parameters")
-}
+_PARAMS = {f"{prefix}{word}" for prefix in ("", "other ", "keyword ") for word in ("args", "arguments", "params", "parameters")}
 _RETURNS = {"return", "returns", "yield", "yields"}
 _DROPPED = {
     "raise",
