@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -243,12 +244,10 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
         del kwargs["session"]
     deps = kwargs[_DEPS] if set(kwargs) == {_DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
-    given: dict[str, Any] | str = arguments
-    if set(arguments) == {"raw"} and "raw" not in tool.schema.parameters.get("properties", {}):
-        # The framework's word for arguments that are no JSON object: our front door says what is wrong with them.
-        given = arguments["raw"] if isinstance(arguments["raw"], str) else ToolResult.of(arguments["raw"]).text
     context: Context[Any] = Context(deps, thread=session, approver=(lambda request: True) if approved else None, metadata=metadata)
-    call = ToolCall(name=tool.name, arguments=given, id=str(metadata.get("call_id") or ""))
+    if not Toolset([tool]).enabled(context):
+        return ToolResult.failed(f"The tool {tool.name!r} is disabled.", type="ToolDisabledError")
+    call = ToolCall(name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or ""))
     try:
         result = await tool.invoke(call, context)
     except Tripwire as stop:
@@ -257,6 +256,19 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
     if invocation is not None:
         invocation.metadata[RESULT] = result
     return result
+
+
+def _sent(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | str:
+    """Return what the model sent: arguments that are no JSON object arrive as `{"raw": ...}`."""
+    if set(arguments) != {"raw"} or "raw" in tool.schema.parameters.get("properties", {}):
+        return arguments
+    raw = arguments["raw"]
+    text = raw if isinstance(raw, str) else json.dumps(raw)
+    try:
+        # A text that is an object would have been taken for one: then `raw` is a key that the model made up.
+        return arguments if isinstance(json.loads(text), dict) else text
+    except ValueError:
+        return text
 
 
 def _contents(result: ToolResult) -> list[Any]:

@@ -67,6 +67,7 @@ class Exported:
 
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
         self.tool = tool
+        self._alone = Toolset([tool])
         self.context: Context[Any] = Context() if context is None else context
         self.name = tool.name
         self.description = tool.description.strip() or f"The tool {tool.name}."
@@ -81,6 +82,8 @@ class Exported:
             # The host adds keys of its own, all with an underscore; a parameter may have one too.
             known = self.tool.schema.parameters.get("properties", {})
             given = {key: item for key, item in given.items() if key in known or not str(key).startswith("_")}
+        if not self._alone.enabled(self.context):
+            return _native(ToolResult.failed(f"The tool {self.name!r} is disabled.", type="ToolDisabledError"))
         try:
             result = await self.tool.invoke(ToolCall(name=self.name, arguments=given, id=call_id), self.context)
         except Tripwire as stop:
@@ -109,7 +112,7 @@ def mount(
 ) -> Callable[..., Awaitable[Cleanup | None]]:
     """Return the coroutine function `mount(coordinator, config)` of an Amplifier module.
 
-    It mounts every tool and returns an async cleanup that unmounts them. `Context.deps` is the configuration, checked
+    It mounts every tool that is enabled and returns an async cleanup that unmounts them. `Context.deps` is the configuration, checked
     by `config_model` if there is one; `Context.metadata` holds the `coordinator`; approvals go to the session's
     approval system when it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
 
@@ -126,7 +129,7 @@ def mount(
     async def mount_tools(coordinator: Any, config: dict[str, Any] | None = None) -> Cleanup | None:
         checked = _checked(config or {}, config_model)
         context = _session_context(coordinator, checked)
-        exported = [export(tool, context=context) for tool in Toolset(_expand(tools, checked)).values()]
+        exported = [export(tool, context=context) for tool in Toolset(_expand(tools, checked)).enabled(context)]
         for one in exported:
             await coordinator.mount("tools", one, name=one.name)
         if not exported:

@@ -28,6 +28,7 @@ from functool import (
     ToolEvent,
     ToolPrompts,
     ToolResult,
+    Toolset,
     ToolSettings,
 )
 
@@ -172,7 +173,7 @@ def _construct(
 
 
 def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
-    ours = tool.settings
+    ours, alone = tool.settings, Toolset([tool])
     own_icon: Any = ToolIcon(ours.icon) if ours.icon in list(ToolIcon) else None
 
     def display_name(self: Any) -> str:
@@ -191,9 +192,7 @@ def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
         return bool(self.settings.is_exclusive or ours.is_exclusive)
 
     def is_enabled(self: Any) -> bool:
-        if not self.settings.is_enabled or not callable(ours.is_enabled):
-            return bool(self.settings.is_enabled and ours.is_enabled)
-        return bool(ours.is_enabled(Context(self.config)))
+        return bool(self.settings.is_enabled and alone.enabled(Context(self.config)))
 
     def takes_control(self: Any) -> bool:
         return ours.takes_control

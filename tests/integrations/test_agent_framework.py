@@ -32,6 +32,7 @@ from functool import (  # noqa: E402
     ImageContent,
     ToolCall,
     Toolset,
+    ToolSettings,
 )
 from functool.integrations import agent_framework  # noqa: E402
 from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran  # noqa: E402
@@ -77,9 +78,7 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
 
 
 def results(response: Any) -> list[Content]:
-    return [
-        content for message in response.messages for content in message.contents if content.type == "function_result"
-    ]
+    return [content for message in response.messages for content in message.contents if content.type == "function_result"]
 
 
 def run(client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any) -> Any:
@@ -167,6 +166,9 @@ def test_an_image_arrives_as_data() -> None:
         ("[1]", "object"),
         ('{"a": NaN}', "a"),
         ("", "a"),
+        (None, "a"),
+        ("null", "JSON object"),
+        ({"raw": '{"a": 1}'}, "raw: unknown"),
     ],
 )
 def test_every_bad_argument_is_answered_in_our_words(arguments: Any, words: str, on_error: str, stream: bool) -> None:
@@ -239,9 +241,7 @@ def test_their_middleware_sees_and_changes_the_call() -> None:
 
 def test_arguments_that_middleware_breaks_are_answered_in_our_words() -> None:
     """What middleware makes of the arguments is checked like what a model sends."""
-    (result,) = results(
-        run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[Recorder(change={"a": "x"})])
-    )
+    (result,) = results(run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[Recorder(change={"a": "x"})]))
     assert result.result.startswith("Invalid arguments. a")
 
 
@@ -293,9 +293,7 @@ def test_a_rejected_approval_runs_nothing() -> None:
         session = agent.create_session()
         (request,) = (await agent.run("go", session=session)).user_input_requests
         await agent.run(Message("user", [request.to_function_approval_response(False)]), session=session)
-        return [
-            content for message in client.seen[-1] for content in message.contents if content.type == "function_result"
-        ]
+        return [content for message in client.seen[-1] for content in message.contents if content.type == "function_result"]
 
     (told,) = asyncio.run(main())
     assert ran == [] and "reject" in told.result.lower()
@@ -332,9 +330,7 @@ def test_a_parameter_may_have_any_name() -> None:
         """Add."""
         return f"{self + ctx + arguments}{context}"
 
-    (result,) = results(
-        run(Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]), agent_framework.export(names))
-    )
+    (result,) = results(run(Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]), agent_framework.export(names)))
     assert result.result == "6x"
 
 
@@ -360,6 +356,20 @@ def test_a_parameter_that_would_swallow_bad_json_is_refused() -> None:
 def ask_one(tool: Any, arguments: Any) -> str:
     (result,) = results(run(Scripted([(tool.name, arguments)]), agent_framework.export(tool)))
     return str(result.result)
+
+
+def test_a_disabled_tool_does_not_run() -> None:
+    """The framework knows no disabled tools: a call of one is answered so, by the context of the call."""
+
+    @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps.get("on", False)))
+    def lamp() -> str:
+        """Shine."""
+        return "bright"
+
+    native = agent_framework.export(lamp)
+    (off,) = results(run(Scripted([("lamp", {})]), native))
+    (on,) = results(run(Scripted([("lamp", {})]), native, function_invocation_kwargs={"on": True}))
+    assert (off.result, on.result) == ("The tool 'lamp' is disabled.", "bright")
 
 
 def test_the_export_is_callable_as_theirs_is() -> None:
@@ -449,9 +459,7 @@ def test_adopt_refuses_what_cannot_run() -> None:
 def test_an_adopted_tool_goes_back() -> None:
     """Once round: their tool as ours as theirs is called by their agent."""
     native = agent_framework.export(agent_framework.adopt(weather))
-    (result,) = results(
-        run(Scripted([("weather", {"city": "Bonn"})]), native, function_invocation_kwargs={"user": "bo"})
-    )
+    (result,) = results(run(Scripted([("weather", {"city": "Bonn"})]), native, function_invocation_kwargs={"user": "bo"}))
     assert json.loads(result.result)["user"] == "bo"
 
 

@@ -19,7 +19,7 @@ from amplifier_core.testing import MockCoordinator, MockTool  # noqa: E402
 from amplifier_core.validation import ToolValidator  # noqa: E402
 from pydantic import BaseModel, ConfigDict  # noqa: E402
 
-from functool import Context, DefinitionError, FunctionTool, Tool, ToolCall, ToolResult, Toolset  # noqa: E402
+from functool import Context, DefinitionError, FunctionTool, Tool, ToolCall, ToolResult, Toolset, ToolSettings  # noqa: E402
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
 from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, picture, ran, stopped  # noqa: E402
 
@@ -150,9 +150,7 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
         ("refused", {}, "GuardrailError", "Not on a Sunday."),
     ],
 )
-def test_failures_are_results_with_message_and_type(
-    host: Host, name: str, arguments: Any, kind: str, words: str
-) -> None:
+def test_failures_are_results_with_message_and_type(host: Host, name: str, arguments: Any, kind: str, words: str) -> None:
     """Bad arguments, a raising body and a refusal reach the model as text, and the host as `message` and `type`."""
     ran.clear()
     (read,) = run(host.run([(name, arguments)]))
@@ -327,9 +325,7 @@ class Approvals:
         return self.answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "read", "bodies"), [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])]
-)
+@pytest.mark.parametrize(("answer", "read", "bodies"), [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])])
 def test_approvals_go_to_the_sessions_approval_system(
     monkeypatch: pytest.MonkeyPatch, answer: str, read: str | None, bodies: list[str]
 ) -> None:
@@ -398,6 +394,48 @@ def test_mount_takes_tools_toolsets_and_builders() -> None:
         assert (await coordinator.get("tools", "currency").execute({})).output == "SEK"
 
     run(main())
+
+
+def test_a_disabled_tool_is_not_mounted_and_does_not_run() -> None:
+    """A tool that is switched off by the configuration is left out; one that is switched off later says so."""
+    switch = {"on": False}
+    settings = ToolSettings(is_enabled=lambda context: switch["on"] and context.deps.currency == "EUR")
+    lamp = FunctionTool(lambda: "bright", name="lamp", description="Shine.", settings=settings)
+
+    async def main() -> None:
+        coordinator = MockCoordinator()
+        mount = amplifier.mount(add, lamp, config_model=ShopConfig)
+        await mount(coordinator, {})
+        assert list(coordinator.get("tools")) == ["add"]
+        switch["on"] = True
+        await mount(coordinator, {})
+        mounted = coordinator.get("tools", "lamp")
+        assert (await mounted.execute({})).output == "bright"
+        switch["on"] = False
+        assert (await mounted.execute({})).error == {"message": "The tool 'lamp' is disabled.", "type": "ToolDisabledError"}
+
+    run(main())
+
+
+def test_a_tool_sees_that_the_session_is_being_cancelled(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amplifier hands no token to a tool: the coordinator in the metadata has it, and a graceful stop lets the tool end."""
+
+    @FunctionTool
+    def look(context: Context) -> str:
+        """Look at the session's cancellation."""
+        token = context.metadata["coordinator"].cancellation
+        before = token.is_cancelled
+        token.request_graceful()
+        return f"{before} {token.is_graceful}"
+
+    other = Host(monkeypatch, amplifier.mount(look))
+    assert run(other.run([("look", {})], [("look", {})])) == ["False True"]
+    assert other.answer == "cancelled"
+
+
+def test_the_dump_of_a_result_is_json() -> None:
+    """A host that shows the model the whole result as JSON finds the value as data."""
+    assert run(amplifier.export(add).execute({"a": 6})).model_dump(mode="json") == {"success": True, "output": 7, "error": None}
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
@@ -518,9 +556,7 @@ def test_the_new_package_is_found_by_its_entry_point(package: Path, monkeypatch:
     async def main() -> None:
         coordinator = MockCoordinator()
         loader = ModuleLoader(coordinator=coordinator)
-        assert [(found.id, found.type) for found in await loader.discover() if found.id == "tool-pet-shop"] == [
-            ("tool-pet-shop", "tool")
-        ]
+        assert [(found.id, found.type) for found in await loader.discover() if found.id == "tool-pet-shop"] == [("tool-pet-shop", "tool")]
         mount = await loader.load("tool-pet-shop", {"greeting": "Ahoi"})
         await mount(coordinator)
         result = await coordinator.get("tools", "pet_shop_tool").execute({"name": "Bo"})
@@ -541,9 +577,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (a Debian package)")
-def test_the_bundled_tools_are_modules_with_a_configuration(
-    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bundled_tools_are_modules_with_a_configuration(installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session mounts the bundled file and shell tools by entry point, each with its configuration and approvals."""
     work = tmp_path / "work"
     work.mkdir()

@@ -107,9 +107,7 @@ class Host:
         self.chat = chat or Chat()
         self.builds = [ToolBuildConfig.model_validate(entry) for entry in plan]
         reporter = ToolProgressReporter(self.chat)  # type: ignore[arg-type]
-        both: dict[str, Any] = (
-            {"chat_service": self.chat, "language_model_service": SimpleNamespace()} if services else {}
-        )
+        both: dict[str, Any] = {"chat_service": self.chat, "language_model_service": SimpleNamespace()} if services else {}
         self.manager = ToolManager(
             logger=logger,
             config=ToolManagerConfig(tools=self.builds),
@@ -121,10 +119,7 @@ class Host:
         )
 
     def run(self, *calls: tuple[str, Any]) -> list[ToolCallResponse]:
-        made = [
-            LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments)
-            for n, (name, arguments) in enumerate(calls)
-        ]
+        made = [LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(calls)]
         return asyncio.run(self.manager.execute_selected_tools(made))
 
     def names(self) -> list[str]:
@@ -310,9 +305,7 @@ def test_any_pydantic_model_may_be_the_configuration() -> None:
     config = ToolFactory.build_tool_config("price", maxItems=7)
     assert isinstance(config, Own) and isinstance(config, BaseToolConfig)
     assert config.max_items == 7
-    assert (
-        ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"]["description"] == "At most."
-    )
+    assert ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"]["description"] == "At most."
     host = Host([{"name": "price", "configuration": {}}])
     assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 SEK, at most 2"
 
@@ -439,7 +432,8 @@ def test_a_disabled_tool_is_not_offered() -> None:
     for tool in (named("off", is_enabled=False), named("on"), named("chosen")):
         unique.export(tool)
     unique.export(named("maybe", is_enabled=only_chf), ShopConfig)
-    plan = [{"name": name, "configuration": {}} for name in ("off", "on", "maybe", "chosen")]
+    unique.export(named("broken", is_enabled=lambda context: context.deps.nothing))
+    plan = [{"name": name, "configuration": {}} for name in ("off", "on", "maybe", "chosen", "broken")]
     assert Host(plan, disabled=["chosen"]).names() == ["on"]
     plan[2]["configuration"] = {"currency": "CHF"}
     plan[1]["isEnabled"] = False
