@@ -134,6 +134,7 @@ class _Walk:
             node.clear()
             node.update(merged)
             self.lose(path, "allOf is merged into the node")
+            self.all_of(node, path)
         else:
             describe(node, f"allOf: {words(node.pop('allOf'))}")
             self.lose(path, f"allOf {words(members)} is moved into the description")
@@ -171,10 +172,14 @@ class _Walk:
             self.defs[name] = self.enter(name, target, new)
         if new != ref:
             self.lose(path, f"$ref {ref} is written as {new}")
-        if not node or rules.refs == "keep":
-            return {**node, "$ref": new}
-        self.lose(path, f"$ref beside {', '.join(node)} is wrapped in anyOf")
-        return {**self.node({**node, "anyOf": []}, path), "anyOf": [{"$ref": new}]}
+        if not node:
+            return {"$ref": new}
+        beside = self.node({**node, "anyOf": []}, path)  # a union: so that no type is asked for
+        if rules.refs == "wrap":
+            self.lose(path, f"$ref beside {', '.join(node)} is wrapped in anyOf")
+            return {**beside, "anyOf": [{"$ref": new}]}
+        del beside["anyOf"]
+        return {**beside, "$ref": new}
 
     def enter(self, name: str, target: Node, path: str) -> Node:
         self.open[name] = self.optional

@@ -1,0 +1,50 @@
+"""Each dialect beside the rules of its provider, and what the tests ask of both."""
+
+from functool.dialects import anthropic, bedrock, gemini, mcp, mistral, openai, openai_chat, xai
+from tests.dialects import provider_rules
+
+
+def _openapi(tool):
+    return gemini.definition(tool, field="parameters")
+
+
+def _openapi_losses(*tools):
+    return gemini.losses(*tools, field="parameters")
+
+
+CHECKS = {
+    "openai": (openai.definition, openai.losses, provider_rules.openai),
+    "openai_chat": (openai_chat.definition, openai_chat.losses, lambda made: provider_rules.openai(made["function"])),
+    "anthropic": (anthropic.definition, anthropic.losses, lambda made: provider_rules.anthropic([made])),
+    "bedrock": (bedrock.definition, bedrock.losses, lambda made: provider_rules.bedrock(made["toolSpec"])),
+    "gemini": (gemini.definition, gemini.losses, provider_rules.gemini),
+    "gemini-openapi": (_openapi, _openapi_losses, provider_rules.gemini),
+    "mistral": (mistral.definition, mistral.losses, lambda made: provider_rules.mistral(made["function"])),
+    "xai": (xai.definition, xai.losses, lambda made: provider_rules.xai(made["function"])),
+    "mcp": (mcp.definition, mcp.losses, provider_rules.mcp),
+}
+"""Name -> definition(tool), losses(*tools), and what is wrong with a definition."""
+
+KNOWN_BY_STRICT = ("openai", "openai_chat", "anthropic", "bedrock", "mistral")
+"""Those whose rendering of a strict tool is another one."""
+
+BUDGETS = {"over 24 optional parameters": "optional arguments", "over 16 unions": "union type"}
+
+
+def unsaid(problems, losses):
+    """The problems that no loss names: a dialect changes no name and can not shrink a tool, but it has to say so."""
+    said = " ".join(losses)
+    names = {problem: _name_in(problem) for problem in problems if problem.startswith(("name ", "parameter name ", "property key "))}
+    return [problem for problem in problems if BUDGETS.get(problem, names.get(problem, "nothing says so")) not in said]
+
+
+def _name_in(problem):
+    return problem.removeprefix("parameter ").removeprefix("name ").removeprefix("property key ")
+
+
+def schema_in(definition):
+    """The schema of the arguments, wherever a dialect puts it."""
+    for key in ("parameters", "parameters_json_schema", "input_schema", "inputSchema"):
+        if key in definition:
+            return definition[key].get("json", definition[key])
+    return schema_in(definition.get("function") or definition.get("toolSpec"))
