@@ -60,6 +60,18 @@ def lookup(root: Any, ref: Any) -> Any:
     return root
 
 
+def target_of(root: Any, ref: str) -> Any:
+    """Find what a reference leads to, `UNSET` if to nothing or only to itself."""
+    target = end = lookup(root, ref)
+    seen = {ref}
+    while isinstance(end, dict) and isinstance(ref := end.get("$ref"), str):
+        if ref in seen:
+            return UNSET
+        seen.add(ref)
+        end = lookup(root, ref)
+    return target
+
+
 def types_of(schema: Mapping[str, Any]) -> list[str]:
     """List the types a schema names or its structure implies."""
     types = schema.get("type") or [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
@@ -143,9 +155,7 @@ def _bare(form: dict[str, Any]) -> Any:
     """Take away what only describes; a property of such a name has a schema, not a text."""
     return json.loads(
         text(form),
-        object_hook=lambda part: {
-            k: v for k, v in part.items() if k not in ("title", "description") or isinstance(v, dict)
-        },
+        object_hook=lambda part: {k: v for k, v in part.items() if k not in ("title", "description") or isinstance(v, dict)},
     )
 
 
@@ -169,9 +179,7 @@ def _has_shape(schema: dict[str, Any], value: Any, root: Any, memo: Memo) -> boo
     types, values = types_of(schema), values_of(schema)
     if types and not is_type(value, types):
         return False
-    if values is not None and not any(
-        value == known and isinstance(value, bool) == isinstance(known, bool) for known in values
-    ):
+    if values is not None and not any(value == known and isinstance(value, bool) == isinstance(known, bool) for known in values):
         return False
     for word in ("anyOf", "oneOf"):
         if word in schema and not any(fits(member, value, root, memo) for member in schema[word]):

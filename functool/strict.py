@@ -19,8 +19,8 @@ What no strict form can tell apart, and how it is read:
 - further names are published as `rest`: a list of pairs under it is the pairs, even if one of the names is `rest`;
 - a tuple's item that may be left out, has no default, and stands before a given one: the object stays as it is.
 
-An array that names a key twice is no dict and stays as it is, too. A union is refused if two members have the same strict
-form and one of them needs decoding, or if a strict value of one is a plain value of another.
+An array that names a key twice is no dict and stays as it is, too. A union is refused if two members have the same
+strict form and one of them needs decoding, or if a strict value of one is a plain value of another.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ _KINDS: dict[str, Any] = {
     "type": (str, list),
     "$ref": str,
 }
-_ANY = {"anyOf": [{"type": name} for name in shapes.SAMPLES if name != "integer"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class _Reader:
             return self.union({"anyOf": [{**inner, "type": name} for name in types]}, "anyOf", path)
         if not types:
             self.encoded.append(f"{path}: type-missing: any value becomes a scalar; write out the types it may have")
-            return Form(_ANY)
+            return Form({"anyOf": [{"type": name} for name in shapes.SAMPLES if name != "integer"]})
         if types == ["array"]:
             return self.array(s, path)
         return self.object(s, path) if types == ["object"] else Form(shapes.typed(types))
@@ -194,13 +193,13 @@ class _Reader:
         return Form({**shapes.typed(types), **({"const": values[0]} if "const" in s else {"enum": values})})
 
     def reference(self, s: dict[str, Any], path: str) -> Form:
-        ref, forms, target = s["$ref"], self.forms, shapes.lookup(self.root, s["$ref"])
+        ref, forms, target = s["$ref"], self.forms, shapes.target_of(self.root, s["$ref"])
         if s.keys() & shapes.STRUCTURE - {"type", "$ref"}:
             return self.fail(path, "ref-siblings: move what stands beside $ref into its target")
-        if target is UNSET or (isinstance(target, dict) and target.get("$ref") == ref):
+        if target is UNSET:
             return self.fail(path, "ref-target: a reference has to lead to another part of this schema")
         if ref not in self.names:
-            link = f"#/$defs/{ref.rpartition('/')[2]}" if ref != "#" else ref
+            link = f"#/$defs/{ref.rpartition('/')[2].replace('~', '_')}" if ref != "#" else ref
             while link in self.names.values():
                 link += "_"
             self.names[ref] = link
@@ -250,9 +249,7 @@ class _Reader:
         if others is UNSET:
             return self.fail(path, "keyword-patternProperties: several kinds of further names; name them all")
         if others is not False and named and not (isinstance(others, dict) and others.keys() & shapes.STRUCTURE):
-            return self.fail(
-                path, "additional-properties: open to anything; give further names a type, or name them all"
-            )
+            return self.fail(path, "additional-properties: open to anything; give further names a type, or name them all")
         forms = {name: self.build(field, f"{path}/properties/{name}") for name, field in fields.items()}
         optional = [name for name in fields if name not in required]
         absent = tuple(name for name in optional if not shapes.fits(fields[name], None, self.root, {}))
@@ -298,9 +295,7 @@ def _malformed(s: Any) -> str:
     if isinstance(s.get("items"), list):
         return "items-shape: a tuple of an older draft; write prefixItems"
     wrong = [key for key, kind in _KINDS.items() if key in s and not isinstance(s[key], kind)]
-    wrong += (
-        [] if wrong or {*map(type, [*s.get("required", ()), *shapes.types_of(s)])} <= {str} else ["type or required"]
-    )
+    wrong += [] if wrong or {*map(type, [*s.get("required", ()), *shapes.types_of(s)])} <= {str} else ["type or required"]
     return f"malformed: the value of {wrong[0]} is none that JSON Schema knows" if wrong else ""
 
 
@@ -338,16 +333,8 @@ def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[str]:
         "boolean-schema": isinstance(s.get("items"), bool),
     }
     yield from (f"{path}: {rule}" for rule, broken in rules.items() if broken)
-    inner = {
-        f"{key}/{name}": child
-        for key in ("properties", "$defs", "definitions")
-        for name, child in s.get(key, {}).items()
-    }
-    inner |= {
-        f"{key}/{index}": child
-        for key in ("anyOf", "oneOf", "allOf", "prefixItems")
-        for index, child in enumerate(s.get(key, ()))
-    }
+    inner = {f"{key}/{name}": child for key in ("properties", "$defs", "definitions") for name, child in s.get(key, {}).items()}
+    inner |= {f"{key}/{index}": child for key in ("anyOf", "oneOf", "allOf", "prefixItems") for index, child in enumerate(s.get(key, ()))}
     inner |= {key: s[key] for key in ("items", "additionalProperties") if isinstance(s.get(key), dict)}
     for step, child in inner.items():
         yield from _find(child, f"{path}/{step}", root)
