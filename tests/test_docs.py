@@ -1,0 +1,120 @@
+"""The Python blocks of README.md and docs/ run, and print what the pages say they print.
+
+The blocks of a page run in order and share one module. An `output` block below a Python block is what it prints. A block whose package is not
+installed is skipped, and so are the later ones that use its names.
+"""
+
+import ast
+import asyncio
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Block:
+    page: Path
+    line: int
+    code: str
+    output: str | None = None
+
+    @property
+    def id(self):
+        return f"{self.page.name}:{self.line}"
+
+
+@dataclass
+class Page:
+    module: ModuleType
+    runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    skipped: str = ""
+
+
+def blocks(page):
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for fence in FENCE.finditer(text):
+        language = fence["info"].split()[0] if fence["info"].split() else ""
+        if language == "python":
+            found.append(Block(page, text.count("\n", 0, fence.start()) + 2, fence["body"]))
+        elif language == "output":
+            assert found and found[-1].output is None, f"{page.name}: an output block belongs below a Python block"
+            found[-1].output = fence["body"]
+    return found
+
+
+def missing_package(tree):
+    """Return why an import of the block cannot work here, or an empty text; an import that is simply wrong raises."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith("functool."))]
+        for name in names:
+            top = name.partition(".")[0]
+            if top not in ("functool", "examples") and importlib.util.find_spec(top) is None:
+                return f"{top} is not installed"
+            if top == "functool" and is_module(name):
+                try:
+                    importlib.import_module(name)
+                except ImportError as error:
+                    if not isinstance(error.__cause__ or error.__context__, ModuleNotFoundError):
+                        raise
+                    return str(error)
+    return ""
+
+
+def is_module(name):
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+@pytest.fixture(scope="module")
+def pages():
+    opened = {}
+    yield opened
+    for page in opened.values():
+        page.runner.close()
+        del sys.modules[page.module.__name__]
+
+
+@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks(page)], ids=lambda block: block.id)
+def test_block(block, pages, capsys, tmp_path, monkeypatch):
+    """A block of the documentation runs as it stands."""
+    if block.page not in pages:
+        module = ModuleType(f"docs_{block.page.stem.replace('-', '_')}")
+        pages[block.page] = Page(sys.modules.setdefault(module.__name__, module))
+    page = pages[block.page]
+    code = "\n" * (block.line - 1) + block.code
+    missing = missing_package(ast.parse(code))
+    if missing:
+        page.skipped = page.skipped or missing
+        pytest.skip(missing)
+    compiled = compile(code, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    monkeypatch.chdir(tmp_path)
+    try:
+        if compiled.co_flags & inspect.CO_COROUTINE:
+            page.runner.run(eval(compiled, page.module.__dict__))
+        else:
+            exec(compiled, page.module.__dict__)
+    except NameError as error:
+        if not page.skipped:
+            raise
+        pytest.skip(f"{error.name} comes from a block above: {page.skipped}")
+    if block.output is not None:
+        assert capsys.readouterr().out == block.output
+
+
+def test_every_page_is_seen():
+    """The README and the guide have blocks to run."""
+    assert all(blocks(ROOT / name) for name in ("README.md", "docs/guide.md"))
