@@ -588,3 +588,31 @@ def test_an_approver_given_at_export_is_asked() -> None:
     assert (agreed.content, denied.successful) == ("deleted a.txt", False)
     assert [arguments["path"] for _, arguments in asked] == ["a.txt", "b.txt"]
     assert ran == ["delete"]
+
+
+def test_cancelling_the_manager_cancels_the_tool() -> None:
+    """Their manager keeps exceptions to a call, but a cancellation reaches the body, and its cleanup has run."""
+    cleaned: list[str] = []
+    started = asyncio.Event()
+
+    @FunctionTool
+    async def wait() -> None:
+        """Wait for ever."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append("done")
+
+    host = host_of(wait)
+
+    async def main() -> None:
+        call = LanguageModelFunction(id="x", name="wait", arguments={})
+        task = asyncio.create_task(host.manager.execute_selected_tools([call]))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert cleaned == ["done"]
