@@ -10,6 +10,7 @@ nesting, numbers that overflow) leaves a trace in the text that is cheap to look
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -17,11 +18,11 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
-from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json
+from pydantic_core import SchemaValidator, ValidationError, core_schema
 
 from functool.errors import ArgumentError
-from functool.json_schema import admits_null, kinds_of, misfit, property_names, takes_only_containers
-from functool.json_text import as_text, decoded, is_deep, parsed, refuse_infinite, shown_name, to_text
+from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, property_names, takes_only_containers
+from functool.json_text import as_text, decoded, is_deep, not_finite, parsed, refuse_infinite, shown_name, to_text
 from functool.schema import FunctionSchema
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 Arguments: TypeAlias = str | Mapping[str, Any]
 _AUTHORS_ERRORS = {"value_error", "assertion_error"}
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
-_OVERFLOW = (re.compile(r"e\+?\d{3}"), re.compile(r"E\+?\d{3}"))
-_LONG_DIGITS = re.compile(r"\d{4}")
-_SCALARS = {"string", "number", "integer", "boolean", "null"}
+
+
+logger = logging.getLogger("functool")
 
 
 class Door(Protocol):
@@ -65,20 +66,40 @@ class FunctionDoor:
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
         self._quoted = [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
         kinds = kinds_of([*parts.properties.values(), *parts.definitions.values(), parts.rest_schema])
-        self._open = "any" in kinds or "$ref" in kinds or bool(parts.rest)
-        self._may_overflow = self._open and ("any" in kinds or "number" in kinds)
-        self._validate = SchemaValidator(self._nullable_core()).validate_json
+        self._names_differ = bool(self._renamed or self._reserved)
+        self._nests = "any" in kinds or is_recursive(parts.definitions)
+        self._open = self._nests or ("$ref" in kinds and "number" in kinds)
+        self._validate = SchemaValidator(self._nullable_core(), {"allow_inf_nan": False}).validate_json
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults that were not sent stay out."""
-        return self._settle(arguments if type(arguments) is str else as_text(arguments))[0]
+        text = arguments if type(arguments) is str else as_text(arguments)
+        if self._decode is not None:
+            text = to_text(self._decode(decoded(text)))
+        try:
+            values: dict[str, Any] = self._validate(text, strict=True)
+        except ValidationError:
+            values = self._second_look(text)
+        except Exception as error:
+            raise _crashed(error) from error
+        else:
+            if text.count(":") != len(values) and self._may_repeat(text):
+                decoded(text)
+            if self._open and ((self._nests and is_deep(text)) or not_finite(text)):
+                refuse_misfits(decoded(text), self._root)
+        if self._droppable and "null" in text:
+            for wire in self._droppable:
+                if values.get(wire, 0) is None:
+                    del values[wire]
+        return self._named(values) if self._names_differ else values
 
     def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values for the body and the canonical arguments."""
         if by_name and isinstance(arguments, Mapping):
             arguments = self.sent_form(arguments)
-        values, text = self._settle(arguments if type(arguments) is str else as_text(arguments))
-        sent = from_json(text)
+        text = arguments if type(arguments) is str else as_text(arguments)
+        values = self.check(text)
+        sent = self._unpacked(decoded(text) if self._decode is None else self._decode(decoded(text)))
         for wire in self._droppable:
             if sent.get(wire, 0) is None:
                 del sent[wire]
@@ -93,53 +114,33 @@ class FunctionDoor:
         wires = {name: wire for wire, name in self._renamed.items()}
         return {wires.get(name, name): value for name, value in arguments.items()}
 
-    def _settle(self, text: str) -> tuple[dict[str, Any], str]:
-        """Return the values and the text that they were read from."""
-        if self._decode is not None:
-            text = to_text(self._decode(decoded(text)))
-        try:
-            values: dict[str, Any] = self._validate(text, strict=True)
-        except ValidationError:
-            values, text = self._second_look(text)
-        except Exception as error:
-            raise ArgumentError("the arguments could not be checked: a validator of the tool failed") from error
-        else:
-            if text.count(":") != len(values) and ("\\" in text or any(text.count(name) > 1 for name in self._quoted)):
-                decoded(text)
-            if self._open and (is_deep(text) or self._suspicious(text)):
-                refuse_misfits(decoded(text), self._root)
-        if self._droppable and "null" in text:
-            for wire in self._droppable:
-                if values.get(wire, 0) is None:
-                    del values[wire]
-        if self._reserved and not self._reserved.isdisjoint(values):
-            raise ArgumentError([_unknown(sorted(self._reserved.intersection(values))[0], list(self._parts.properties))])
-        if self._renamed:
-            values = {self._renamed.get(wire, wire): value for wire, value in values.items()}
-        return values, text
-
-    def _second_look(self, text: str) -> tuple[dict[str, Any], str]:
+    def _second_look(self, text: str) -> dict[str, Any]:
         """Check what strict mode refused: exactly, and then in lax mode."""
-        sent = decoded(text)
-        for wire, schema in self._parts.properties.items():
-            if isinstance(sent.get(wire), str) and takes_only_containers(schema, self._parts.definitions):
-                sent[wire] = parsed(sent[wire])
+        sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
-        text = to_text(sent)
         try:
-            values: dict[str, Any] = self._validate(text, strict=False)
+            values: dict[str, Any] = self._validate(to_text(sent), strict=False)
         except ValidationError as error:
             raise ArgumentError(problems_of(error, sent, self._root)) from None
         except Exception as error:
-            raise ArgumentError("the arguments could not be checked: a validator of the tool failed") from error
-        return values, text
+            raise _crashed(error) from error
+        return values
 
-    def _suspicious(self, text: str) -> bool:
-        if "NaN" in text or "Infinity" in text:
-            return True
-        return self._may_overflow and (
-            any(exponent.search(text) for exponent in _OVERFLOW) or (len(text) > 300 and bool(_LONG_DIGITS.search(text[::75])))
-        )
+    def _may_repeat(self, text: str) -> bool:
+        return "\\" in text or bool(self._parts.rest) or any(text.count(name) > 1 for name in self._quoted)
+
+    def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """Parse, once, JSON that was sent as a string for what takes no string."""
+        for wire, schema in self._parts.properties.items():
+            if isinstance(sent.get(wire), str) and takes_only_containers(schema, self._parts.definitions):
+                sent[wire] = parsed(sent[wire])
+        return sent
+
+    def _named(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values under the function's names; what `**kwargs` collected may not take the name of another parameter."""
+        if not self._reserved.isdisjoint(values):
+            raise ArgumentError([_unknown(sorted(self._reserved.intersection(values))[0], list(self._parts.properties))])
+        return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     def _nullable_core(self) -> Any:
         """The core schema, in which null may be sent for what has a default: it then means that default."""
@@ -243,6 +244,11 @@ class SchemaDoor:
         if isinstance(wanted, (str, int, float)):
             return {"path": path, "expected": f"a value with {word} {str(wanted)[:200]}"}
         return {"path": path, "expected": f"a value that satisfies {word!r}"}
+
+
+def _crashed(error: Exception) -> ArgumentError:
+    logger.error("a validator of a tool failed", exc_info=error)
+    return ArgumentError("the arguments could not be checked: a validator of the tool failed")
 
 
 def linear_pattern(pattern: str) -> Callable[[str], bool] | None:

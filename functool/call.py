@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import SchemaSerializer, core_schema
 
 from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.errors import ToolError
@@ -14,6 +14,9 @@ from functool.errors import ToolError
 MAX_REPR = 4_000
 _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
+_PLAIN = {int, float, bool}
+_new = object.__new__
+_dump = SchemaSerializer(core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}).to_json
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,6 +127,13 @@ class ToolSchema:
     output: dict[str, Any] | None = None
 
 
+def success(value: Any, call_id: str) -> ToolResult:
+    """Return `ToolResult.of(value)` for a call: the same, without the cost of keyword arguments, which outweighs a small call."""
+    result = _new(ToolResult)
+    result.output, result.value, result.error, result.metadata, result.call_id = render(value), value, None, {}, call_id
+    return result
+
+
 def failure_of(error: Exception, message: str | None = None) -> ToolResult:
     """Return the default answer to an exception: a `ToolError` shows its message, any other `TypeName: message`."""
     kind = type(error).__name__
@@ -136,8 +146,10 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
 
 def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
-    if isinstance(value, str):
-        return [TextContent(text=valid_text(value))]
+    if type(value) in _PLAIN or isinstance(value, str):
+        content = _new(TextContent)
+        content.text = valid_text(value) if isinstance(value, str) else _dump(value).decode()
+        return [content]
     if value is None:
         return []
     if isinstance(value, CONTENT_TYPES):
@@ -152,7 +164,7 @@ def json_text(value: Any) -> str:
     try:
         if _holds_iterator(value, 0):
             return cut_str(value)
-        return to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=cut_str).decode()
+        return _dump(value, fallback=cut_str).decode()
     except Exception:
         return cut_str(value)
 

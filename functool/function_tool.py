@@ -18,7 +18,7 @@ from typing_extensions import Unpack
 
 from functool import docstrings
 from functool.arguments import FunctionDoor
-from functool.call import ToolCall, ToolResult, ToolSchema, render
+from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
 from functool.executors import Executor, in_thread
@@ -141,11 +141,12 @@ class FunctionTool(Tool, Generic[P, R]):
         self._door = FunctionDoor(parts, coder)
         self._positional = [p for p in parts.parameters if p.kind in (p.kind.POSITIONAL_ONLY, p.kind.VAR_POSITIONAL)]
         self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p)) is not None]
+        self._simple = self._awaits and not (self._fills or self._positional or parts.hidden)
         self._watched = self._hooked or self._generates or bool(parts.hidden) or type(self)._body is not FunctionTool._body
 
     def __getattr__(self, name: str) -> Any:
         """Compile late what named something that did not exist at the decorator."""
-        if name in ("_parts", "_door", "_positional", "_fills") and self.__dict__.get("_frame") is not None:
+        if name in ("_parts", "_door", "_simple") and self.__dict__.get("_frame") is not None:
             try:
                 self._resolve()
             except Unresolved as error:
@@ -222,22 +223,22 @@ class FunctionTool(Tool, Generic[P, R]):
         return await FunctionTool._body(self, values, ToolCall(name=call.name, arguments=canonical, id=call.id), context)
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+        if self._simple:
+            value = await self.func(**values)  # type: ignore[misc,call-arg]
+        else:
+            value = await self._value(values, call, context)
+        if isinstance(value, ToolResult):
+            return value
+        return success(value, call.id)
+
+    async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
+        """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""
         for name, maker in self._fills:
             if name not in values:
                 values[name] = maker()
         if self._parts.hidden:
             await self._inject(values, call, context or Context())
         args = self._take_positional(values) if self._positional else []
-        if self._awaits:
-            value = await self.func(*args, **values)  # type: ignore[misc]
-        else:
-            value = await self._value(args, values, context)
-        if isinstance(value, ToolResult):
-            return value
-        return ToolResult(output=render(value), value=value, call_id=call.id)
-
-    async def _value(self, args: list[Any], values: dict[str, Any], context: Context[Any] | None) -> Any:
-        """Run what is not simply awaited: on the executor, and a generator to its end."""
         func: Any = self.func
         value = await self._executor(func, *args, **values) if self._offloads else func(*args, **values)
         if isawaitable(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
@@ -72,6 +73,14 @@ def kinds_of(schemas: list[Any]) -> set[str]:
         if bare or not (named or parts or "$ref" in schema or "enum" in schema or "const" in schema):
             kinds.add("any")
     return kinds
+
+
+def is_recursive(definitions: Mapping[str, Any]) -> bool:
+    """Whether a definition leads back to itself."""
+    uses = {name: {other for other in definitions if f'/{other}"' in json.dumps(part)} for name, part in definitions.items()}
+    for _ in uses:
+        uses = {name: used.union(*(uses[other] for other in used)) for name, used in uses.items()}
+    return any(name in used for name, used in uses.items())
 
 
 def misfit(value: Any, schema: Any, definitions: Mapping[str, Any], path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:

