@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -153,11 +153,12 @@ def call(name: Any, arguments: Any, id: Any) -> ToolCall:
     return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
 
 
-def function_calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a chat completion (its first choice), of its message, or of their dicts."""
+def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) -> list[ToolCall]:
+    """Return the calls of a chat completion (its first choice), of its message, or of their dicts, of these types."""
     choices = get(message, "choices")
     message = get(choices[0], "message") if choices else message
-    found = [(entry, get(entry, "function")) for entry in get(message, "tool_calls") or ()]
+    entries = [entry for entry in get(message, "tool_calls") or () if get(entry, "type") in kinds]
+    found = [(entry, get(entry, "function")) for entry in entries]
     return [call(get(f, "name"), get(f, "arguments"), get(entry, "id")) for entry, f in found if f is not None]
 
 

@@ -39,9 +39,12 @@ RULES = Rules(
 
 MAX_TOOLS = 128
 
+_OURS = (None, "function", 0, 1, "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL")
+"""The types of calls that are not run by the provider itself; the SDK's messages number them."""
+
 
 def definition(tool: Tool) -> dict[str, Any]:
-    """Return the tool as an entry of a request's `tools`; `xai_sdk.chat.tool` takes its `function` without `strict`."""
+    """Return the tool as an entry of a request's `tools`; `xai_sdk.chat.tool` takes its `function`."""
     return fresh(tool, _build)
 
 
@@ -56,9 +59,12 @@ def losses(*tools: Tool) -> list[str]:
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of the SDK's `Response`, of a chat completion, of a Responses object, or of their dicts."""
+    """Return the calls of the SDK's `Response`, a chat completion, a Responses object, or their dicts.
+
+    Those of tools that run at the provider are left out.
+    """
     items = [item for item in get(message, "output") or () if get(item, "type") == "function_call"]
-    return function_calls(message) or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
+    return function_calls(message, _OURS) or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
 
 
 def result(result: ToolResult) -> dict[str, Any]:
