@@ -84,10 +84,13 @@ def approve(request: ApprovalRequest) -> Decision:
 
 def answer_form(message: str, form: dict[str, Any]) -> dict[str, Any] | None:
     """Ask at the terminal what a server wants to know of a person; None declines."""
+    fields = form.get("properties", {})
     if not confirm(message):
         return None
+    if len(fields) == 1 and next(iter(fields.values())).get("type") == "boolean":
+        return dict.fromkeys(fields, True)
     answers = {}
-    for name, part in form.get("properties", {}).items():
+    for name, part in fields.items():
         kind = FORM_TYPES.get(part.get("type"), str)
         answers[name] = click.prompt(part.get("title", name), default=part.get("default"), type=kind, err=True)
     return answers
@@ -189,9 +192,7 @@ class _Value(click.ParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("@"):
             return [CompletionItem(incomplete, type="file")]
-        return [
-            CompletionItem(str(choice)) for choice in self._part.get("enum", ()) if str(choice).startswith(incomplete)
-        ]
+        return [CompletionItem(str(choice)) for choice in self._part.get("enum", ()) if str(choice).startswith(incomplete)]
 
 
 def _text(value: str) -> str:

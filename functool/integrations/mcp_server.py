@@ -202,7 +202,7 @@ class ToolServer(Server[Any]):
         if asked.id in self._used_approvals:
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         self._used_approvals[asked.id] = now + STATE_SECONDS
-        if answer.action == "accept":
+        if _approves(answer):
             context.approve(asked)
         else:
             context.deny(asked, _refusal(answer))
@@ -319,10 +319,8 @@ def _ask(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision]]:
 
     async def approver(asked: ApprovalRequest) -> Decision:
         form = _question(asked)
-        answer = await request.session.elicit_form(
-            form.message, form.requested_schema, related_request_id=request.request_id
-        )
-        return Decision(approved=answer.action == "accept", reason=_refusal(answer))
+        answer = await request.session.elicit_form(form.message, form.requested_schema, related_request_id=request.request_id)
+        return Decision(approved=_approves(answer), reason=_refusal(answer))
 
     return approver
 
@@ -335,12 +333,18 @@ def _input_required(asked: ApprovalRequest) -> types.InputRequiredResult:
 
 def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
     arguments = json.dumps(asked.arguments, indent=2)
-    shown = (
-        arguments if len(arguments) <= MAX_QUESTION else f"{arguments[:MAX_QUESTION]}… ({len(arguments)} characters)"
-    )
+    shown = arguments if len(arguments) <= MAX_QUESTION else f"{arguments[:MAX_QUESTION]}… ({len(arguments)} characters)"
     message = f"Allow the tool {asked.tool} to run with these arguments?\n{shown}"
-    return types.ElicitRequestFormParams(message=message, requested_schema={"type": "object", "properties": {}})
+    # A form without fields is shown by some clients as nothing at all.
+    field = {"type": "boolean", "title": "Approve", "description": "Let the tool run this once."}
+    form = {"type": "object", "properties": {"approve": field}, "required": ["approve"]}
+    return types.ElicitRequestFormParams(message=message, requested_schema=form)
+
+
+def _approves(answer: types.ElicitResult) -> bool:
+    return answer.action == "accept" and (answer.content or {}).get("approve", True) is True
 
 
 def _refusal(answer: types.ElicitResult) -> str:
-    return "" if answer.action == "accept" else f"The person asked did not approve ({answer.action})."
+    said = "no" if answer.action == "accept" else answer.action
+    return f"The person asked did not approve ({said})."

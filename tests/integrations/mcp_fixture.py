@@ -12,9 +12,7 @@ from mcp.shared.exceptions import MCPError
 from functool import AudioContent, Context, FileContent, FunctionTool, ImageContent, SchemaTool, TextContent, Toolset
 from functool.integrations import mcp
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M/wHwAEBgIApD5fRAAAAABJRU5ErkJggg=="
-)
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M/wHwAEBgIApD5fRAAAAABJRU5ErkJggg==")
 WAV = b"RIFF$\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0@\x1f\0\0@\x1f\0\0\x01\0\x08\0data\0\0\0\0"
 
 
@@ -39,9 +37,7 @@ def test_audio_content():
 @FunctionTool
 def test_embedded_resource():
     """Answer with a file."""
-    return FileContent(
-        data=b"This is an embedded resource content.", media_type="text/plain", uri="test://embedded-resource"
-    )
+    return FileContent(data=b"This is an embedded resource content.", media_type="text/plain", uri="test://embedded-resource")
 
 
 @FunctionTool
@@ -87,9 +83,7 @@ async def test_tool_with_progress(context: Context):
 async def test_sampling(prompt: str, context: Context):
     """Ask the client's model."""
     message = types.SamplingMessage(role="user", content=types.TextContent(text=prompt))
-    answer = await context.deps.session.create_message(
-        [message], max_tokens=100, related_request_id=context.deps.request_id
-    )
+    answer = await context.deps.session.create_message([message], max_tokens=100, related_request_id=context.deps.request_id)
     return f"LLM response: {answer.content.text}"
 
 
@@ -209,9 +203,7 @@ input_required = [
         None,
         lambda given: given["capital_question"]["content"]["text"],
     ),
-    rounds(
-        "test_input_required_result_list_roots", {"client_roots": roots}, None, lambda given: str(given["client_roots"])
-    ),
+    rounds("test_input_required_result_list_roots", {"client_roots": roots}, None, lambda given: str(given["client_roots"])),
     rounds("test_input_required_result_request_state", {"confirm": ask(OK)}, "asked", lambda given: "state-ok"),
     rounds("test_input_required_result_tampered_state", {"confirm": ask(OK)}, "asked", lambda given: "state-ok"),
     rounds(
@@ -231,9 +223,7 @@ def test_input_required_result_multi_round(context: Context):
     if state == "second" and "step2" in given:
         return "both answered"
     if state == "first" and "step1" in given:
-        return types.InputRequiredResult(
-            input_requests={"step2": ask({"color": {"type": "string"}})}, request_state="second"
-        )
+        return types.InputRequiredResult(input_requests={"step2": ask({"color": {"type": "string"}})}, request_state="second")
     return types.InputRequiredResult(input_requests={"step1": ask(NAME)}, request_state="first")
 
 
@@ -243,9 +233,7 @@ def test_input_required_result_capabilities(context: Context):
     declared = context.deps.session.client_capabilities
     questions = {"model": sample("Hello"), "person": ask(NAME)}
     allowed = {"model": declared.sampling is not None, "person": declared.elicitation is not None}
-    return types.InputRequiredResult(
-        input_requests={key: question for key, question in questions.items() if allowed[key]}
-    )
+    return types.InputRequiredResult(input_requests={key: question for key, question in questions.items() if allowed[key]})
 
 
 json_schema_2020_12_tool = SchemaTool(

@@ -1,6 +1,8 @@
 """Tools that the MCP tests serve; run as a script, a server of them: `mcp_sample.py [stdio | http PORT]`."""
 
 import asyncio
+import gc
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -126,9 +128,19 @@ def blocking(seconds: float) -> str:
     return "slept"
 
 
-tools = Toolset(
-    [add, city, maybe, picture, fail, chatty, steps, counting, slow, limited, delete, secret, hidden, told, blocking]
-)
+def count() -> dict[str, int]:
+    """Count what a leak would make grow in this process."""
+    gc.collect()
+    return {"tasks": len(asyncio.all_tasks()), "files": len(os.listdir("/proc/self/fd")), "objects": len(gc.get_objects())}
+
+
+@FunctionTool
+async def census() -> dict[str, int]:
+    """Count tasks, open files and objects of the server's process."""
+    return count()
+
+
+tools = Toolset([add, city, maybe, picture, fail, chatty, steps, counting, slow, limited, delete, secret, hidden, told, blocking, census])
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:

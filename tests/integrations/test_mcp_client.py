@@ -58,9 +58,7 @@ def serving(definitions: Callable[[], list[types.Tool]], answer: Callable[[Any],
     return Server("hostile", on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def call(
-    target: Any, name: str, arguments: Any = None, *, context: Context | None = None, **options: Any
-) -> ToolResult:
+def call(target: Any, name: str, arguments: Any = None, *, context: Context | None = None, **options: Any) -> ToolResult:
     """Connect, make one call, and leave."""
 
     async def main():
@@ -227,7 +225,7 @@ def test_what_a_server_asks_a_person(mode, answer, deleted):
     assert result.success is deleted
     assert ran == (["x"] if deleted else [])
     assert '"path": "x"' in asked[0][0]
-    assert asked[0][1] == {"type": "object", "properties": {}}
+    assert asked[0][1]["properties"]["approve"]["type"] == "boolean"
 
 
 def test_elicit_may_be_async():
@@ -554,9 +552,7 @@ def test_a_restarted_web_server_is_found_again(mode):
     assert still.error.type == "ConnectionError"
 
 
-@pytest.mark.parametrize(
-    "target", ["http://127.0.0.1:9/mcp", ["no-such-command-anywhere"], [sys.executable, "-c", "pass"]]
-)
+@pytest.mark.parametrize("target", ["http://127.0.0.1:9/mcp", ["no-such-command-anywhere"], [sys.executable, "-c", "pass"]])
 def test_a_server_that_cannot_be_reached(target):
     """`connect` raises a ConnectionError."""
     with pytest.raises(ConnectionError, match="cannot be reached"):

@@ -84,9 +84,7 @@ def test_scenario(url, revision, scenario, tmp_path):
     checks = [check for path in tmp_path.rglob("checks.json") for check in json.loads(path.read_text())]
     statuses = Counter(check["status"] for check in checks)
     counts.update({(revision, status): number for status, number in statuses.items()})
-    wrong = [
-        f"{c['id']}: {c['status']}: {c.get('errorMessage')}" for c in checks if c["status"] in ("FAILURE", "WARNING")
-    ]
+    wrong = [f"{c['id']}: {c['status']}: {c.get('errorMessage')}" for c in checks if c["status"] in ("FAILURE", "WARNING")]
 
     assert wrong == []
     assert statuses["SUCCESS"] > 0, done.stdout

@@ -227,19 +227,25 @@ def test_a_print_does_not_break_the_wire(connected):
     assert asyncio.run(main()) == (["said"], False)
 
 
+ANSWERS = [
+    ("accept", {"approve": True}, "deleted"),
+    ("accept", {}, "deleted"),
+    ("accept", {"approve": False}, "did not approve (no)"),
+    ("decline", None, "did not approve (decline)"),
+    ("cancel", None, "did not approve (cancel)"),
+]
+
+
 @every_way
-@pytest.mark.parametrize(
-    ("action", "is_error", "said"),
-    [("accept", False, "deleted"), ("decline", True, "decline"), ("cancel", True, "cancel")],
-)
-def test_approval(connected, way, action, is_error, said):
+@pytest.mark.parametrize(("action", "content", "said"), ANSWERS)
+def test_approval(connected, way, action, content, said):
     """`require_approval` asks the client's person, who sees tool and arguments; without consent nothing runs."""
-    path = f"/tmp/{way[0]}-{way[1]}-{action}"
-    questions: list[str] = []
+    path = "-".join([*way, action, str(content)])
+    questions: list[Any] = []
 
     async def elicit(context, params):
-        questions.append(params.message)
-        return types.ElicitResult(action=action, content={} if action == "accept" else None)
+        questions.append(params)
+        return types.ElicitResult(action=action, content=content)
 
     async def main():
         async with connected(elicitation_callback=elicit) as client:
@@ -247,12 +253,12 @@ def test_approval(connected, way, action, is_error, said):
 
     answer, told = asyncio.run(main())
 
-    assert answer.is_error is is_error
+    assert answer.is_error is (said != "deleted")
     assert said in texts(answer)[0]
-    assert (path in told) is (action == "accept")
-    assert len(questions) == 1
-    assert "delete" in questions[0]
-    assert path in questions[0]
+    assert (path in told) is (said == "deleted")
+    assert [question.requested_schema["required"] for question in questions] == [["approve"]]
+    assert "delete" in questions[0].message
+    assert path in questions[0].message
 
 
 @every_way
@@ -307,9 +313,7 @@ def rounds(server, arguments, second=None, *, change=lambda state: state):
             replies = []
             for _ in range(2):
                 try:
-                    replies.append(
-                        await client.session.call_tool(name, given, input_responses=answers, request_state=state)
-                    )
+                    replies.append(await client.session.call_tool(name, given, input_responses=answers, request_state=state))
                 except MCPError as error:
                     replies.append(error)
             return replies
@@ -336,9 +340,7 @@ def test_an_approval_counts_once():
     assert ran == ["a"]
 
 
-@pytest.mark.parametrize(
-    "second", [("delete", {"path": "b"}), ("erase", {"path": "a"})], ids=["other arguments", "other tool"]
-)
+@pytest.mark.parametrize("second", [("delete", {"path": "b"}), ("erase", {"path": "a"})], ids=["other arguments", "other tool"])
 def test_a_stolen_state_is_refused(second):
     """The state of an approval is bound to its tool and its arguments."""
     ran: list[str] = []
@@ -349,9 +351,7 @@ def test_a_stolen_state_is_refused(second):
     assert ran == []
 
 
-@pytest.mark.parametrize(
-    "change", [lambda state: state + "A", lambda state: state[:-2] + "AA"], ids=["longer", "other"]
-)
+@pytest.mark.parametrize("change", [lambda state: state + "A", lambda state: state[:-2] + "AA"], ids=["longer", "other"])
 def test_a_forged_state_is_refused(change):
     """A state that the server did not seal is refused."""
     ran: list[str] = []
@@ -499,9 +499,7 @@ def test_a_body_may_ask_for_more():
         given = (context.deps.params or {}).get("inputResponses")
         if given:
             return f"Hello {given['name']['content']['name']}"
-        form = types.ElicitRequestFormParams(
-            message="Your name?", requested_schema={"type": "object", "properties": {}}
-        )
+        form = types.ElicitRequestFormParams(message="Your name?", requested_schema={"type": "object", "properties": {}})
         return types.InputRequiredResult(input_requests={"name": types.ElicitRequest(params=form)})
 
     async def elicit(context, params):

@@ -1,0 +1,63 @@
+"""Ten thousand calls through one connection: nothing may be left behind on either side."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from functool import Context, ToolCall
+from functool.integrations import mcp
+from tests.integrations.mcp_sample import count
+from tests.integrations.mcp_sockets import free_port, listening
+
+SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
+CALLS = 10_000
+WARM_UP = 1_000
+AT_ONCE = 20
+# A leak is at least one object a call; caches and garbage of the interpreter stay far below.
+SLACK = CALLS // 20
+
+
+async def soak(target, mode):
+    """Return what both processes held after the warm-up, and what after all calls."""
+    async with mcp.connect(target, mode=mode) as toolset:
+        heard = []
+        turn = [ToolCall(name="add", arguments={"a": 1}, id="1"), ToolCall(name="fail"), ToolCall(name="steps")]
+        turn += [ToolCall(name="add", arguments={"a": "x"}), ToolCall(name="nothing")] + turn * 5
+
+        async def run(calls):
+            for _ in range(calls // len(turn[:AT_ONCE])):
+                context = Context()
+                context.subscribe(heard.append)
+                results = await toolset.call_all(turn[:AT_ONCE], context)
+                assert [result.is_error for result in results[:5]] == [False, True, False, True, True]
+                heard.clear()
+            return count(), (await toolset.call(ToolCall(name="census"))).value
+
+        await run(WARM_UP)
+        return await run(WARM_UP), await run(CALLS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "auto"), ("http", "legacy")])
+def test_nothing_leaks(transport, mode):
+    """After 10,000 calls client and server hold as many tasks and files as before, and no object for each call."""
+    port = free_port()
+    if transport == "stdio":
+        before, after = asyncio.run(soak([sys.executable, SAMPLE], mode))
+    else:
+        with subprocess.Popen([sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL) as process:
+            try:
+                listening(port, process)
+                before, after = asyncio.run(soak(f"http://127.0.0.1:{port}/mcp", mode))
+            finally:
+                process.terminate()
+
+    for side in (0, 1):
+        assert after[side]["tasks"] <= before[side]["tasks"]
+        assert after[side]["files"] <= before[side]["files"]
+        assert after[side]["objects"] - before[side]["objects"] < SLACK
