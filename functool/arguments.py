@@ -170,16 +170,7 @@ class SchemaDoor:
         self._decode = codec.decode if codec is not None else None
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._definitions = schema.get("$defs") or schema.get("definitions") or {}
-        open_words = {
-            "additionalProperties",
-            "patternProperties",
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "$ref",
-            "if",
-            "unevaluatedProperties",
-        }
+        open_words = {"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "unevaluatedProperties"}
         self._closed = "properties" in schema and open_words.isdisjoint(schema)
         required = schema.get("required") or ()
         self._droppable = [
@@ -234,10 +225,7 @@ class SchemaDoor:
             choices = tuple(json.dumps(choice)[:100] for choice in (wanted if word == "enum" else [wanted])[:50])
             return {"path": path, "expected": "one of the choices", "choices": choices}
         if word == "type":
-            return {
-                "path": path,
-                "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}",
-            }
+            return {"path": path, "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             extra = next((name for name in error.instance if name not in (error.schema.get("properties") or {})), "")
             return _unknown(extra, list(error.schema.get("properties") or {}), path)

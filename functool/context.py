@@ -61,12 +61,7 @@ class Context(Generic[Deps]):
     """
 
     def __init__(
-        self,
-        deps: Deps | None = None,
-        *,
-        thread: Any = None,
-        approver: Approver | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, deps: Deps | None = None, *, thread: Any = None, approver: Approver | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
         self.deps: Deps = deps  # type: ignore[assignment]
         self.thread = thread

@@ -120,12 +120,7 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 _abandoned: set[Any] = set()
 _Job: TypeAlias = tuple[
-    asyncio.AbstractEventLoop,
-    "asyncio.Future[Any]",
-    contextvars.Context,
-    Callable[..., Any],
-    tuple[Any, ...],
-    dict[str, Any],
+    asyncio.AbstractEventLoop, "asyncio.Future[Any]", contextvars.Context, Callable[..., Any], tuple[Any, ...], dict[str, Any]
 ]
 _idle: deque[SimpleQueue[_Job]] = deque()
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.

@@ -60,12 +60,7 @@ def kinds_of(schemas: list[Any]) -> set[str]:
         kinds.update(named if isinstance(named, list) else [named] if named else [])
         if "$ref" in schema:
             kinds.add("$ref")
-        parts = [
-            *schema.get("anyOf", ()),
-            *schema.get("oneOf", ()),
-            *schema.get("allOf", ()),
-            *schema.get("prefixItems", ()),
-        ]
+        parts = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ()), *schema.get("prefixItems", ())]
         parts += [*schema.get("properties", {}).values(), *schema.get("patternProperties", {}).values()]
         parts += [schema[word] for word in ("items", "additionalProperties") if word in schema]
         todo += parts

@@ -328,10 +328,7 @@ def _compile(parts: FunctionSchema) -> None:
     fields = {p.wire: core_schema.typed_dict_field(_hoist(p.core, definitions), required=p.required) for p in parts.parameters}
     rest = None if parts.rest_core is None else _hoist(parts.rest_core, definitions)
     root: Any = core_schema.typed_dict_schema(
-        fields,
-        extra_behavior="forbid" if rest is None else "allow",
-        extras_schema=rest,
-        config={"allow_inf_nan": False},
+        fields, extra_behavior="forbid" if rest is None else "allow", extras_schema=rest, config={"allow_inf_nan": False}
     )
     parts.core = core_schema.definitions_schema(root, list(definitions.values())) if definitions else root
     try:

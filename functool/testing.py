@@ -94,11 +94,7 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
         DefinitionError: The tool has no schema, for instance since an annotation cannot be resolved.
     """
     schema = tool.schema
-    found = [
-        *_name_faults(schema.name),
-        *_description_faults(schema.description),
-        *_metaschema_faults(schema.parameters),
-    ]
+    found = [*_name_faults(schema.name), *_description_faults(schema.description), *_metaschema_faults(schema.parameters)]
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
             found.append(f"the parameter {name!r} has no description: say in the docstring or the annotation what it is")

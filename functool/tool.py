@@ -307,8 +307,7 @@ class Tool(ABC):
         if road.done():
             return road.result()
         error = ToolTimeoutError(
-            f"The tool {self._name} did not answer within {limit:g} seconds",
-            still_running=await stop(road, self._name),
+            f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, self._name)
         )
         error.args = (f"{error}; its work may still be going on." if error.still_running else f"{error} and was stopped.",)
         closing = await run_for(self._close(error, view, record), GRACE_SECONDS)
