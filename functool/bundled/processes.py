@@ -18,7 +18,9 @@ CHUNK = 65_536
 MAX_DRAINED = 1_048_576
 """Bytes that are still read when all is dead: more than a pipe holds."""
 
-GRACE = 5.0
+GRACE = 3.0
+"""How long to wait for what was killed, in seconds."""
+
 POLL = 0.005
 
 
@@ -58,9 +60,7 @@ class BothEnds:
 class Processes:
     """A program and what it starts: a session and process group of their own. `finish` has to be awaited."""
 
-    def __init__(
-        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], output: BothEnds, inherited: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], output: BothEnds, inherited: Sequence[int] = ()) -> None:
         """Start the program, without standard input; both its outputs go to `output`.
 
         Raises:
@@ -70,14 +70,7 @@ class Processes:
         self._pipe, written = os.pipe()
         try:
             self._process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
-                cwd=cwd,
-                env=env,
-                pass_fds=inherited,
-                start_new_session=True,
+                argv, stdin=subprocess.DEVNULL, stdout=written, stderr=written, cwd=cwd, env=env, pass_fds=inherited, start_new_session=True
             )
         except BaseException:
             os.close(self._pipe)
@@ -157,7 +150,7 @@ class Processes:
             left -= size
         self.output.feed(b"", final=True)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(POLL)
+            self._process.wait(GRACE)  # it is dead already, unless the wait for that was cancelled too
         os.close(self._pipe)
         os.close(self._leader)
 
@@ -165,9 +158,7 @@ class Processes:
 class SandboxedProcesses(Processes):
     """A program in a PID namespace that bubblewrap makes: with its first process, the kernel ends all of it."""
 
-    def __init__(
-        self, options: Sequence[str], argv: Sequence[str], *, env: Mapping[str, str], output: BothEnds
-    ) -> None:
+    def __init__(self, options: Sequence[str], argv: Sequence[str], *, env: Mapping[str, str], output: BothEnds) -> None:
         """Start bubblewrap with `options`, and have it wait before it runs `argv`.
 
         Raises:
