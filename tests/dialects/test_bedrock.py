@@ -1,0 +1,180 @@
+"""The dialect of AWS Bedrock's Converse API."""
+
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult
+from functool.dialects import anthropic, bedrock
+from tests.dialects import provider_rules
+from tests.dialects.samples import (
+    EMPTY,
+    EVERY_RESULT,
+    FAILED,
+    LINKED,
+    PDF,
+    PLAIN,
+    PNG,
+    SHOWN,
+    SOUND,
+    answers,
+    plant,
+    sdk,
+    search,
+    toolset,
+)
+
+USE = {"toolUse": {"toolUseId": "c1", "name": "search", "input": {"query": "cats", "limit": 1}}}
+
+
+def test_an_ordinary_tool_does_not_speak_of_strict():
+    """Without strict the schema goes out as it is, and older models hear nothing of strict."""
+    tool = FunctionTool(search)
+
+    assert bedrock.definition(tool) == {
+        "toolSpec": {
+            "name": "search",
+            "description": "Search the library.",
+            "inputSchema": {"json": tool.schema.plain},
+        }
+    }
+    assert bedrock.losses(tool) == []
+
+
+def test_a_strict_tool_keeps_its_text_lengths():
+    """Under strict the lengths of a text stay, which Anthropic's own API refuses; exclusive bounds move."""
+
+    def code(word: Annotated[str, Field(max_length=4)], size: Annotated[float, Field(gt=0)]) -> None:
+        """Code."""
+
+    tool = FunctionTool(code, strict=True)
+    spec = bedrock.definition(tool)["toolSpec"]
+
+    assert spec["strict"] is True
+    assert spec["inputSchema"]["json"]["properties"] == {
+        "word": {"type": "string", "maxLength": 4},
+        "size": {"type": "number", "description": "exclusiveMinimum: 0"},
+    }
+    assert "maxLength" not in anthropic.definition(tool)["input_schema"]["properties"]["word"]
+    assert provider_rules.bedrock(spec) == []
+    assert bedrock.losses(tool) == ["code: #/properties/size: exclusiveMinimum 0 is moved into the description"]
+
+
+def test_a_recursive_tool_is_not_strict_and_says_so_first():
+    """Recursion has no strict grammar: strict is false, and the losses begin with the reason."""
+    tool = FunctionTool(plant, strict=True)
+
+    assert bedrock.definition(tool)["toolSpec"]["strict"] is False
+    assert bedrock.losses(tool)[0] == "plant: strict is false: Tree holds itself, and a strict schema may not"
+
+
+def test_an_empty_description_is_left_out():
+    """An empty description is refused: the tool goes out without one, and the losses say so."""
+    tool = SchemaTool("bare", "", {"type": "object", "properties": {}}, dict)
+
+    assert "description" not in bedrock.definition(tool)["toolSpec"]
+    assert bedrock.losses(tool) == ["bare: the description is empty, which is refused: it is left out"]
+
+
+def test_the_budgets_of_a_whole_request_are_counted():
+    """Strict tools are counted over the whole request."""
+    tools = [FunctionTool(search, name=f"s{n}", strict=True) for n in range(21)]
+
+    assert "request: strict tools: 21, and the limit is 20" in bedrock.losses(*tools)
+    assert not any("request: strict tools" in loss for loss in bedrock.losses(*tools[1:]))
+
+
+def test_calls_come_from_a_response_or_its_message():
+    """Each tool use becomes a call; text is passed over."""
+    message = {"role": "assistant", "content": [{"text": "hm"}, USE]}
+    found = bedrock.calls({"output": {"message": message}, "stopReason": "tool_use"})
+
+    assert found == [ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")]
+    assert bedrock.calls(message) == found
+    assert answers(found)[0].value == ["cats 0"]
+
+
+def test_calls_put_together_from_a_stream_are_taken():
+    """A stream's tool use holds its input as text: it is taken as it came."""
+    use = {"toolUseId": "c1", "name": "search"} | {"input": "".join(['{"que', 'ry": "cats"}'])}
+    found = bedrock.calls({"content": [{"toolUse": use}]})
+
+    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]
+    assert answers(found)[0].value == ["cats 0", "cats 1"]
+
+
+def test_results_hold_text_images_and_documents():
+    """Images and documents go along as bytes, in the API's own formats; the rest becomes a placeholder."""
+    image = {"image": {"format": "png", "source": {"bytes": PNG}}}
+    pdf = {"document": {"format": "pdf", "name": "notes (1) pdf", "source": {"bytes": b"%PDF"}}}
+
+    assert bedrock.result(PLAIN) == {
+        "toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}
+    }
+    assert bedrock.result(SHOWN)["toolResult"]["content"] == [{"text": "a cat"}, image]
+    assert bedrock.result(PDF)["toolResult"]["content"] == [pdf]
+    assert bedrock.result(LINKED)["toolResult"]["content"] == [{"text": "[image/png: https://example.com/cat.png]"}]
+    assert bedrock.result(SOUND)["toolResult"]["content"] == [{"text": "[audio/wav: 4 bytes]"}]
+    assert bedrock.result(EMPTY)["toolResult"]["content"] == []
+    assert bedrock.result(FAILED)["toolResult"]["status"] == "error"
+    assert bedrock.result(FAILED)["toolResult"]["content"] == [{"text": "no such title"}, image]
+
+
+def test_what_lies_in_s3_stays_there():
+    """An image in S3 is named by its place, and a file without a name gets one."""
+    stored = ToolResult(
+        output=[
+            ImageContent(uri="s3://bucket/cat.png"),
+            FileContent(uri="s3://bucket/a.csv", media_type="text/csv"),
+        ]
+    )
+    blocks = bedrock.result(stored)["toolResult"]["content"]
+
+    assert blocks[0]["image"]["source"] == {"s3Location": {"uri": "s3://bucket/cat.png"}}
+    assert (blocks[1]["document"]["name"], blocks[1]["document"]["format"]) == ("file 2", "csv")
+
+
+def converse():
+    """What botocore knows of the API, and its own validator, which knows every field and every bound."""
+    session = sdk("botocore.session")
+    from botocore.validate import ParamValidator
+
+    shape = session.get_session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
+    return lambda params: ParamValidator().validate({"modelId": "m", **params}, shape).generate_report()
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_the_sdk_takes_every_definition(strict):
+    """botocore's own model of the API has nothing against the definitions."""
+    tools = bedrock.definitions(toolset(strict).values())
+    assert converse()({"toolConfig": {"tools": tools}}) == ""
+    assert converse()({"toolConfig": {"tools": [{"toolSpec": {"name": "x", "unknown": 1}}]}}) != ""
+
+
+@pytest.mark.parametrize("name", EVERY_RESULT)
+def test_the_sdk_takes_every_result(name):
+    """botocore's own model of the API has nothing against the results."""
+    made = bedrock.result(EVERY_RESULT[name])
+
+    assert converse()({"messages": [{"role": "user", "content": [made]}]}) == ""
+
+
+def test_calls_come_back_through_the_sdks_own_parser():
+    """What the SDK parses from a response over the wire gives its calls."""
+    session = sdk("botocore.session")
+    import json
+
+    from botocore.parsers import create_parser
+
+    model = session.get_session().get_service_model("bedrock-runtime")
+    body = {
+        "output": {"message": {"role": "assistant", "content": [{"text": "hm"}, USE]}},
+        "stopReason": "tool_use",
+        "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
+        "metrics": {"latencyMs": 1},
+    }
+    answer = {"status_code": 200, "headers": {}, "body": json.dumps(body).encode()}
+    parsed = create_parser("rest-json").parse(answer, model.operation_model("Converse").output_shape)
+
+    assert bedrock.calls(parsed) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")]
