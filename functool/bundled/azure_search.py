@@ -22,9 +22,7 @@ try:
     from azure.search.documents.aio import SearchClient
     from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery
 except ImportError as missing:
-    raise ImportError(
-        "AzureAISearchTool needs azure-search-documents: pip install 'functool[azure-search]'"
-    ) from missing
+    raise ImportError("AzureAISearchTool needs azure-search-documents: pip install 'functool[azure-search]'") from missing
 
 __all__ = ["AzureAISearchTool", "AzureIndex", "Embed", "SearchFailed"]
 
@@ -133,25 +131,19 @@ class AzureIndex:
         try:
             async with SearchClient(*self._where, self._credential, **self._options) as client:
                 found = await client.search(**asked)
-                total = await found.get_count()
                 rows: list[Mapping[str, Any]] = []
                 async for row in found:  # The SDK goes on to further pages if the service says that there are any.
                     rows.append(row)
                     if len(rows) == limit:
                         break
+                total = await found.get_count()  # Asked for first, it would cost a request of its own.
         except HttpResponseError as error:
-            raise SearchFailed(
-                f"The search service answered with status {error.status_code}: {error.reason}."
-            ) from error
+            raise SearchFailed(f"The search service answered with status {error.status_code}: {error.reason}.") from error
         except AzureError as error:
             raise SearchFailed("The search service could not be reached.") from error
         end = offset + len(rows)
         more = bool(rows) and (end < total if total is not None else len(rows) == limit)
-        return SearchPage(
-            hits=[self._hit(row) for row in rows],
-            total=end if total is None else total,
-            next_offset=end if more else None,
-        )
+        return SearchPage(hits=[self._hit(row) for row in rows], total=end if total is None else total, next_offset=end if more else None)
 
     def _words(self, text: str) -> dict[str, Any]:
         """The part of the request that is about words: none if only the meaning counts."""
@@ -203,7 +195,5 @@ def _literal(value: Any) -> str:
 def _snippet(row: Mapping[str, Any], text_field: str) -> str:
     captions = row.get("@search.captions") or ()
     highlights = (row.get("@search.highlights") or {}).get(text_field) or ()
-    text = " … ".join([caption.text for caption in captions if caption.text] or highlights) or str(
-        row.get(text_field) or ""
-    )
+    text = " … ".join([caption.text for caption in captions if caption.text] or highlights) or str(row.get(text_field) or "")
     return text if len(text) <= MAX_SNIPPET else text[: MAX_SNIPPET - 1] + "…"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -27,6 +28,13 @@ TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", 
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Definition:
+    schema: dict[str, Any] = field(default_factory=dict)
+    size: int = 0
+    references: tuple[str, ...] = ()
+
+
 class Schemas:
     """Converts schemas and remembers those that were referred to.
 
@@ -39,7 +47,7 @@ class Schemas:
         self._document = document
         self._unsent = unsent
         self._names: dict[str, str] = {}
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, _Definition] = {}
 
     def convert(self, schema: Any, depth: int = 0) -> dict[str, Any]:
         """Return a schema whose references point to `$defs`; see `with_definitions`."""
@@ -65,9 +73,10 @@ class Schemas:
         while queue:
             name = queue.popleft()
             if name not in found:
-                left -= _size(self._made[name])
-                found[name] = self._made[name] if left > 0 else {}
-                queue += _references(found[name])
+                made = self._made[name]
+                left -= made.size
+                found[name] = made.schema if left > 0 else {}
+                queue += made.references if left > 0 else ()
         return ({**schema, "$defs": found} if found else schema), left > 0
 
     def _definition(self, reference: str) -> str | None:
@@ -84,8 +93,9 @@ class Schemas:
             count += 1
             name = f"{stem}_{count}"
         self._names[reference] = name
-        self._made[name] = {}  # A schema may refer to itself.
-        self._made[name] = self.convert(schema)
+        self._made[name] = _Definition()  # A schema may refer to itself.
+        made = self.convert(schema)
+        self._made[name] = _Definition(schema=made, size=_size(made), references=tuple(_references(made)))
         return name
 
     def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:

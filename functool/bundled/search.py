@@ -93,9 +93,7 @@ class SearchPage(TypedDict):
 class Index(Protocol):
     """What `search_tool` searches: `SearchIndex.query` says what is expected."""
 
-    def query(
-        self, text: str, *, limit: int, offset: int, filters: Filters | None
-    ) -> SearchPage | Awaitable[SearchPage]:
+    def query(self, text: str, *, limit: int, offset: int, filters: Filters | None) -> SearchPage | Awaitable[SearchPage]:
         """Find documents."""
         ...
 
@@ -103,8 +101,8 @@ class Index(Protocol):
 class SearchIndex:
     """Documents in a SQLite database, ranked by BM25, a word in the title counting three times.
 
-    Case and accents do not matter; Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese are found without spaces.
-    All methods may be called from any thread.
+    Case does not matter, nor do accents of Latin letters; Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese
+    are found without spaces. All methods may be called from any thread.
 
     Args:
         path: The database file, made if need be; by default the index lives in memory.
@@ -139,8 +137,7 @@ class SearchIndex:
             for document in documents:
                 try:
                     row = self._db.execute(
-                        "INSERT INTO documents (id, metadata) VALUES (?, ?)",
-                        (document["id"], _json(document.get("metadata"))),
+                        "INSERT INTO documents (id, metadata) VALUES (?, ?)", (document["id"], _json(document.get("metadata")))
                     )
                 except sqlite3.IntegrityError as error:
                     raise ValueError(f"there is a document {document['id']!r} already") from error
@@ -190,17 +187,10 @@ class SearchIndex:
         with self._lock, closing(self._db.cursor()) as cursor:
             total = int(cursor.execute(f"SELECT count(*) {source}", values).fetchone()[0])
             rows = cursor.execute(
-                f"SELECT {_SHOWN} {source} ORDER BY {_RANK}, documents.key LIMIT ? OFFSET ?",
-                [*values, limit, offset],
+                f"SELECT {_SHOWN} {source} ORDER BY {_RANK}, documents.key LIMIT ? OFFSET ?", [*values, limit, offset]
             ).fetchall()
         hits = [
-            SearchHit(
-                id=id,
-                title=_joined(title),
-                snippet=_joined(snippet),
-                score=score,
-                metadata=json.loads(metadata),
-            )
+            SearchHit(id=id, title=_joined(title), snippet=_joined(snippet), score=score, metadata=json.loads(metadata))
             for id, title, snippet, score, metadata in rows
         ]
         end = offset + len(hits)
