@@ -69,15 +69,7 @@ SOUND = ToolResult(output=[AudioContent(data=b"RIFF")], call_id="c1")
 FAILED = ToolResult(output=[IMAGE], error=ToolResult.failed("no such title").error, call_id="c1")
 PLAIN = ToolResult(output=[TextContent(text="two titles")], call_id="c1")
 EMPTY = ToolResult(call_id="c1")
-EVERY_RESULT = {
-    "shown": SHOWN,
-    "linked": LINKED,
-    "pdf": PDF,
-    "sound": SOUND,
-    "failed": FAILED,
-    "plain": PLAIN,
-    "empty": EMPTY,
-}
+EVERY_RESULT = {"shown": SHOWN, "linked": LINKED, "pdf": PDF, "sound": SOUND, "failed": FAILED, "plain": PLAIN, "empty": EMPTY}
 
 
 def sdk(name: str) -> Any:

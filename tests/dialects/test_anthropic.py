@@ -56,10 +56,7 @@ def test_a_strict_tool_keeps_its_optional_arguments():
 
     assert anthropic.definition(tool)["strict"] is True
     assert schema["required"] == ["query"]
-    assert schema["properties"]["limit"] == {
-        "type": "integer",
-        "description": "How many titles. (maximum: 50; minimum: 1; default: 10)",
-    }
+    assert schema["properties"]["limit"] == {"type": "integer", "description": "How many titles. (maximum: 50; minimum: 1; default: 10)"}
     assert "search: #/properties/limit: maximum 50 is moved into the description" in anthropic.losses(tool)
     assert provider_rules.anthropic([anthropic.definition(tool)]) == []
 
@@ -166,12 +163,7 @@ def test_results_hold_text_images_and_documents():
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT}}
     pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
 
-    assert anthropic.result(PLAIN) == {
-        "type": "tool_result",
-        "tool_use_id": "c1",
-        "content": "two titles",
-        "is_error": False,
-    }
+    assert anthropic.result(PLAIN) == {"type": "tool_result", "tool_use_id": "c1", "content": "two titles", "is_error": False}
     assert anthropic.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
     assert anthropic.result(LINKED)["content"][0]["source"] == {"type": "url", "url": "https://example.com/cat.png"}
     assert anthropic.result(PDF)["content"] == [{"type": "document", "source": pdf, "title": "notes (1).pdf"}]

@@ -8,22 +8,7 @@ from pydantic import Field
 from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult
 from functool.dialects import anthropic, bedrock
 from tests.dialects import provider_rules
-from tests.dialects.samples import (
-    EMPTY,
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG,
-    SHOWN,
-    SOUND,
-    answers,
-    plant,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects.samples import EMPTY, EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG, SHOWN, SOUND, answers, plant, sdk, search, toolset
 
 USE = {"toolUse": {"toolUseId": "c1", "name": "search", "input": {"query": "cats", "limit": 1}}}
 
@@ -33,11 +18,7 @@ def test_an_ordinary_tool_does_not_speak_of_strict():
     tool = FunctionTool(search)
 
     assert bedrock.definition(tool) == {
-        "toolSpec": {
-            "name": "search",
-            "description": "Search the library.",
-            "inputSchema": {"json": tool.schema.plain},
-        }
+        "toolSpec": {"name": "search", "description": "Search the library.", "inputSchema": {"json": tool.schema.plain}}
     }
     assert bedrock.losses(tool) == []
 
@@ -109,9 +90,7 @@ def test_results_hold_text_images_and_documents():
     image = {"image": {"format": "png", "source": {"bytes": PNG}}}
     pdf = {"document": {"format": "pdf", "name": "notes (1) pdf", "source": {"bytes": b"%PDF"}}}
 
-    assert bedrock.result(PLAIN) == {
-        "toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}
-    }
+    assert bedrock.result(PLAIN) == {"toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}}
     assert bedrock.result(SHOWN)["toolResult"]["content"] == [{"text": "a cat"}, image]
     assert bedrock.result(PDF)["toolResult"]["content"] == [pdf]
     assert bedrock.result(LINKED)["toolResult"]["content"] == [{"text": "[image/png: https://example.com/cat.png]"}]
@@ -123,12 +102,7 @@ def test_results_hold_text_images_and_documents():
 
 def test_what_lies_in_s3_stays_there():
     """An image in S3 is named by its place, and a file without a name gets one."""
-    stored = ToolResult(
-        output=[
-            ImageContent(uri="s3://bucket/cat.png"),
-            FileContent(uri="s3://bucket/a.csv", media_type="text/csv"),
-        ]
-    )
+    stored = ToolResult(output=[ImageContent(uri="s3://bucket/cat.png"), FileContent(uri="s3://bucket/a.csv", media_type="text/csv")])
     blocks = bedrock.result(stored)["toolResult"]["content"]
 
     assert blocks[0]["image"]["source"] == {"s3Location": {"uri": "s3://bucket/cat.png"}}

@@ -6,22 +6,7 @@ import pytest
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import gemini
-from tests.dialects.samples import (
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG,
-    SHOWN,
-    SOUND,
-    answers,
-    ping,
-    plant,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects.samples import EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG, SHOWN, SOUND, answers, ping, plant, sdk, toolset
 
 CALL = {"name": "search", "args": {"query": "cats", "limit": 1}, "id": "c1"}
 
@@ -126,11 +111,7 @@ def test_a_reference_beside_a_description_is_wrapped():
     inlined = gemini.definition(tool, "parameters")["parameters"]
 
     assert made["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}], "description": "which"}
-    assert inlined["properties"]["a"] == {
-        "type": "OBJECT",
-        "properties": {"b": {"type": "INTEGER"}},
-        "description": "which",
-    }
+    assert inlined["properties"]["a"] == {"type": "OBJECT", "properties": {"b": {"type": "INTEGER"}}, "description": "which"}
     assert gemini.losses(tool) == ["made: #/properties/a: $ref beside description is wrapped in anyOf"]
 
 

@@ -6,21 +6,7 @@ import pytest
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import openai
-from tests.dialects.samples import (
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG_TEXT,
-    SHOWN,
-    SOUND,
-    answers,
-    scores,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects.samples import EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG_TEXT, SHOWN, SOUND, answers, scores, sdk, search, toolset
 
 ITEM = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "search", "arguments": '{"query": "cats"}'}
 
@@ -125,10 +111,7 @@ def test_the_losses_are_those_of_a_whole_request():
     tools = [FunctionTool(search, name=f"s{n}") for n in range(128)]
 
     assert openai.losses(*tools) == []
-    assert openai.losses(*tools, tools[0]) == [
-        "request: 2 tools are named 's0'",
-        "request: tools: 129, and the limit is 128",
-    ]
+    assert openai.losses(*tools, tools[0]) == ["request: 2 tools are named 's0'", "request: tools: 129, and the limit is 128"]
 
 
 def test_calls_come_from_a_dict_or_its_items():
@@ -138,10 +121,7 @@ def test_calls_come_from_a_dict_or_its_items():
 
     found = openai.calls({"output": [other, ITEM, empty]})
 
-    assert found == [
-        ToolCall(name="search", arguments='{"query": "cats"}', id="c1"),
-        ToolCall(name="ping", arguments="", id="c2"),
-    ]
+    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1"), ToolCall(name="ping", arguments="", id="c2")]
     assert openai.calls([ITEM, empty]) == found
     assert openai.calls({"output": []}) == []
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
@@ -217,8 +197,5 @@ def test_calls_come_from_the_sdks_response():
     found = openai.calls(response)
 
     assert found == openai.calls(response.model_dump())
-    assert [(call.id, json.loads(call.arguments)) for call in found] == [
-        ("c1", {"query": "cats"}),
-        ("c2", {"query": "dogs", "limit": 1}),
-    ]
+    assert [(call.id, json.loads(call.arguments)) for call in found] == [("c1", {"query": "cats"}), ("c2", {"query": "dogs", "limit": 1})]
     assert [result.value for result in answers(found)] == [["cats 0", "cats 1"], ["dogs 0"]]

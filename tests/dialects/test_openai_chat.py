@@ -34,10 +34,7 @@ def test_calls_come_from_a_completion_a_message_or_their_dicts():
     message = {"role": "assistant", "content": None, "tool_calls": [CALL, custom, PING]}
     found = openai_chat.calls(message)
 
-    assert found == [
-        ToolCall(name="search", arguments='{"query": "cats"}', id="c1"),
-        ToolCall(name="ping", arguments="", id="c2"),
-    ]
+    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1"), ToolCall(name="ping", arguments="", id="c2")]
     assert openai_chat.calls({"choices": [{"message": message}, {"message": {"tool_calls": [PING]}}]}) == found
     assert openai_chat.calls({"role": "assistant", "content": "hi"}) == []
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
@@ -83,18 +80,11 @@ def test_calls_come_from_the_sdks_completion():
             "model": "m",
             "object": "chat.completion",
             "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": "tool_calls",
-                    "message": {"role": "assistant", "content": None, "tool_calls": [CALL, PING]},
-                }
+                {"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": None, "tool_calls": [CALL, PING]}}
             ],
         }
     )
     found = openai_chat.calls(completion)
 
-    assert [(call.name, call.arguments, call.id) for call in found] == [
-        ("search", '{"query": "cats"}', "c1"),
-        ("ping", "", "c2"),
-    ]
+    assert [(call.name, call.arguments, call.id) for call in found] == [("search", '{"query": "cats"}', "c1"), ("ping", "", "c2")]
     assert openai_chat.calls(completion.choices[0].message) == openai_chat.calls(completion.model_dump()) == found

@@ -1,0 +1,162 @@
+"""The dialect of the Model Context Protocol."""
+
+import pytest
+
+from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult, ToolSettings
+from functool.dialects import mcp
+from tests.dialects.samples import (
+    EMPTY,
+    EVERY_RESULT,
+    FAILED,
+    LINKED,
+    PDF,
+    PLAIN,
+    PNG_TEXT,
+    SHOWN,
+    SOUND,
+    answers,
+    ping,
+    plant,
+    sdk,
+    search,
+    toolset,
+)
+
+OLD = "2025-11-25"
+
+
+def test_a_tool_goes_out_as_it_is():
+    """The plain schema goes out as it is, also of a strict tool, with the schema of the answer."""
+    tool = FunctionTool(plant, strict=True)
+
+    assert mcp.definition(tool) == {
+        "name": "plant",
+        "description": "Plant a tree.",
+        "inputSchema": tool.schema.plain,
+        "outputSchema": {"type": "integer"},
+    }
+    assert mcp.losses(tool) == []
+
+
+def test_settings_become_hints():
+    """What the author says of a tool becomes its annotations; what he leaves out is left out."""
+    settings = ToolSettings(display_name="Search!", read_only=True, idempotent=False)
+    tool = FunctionTool(search, settings=settings)
+
+    assert mcp.definition(tool)["title"] == "Search!"
+    assert mcp.definition(tool)["annotations"] == {"readOnlyHint": True, "idempotentHint": False}
+    assert mcp.definition(FunctionTool(search)).keys() == {"name", "description", "inputSchema", "outputSchema"}
+
+
+def test_older_clients_get_an_object():
+    """Before 2026-07-28 an answer that is no object is wrapped, in the schema and in the value, and the losses say so."""
+    tool = FunctionTool(search)
+    result = ToolResult.of(["a"])
+
+    assert mcp.definition(tool, OLD)["outputSchema"]["properties"] == {"result": tool.schema.output}
+    assert mcp.losses(tool, protocol=OLD) == ["search: the output schema is wrapped as {result}: this revision takes an object only"]
+    assert mcp.result(result)["structuredContent"] == ["a"]
+    assert mcp.result(result, tool=tool, protocol=OLD)["structuredContent"] == {"result": ["a"]}
+    assert mcp.result(result, protocol=OLD)["structuredContent"] == {"result": ["a"]}
+    assert mcp.result(ToolResult.of({"a": 1}), protocol=OLD)["structuredContent"] == {"a": 1}
+
+
+def test_an_object_that_may_be_another_thing_is_wrapped_as_its_schema_is():
+    """For older clients a dict of a union is wrapped too, as the definition says."""
+
+    def either(flag: bool) -> dict[str, int] | str:
+        """Either."""
+        return {"a": 1} if flag else "b"
+
+    tool = FunctionTool(either)
+
+    assert mcp.result(ToolResult.of({"a": 1}), tool=tool, protocol=OLD)["structuredContent"] == {"result": {"a": 1}}
+    assert mcp.result(ToolResult.of({"a": 1}), tool=tool)["structuredContent"] == {"a": 1}
+
+
+def test_the_losses_name_what_clients_do_not_take():
+    """A wrong name, a reference that no client follows, and for older clients a union at the root are named."""
+    schema = {"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}, "anyOf": [{"required": ["a"]}, {}]}
+    tool = SchemaTool("math sum", "", schema, dict)
+
+    assert mcp.losses(tool) == [
+        "math sum: name 'math sum' does not fit [A-Za-z0-9_.-]{1,128}: WrapperTool(tool, name='math_sum') renames the tool",
+        "math sum: #/properties/a: $ref https://example.com/a.json is none that a client follows",
+    ]
+    assert "math sum: #: anyOf stands at the root: this revision does not say that it may" in mcp.losses(tool, protocol=OLD)
+
+
+def test_calls_come_from_a_request_or_its_params():
+    """A JSON-RPC request gives its call under its own id, its params give it without."""
+    params = {"name": "search", "arguments": {"query": "cats", "limit": 1}}
+    request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+
+    assert mcp.calls(request) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="7")]
+    assert mcp.calls(params) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1})]
+    assert mcp.calls({"name": "ping"}) == [ToolCall(name="ping", arguments={})]
+    assert answers(mcp.calls(request))[0].value == ["cats 0"]
+
+
+def test_results_hold_every_kind_of_content():
+    """Text, images and sounds are blocks; files are embedded, and what lies elsewhere is linked."""
+    image = {"type": "image", "data": PNG_TEXT, "mimeType": "image/png"}
+
+    assert mcp.result(PLAIN) == {"content": [{"type": "text", "text": "two titles"}], "isError": False}
+    assert mcp.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
+    assert mcp.result(LINKED)["content"] == [
+        {"type": "resource_link", "uri": "https://example.com/cat.png", "name": "cat.png", "mimeType": "image/png"}
+    ]
+    assert mcp.result(PDF)["content"] == [
+        {"type": "resource", "resource": {"uri": "attachment:notes%20%281%29.pdf", "mimeType": "application/pdf", "blob": "JVBERg=="}}
+    ]
+    assert mcp.result(SOUND)["content"] == [{"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}]
+    assert mcp.result(EMPTY)["content"] == []
+    assert mcp.result(FAILED) == {"content": [{"type": "text", "text": "no such title"}, image], "isError": True}
+
+
+def test_the_value_goes_along_where_json_can_say_it():
+    """The value is structured content; a failure, an image or what JSON cannot say has none."""
+    assert mcp.result(ToolResult.of(3))["structuredContent"] == 3
+    assert mcp.result(ToolResult.of("hi"))["structuredContent"] == "hi"
+    assert "structuredContent" not in mcp.result(ToolResult.of(None))
+    assert "structuredContent" not in mcp.result(ToolResult.of(ImageContent(data=b"x")))
+    assert "structuredContent" not in mcp.result(ToolResult.of(iter([1])))
+    assert "structuredContent" not in mcp.result(FAILED)
+
+
+def test_the_sdk_takes_every_definition():
+    """Each definition is one of the SDK's own tools, in the newest revision of the protocol and the one before."""
+    types = sdk("mcp.types")
+
+    for tool in toolset().values():
+        for protocol in (mcp.LATEST, OLD):
+            made = mcp.definition(tool, protocol)
+            assert types.Tool.model_validate(made).model_dump(by_alias=True, exclude_unset=True, mode="json") == made
+
+
+@pytest.mark.parametrize("name", EVERY_RESULT)
+def test_the_sdk_takes_every_result(name):
+    """Each result is the SDK's own."""
+    types = sdk("mcp.types")
+    made = mcp.result(EVERY_RESULT[name])
+
+    assert types.CallToolResult.model_validate(made).model_dump(by_alias=True, exclude_unset=True, mode="json") == made
+
+
+def test_calls_come_from_the_sdks_request():
+    """The SDK's own request, its params and its JSON-RPC message give their call."""
+    types = sdk("mcp.types")
+    params = types.CallToolRequestParams(name="ping", arguments=None)
+    request = types.CallToolRequest(params=params)
+
+    assert mcp.calls(request) == mcp.calls(params) == [ToolCall(name="ping", arguments={})]
+    rpc = types.JSONRPCRequest(jsonrpc="2.0", id=3, method="tools/call", params={"name": "ping"})
+    assert mcp.calls(rpc) == [ToolCall(name="ping", arguments={}, id="3")]
+
+
+def test_a_linked_file_keeps_its_name():
+    """A file that lies elsewhere is linked under its own name."""
+    linked = ToolResult(output=[FileContent(uri="https://example.com/x", name="a.pdf", media_type="application/pdf")])
+
+    assert mcp.result(linked)["content"][0]["name"] == "a.pdf"
+    assert mcp.definition(FunctionTool(ping))["outputSchema"] == {"type": "string"}

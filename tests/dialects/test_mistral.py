@@ -1,0 +1,122 @@
+"""The dialect of Mistral's chat API."""
+
+import pytest
+
+from functool import FunctionTool, SchemaTool, ToolCall
+from functool.dialects import mistral
+from tests.dialects.samples import EVERY_RESULT, LINKED, PDF, PLAIN, PNG_TEXT, SHOWN, SOUND, answers, plant, scores, sdk, search, toolset
+
+CALL = {"id": "D681PevKs", "type": "function", "function": {"name": "search", "arguments": '{"query": "cats"}'}}
+
+
+def test_an_ordinary_tool_goes_out_as_it_is():
+    """Without strict the schema goes out in its plain form, and nothing is lost."""
+    tool = FunctionTool(plant)
+
+    assert mistral.definition(tool) == {
+        "type": "function",
+        "function": {"name": "plant", "description": "Plant a tree.", "parameters": tool.schema.plain, "strict": False},
+    }
+    assert mistral.losses(tool) == []
+
+
+def test_a_strict_tool_goes_out_in_its_strict_form():
+    """A strict tool is published as its own strict schema, and the losses name what had to be rewritten for it."""
+    tool = FunctionTool(scores, strict=True)
+    function = mistral.definition(tool)["function"]
+
+    assert function["parameters"] == tool.schema.parameters
+    assert function["strict"] is True
+    assert any("points" in loss and "rewritten" in loss for loss in mistral.losses(tool))
+
+
+def test_the_losses_name_names():
+    """A name that is refused, and one that two tools share, are named."""
+    tool = SchemaTool("math.sum", "", {"type": "object", "properties": {}}, dict)
+
+    assert mistral.losses(tool, tool)[0].endswith("WrapperTool(tool, name='math_sum') renames the tool")
+    assert mistral.losses(tool, tool)[-1] == "request: 2 tools are named 'math.sum'"
+
+
+def test_calls_come_from_messages_and_conversations():
+    """Arguments come as text or as an object; the SDK's spelling of a missing id is an empty one."""
+    message = {"tool_calls": [CALL, {"id": "null", "function": {"name": "ping", "arguments": {}}}]}
+    entry = {"type": "function.call", "tool_call_id": "c1", "name": "search", "arguments": {"query": "cats"}}
+    found = mistral.calls({"choices": [{"message": message}]})
+
+    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs"), ToolCall(name="ping", arguments={}, id="")]
+    assert mistral.calls(message) == found
+    assert mistral.calls({"outputs": [{"type": "message.output"}, entry]}) == [
+        ToolCall(name="search", arguments={"query": "cats"}, id="c1")
+    ]
+    assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
+
+
+def test_results_hold_text_and_images():
+    """Text alone is one string; images are parts; files and sounds become placeholders."""
+    image = {"type": "image_url", "image_url": f"data:image/png;base64,{PNG_TEXT}"}
+
+    assert mistral.result(PLAIN) == {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
+    assert mistral.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
+    assert mistral.result(LINKED)["content"] == [{"type": "image_url", "image_url": "https://example.com/cat.png"}]
+    assert mistral.result(PDF)["content"] == "[application/pdf: 4 bytes]"
+    assert mistral.result(SOUND)["content"] == "[audio/wav: 4 bytes]"
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_the_sdk_and_its_validator_take_every_definition(strict):
+    """Each definition is one of the SDK's own tools, and mistral-common's validator has nothing against it."""
+    models = sdk("mistralai.client.models")
+    common = sdk("mistral_common.protocol.instruct.tool_calls")
+    from mistral_common.protocol.instruct.messages import UserMessage
+    from mistral_common.protocol.instruct.request import ChatCompletionRequest
+    from mistral_common.protocol.instruct.validator import MistralRequestValidator
+
+    made = mistral.definitions(toolset(strict).values())
+    tools = [common.Tool.model_validate(tool) for tool in made]
+    request = ChatCompletionRequest(messages=[UserMessage(content="hi")], tools=tools, model="m")
+
+    assert [models.Tool.model_validate(tool).model_dump() for tool in made] == made
+    assert MistralRequestValidator().validate_request(request).tools == tools
+    assert [tool.model_dump() for tool in tools] == made
+
+
+@pytest.mark.parametrize("name", EVERY_RESULT)
+def test_the_sdk_takes_every_result(name):
+    """Each result is one of the SDK's own tool messages, none of its parts unknown there."""
+    models = sdk("mistralai.client.models")
+    made = mistral.result(EVERY_RESULT[name])
+
+    message = models.ToolMessage.model_validate(made)
+
+    assert message.tool_call_id == "c1"
+    if isinstance(made["content"], list):
+        kinds = {"text": models.TextChunk, "image_url": models.ImageURLChunk}
+        assert [type(part) for part in message.content] == [kinds[part["type"]] for part in made["content"]]
+
+
+def test_calls_come_from_the_sdks_response():
+    """The SDK's own completion, its message and its conversation entries give their calls."""
+    models = sdk("mistralai.client.models")
+    message = models.AssistantMessage.model_validate({"role": "assistant", "content": "", "tool_calls": [CALL]})
+    response = models.ChatCompletionResponse.model_validate(
+        {
+            "id": "x",
+            "object": "chat.completion",
+            "model": "m",
+            "created": 0,
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+            "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}],
+        }
+    )
+    entry = models.FunctionCallEntry(tool_call_id="c1", name="ping", arguments="{}")
+    found = mistral.calls(response)
+
+    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs")]
+    assert mistral.calls(message) == mistral.calls(response.model_dump()) == found
+    assert mistral.calls({"outputs": [entry]}) == [ToolCall(name="ping", arguments="{}", id="c1")]
+
+
+def test_a_losses_free_name_is_kept():
+    """A name that fits is no loss."""
+    assert mistral.losses(FunctionTool(search)) == []
