@@ -26,9 +26,7 @@ def bwrap_works():
 
 
 WORKS = bwrap_works()
-needs_bwrap = pytest.mark.skipif(
-    not WORKS, reason="SANDBOX UNTESTED: bubblewrap is missing, or may not make namespaces here"
-)
+needs_bwrap = pytest.mark.skipif(not WORKS, reason="SANDBOX UNTESTED: bubblewrap is missing, or may not make namespaces here")
 both = pytest.mark.parametrize("sandbox", [pytest.param("bwrap", marks=needs_bwrap), "none"])
 
 
@@ -88,9 +86,7 @@ def test_a_command(work, sandbox):
 
 
 @both
-@pytest.mark.parametrize(
-    ("command", "code"), [("exit 3", 3), ("false", 1), ("kill -9 $$", 137), ("no-such-program", 127), ("-x", 127)]
-)
+@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("false", 1), ("kill -9 $$", 137), ("no-such-program", 127), ("-x", 127)])
 def test_a_failing_command(work, sandbox, command, code):
     """A non-zero exit is an error that keeps the output and tells the code."""
     result = run(shell_tool(work, sandbox=sandbox), "echo before\n" + command)
@@ -147,11 +143,15 @@ def flood(work, how):
 
 @both
 def test_a_flood_costs_megabytes(work, sandbox):
-    """Three hundred megabytes of output are read to their end in a few megabytes; a plain run keeps them all."""
+    """Three hundred megabytes of output are read to their end in a few megabytes."""
     size, megabytes = flood(work, sandbox)
 
     assert size == 60_000
     assert megabytes < 32
+
+
+def test_a_plain_flood(work):
+    """The control: a plain run keeps all of it."""
     assert flood(work, "plain")[1] > 280
 
 
@@ -171,9 +171,7 @@ def test_what_stays_behind_is_ended(work, sandbox, token):
 @both
 def test_the_time_limit_ends_everything(work, sandbox, token):
     """At the time limit a whole group that ignores polite signals is dead; a plain run ends the shell alone."""
-    command = (
-        f"trap '' TERM INT HUP; echo started; for i in 1 2 3 4 5 6 7 8; do sleep {token} >/dev/null 2>&1 & done; wait"
-    )
+    command = f"trap '' TERM INT HUP; echo started; for i in 1 2 3 4 5 6 7 8; do sleep {token} >/dev/null 2>&1 & done; wait"
     result = run(shell_tool(work, sandbox=sandbox, timeout=2), command)
 
     assert result.error.type == "ToolTimeoutError"
@@ -257,7 +255,8 @@ import sys
 from functool import ToolCall, Toolset
 from functool.bundled.shell import shell_tool
 
-Toolset([shell_tool(sys.argv[1], timeout=600)]).call_sync(ToolCall(name="shell", arguments={"command": sys.argv[2]}))
+tools = Toolset([shell_tool(sys.argv[1], timeout=600, sandbox=sys.argv[3])])
+print(tools.call_sync(ToolCall(name="shell", arguments={"command": sys.argv[2]})).text, end="")
 """
 
 
@@ -265,7 +264,7 @@ Toolset([shell_tool(sys.argv[1], timeout=600)]).call_sync(ToolCall(name="shell",
 def test_the_host_dies(work, token):
     """When the host is killed, the sandbox dies with it."""
     command = f"setsid sleep {token} & sleep {token}"
-    with subprocess.Popen([sys.executable, "-c", HOST, str(work), command]) as host:
+    with subprocess.Popen([sys.executable, "-c", HOST, str(work), command, "bwrap"]) as host:
         while len(living(f"sleep\0{token}")) < 2:
             assert host.poll() is None
         host.kill()
@@ -302,8 +301,11 @@ def test_nothing_of_the_environment_is_inherited(work, sandbox, monkeypatch):
 
 @both
 def test_there_is_no_input(work, sandbox):
-    """A command that reads finds the end at once."""
-    assert run(shell_tool(work, sandbox=sandbox), "cat; echo end").value == "end\n"
+    """A command that reads finds the end at once, and not what the host has on its standard input; in a plain run it does."""
+    host = [sys.executable, "-c", HOST, str(work), "cat; echo end", sandbox]
+
+    assert subprocess.run(host, input=b"the secret\n", stdout=subprocess.PIPE, check=True).stdout == b"end\n"
+    assert plain("cat; echo end", work, input="the secret\n").stdout == "the secret\nend\n"
 
 
 @both
@@ -335,9 +337,7 @@ def test_the_rest_of_the_disk(work, outside):
 
 
 @needs_bwrap
-@pytest.mark.parametrize(
-    "target", ["/usr/made", "/etc/made", "/made", "/dev/made", "/proc/sys/kernel/hostname", "/proc/sys/vm/swappiness"]
-)
+@pytest.mark.parametrize("target", ["/usr/made", "/etc/made", "/made", "/dev/made", "/proc/sys/kernel/hostname", "/proc/sys/vm/swappiness"])
 def test_the_system_is_read_only(work, target):
     """What is shown of the system cannot be written, not even by root."""
     before = Path(target).read_text() if Path(target).exists() else None
@@ -381,10 +381,7 @@ def test_processes_of_the_host(work, token):
 @needs_bwrap
 def test_no_further_rights(work):
     """A command has no capability, cannot get any, and cannot make namespaces of its own."""
-    result = run(
-        shell_tool(work),
-        "grep Cap /proc/self/status; unshare -U true || echo refused; grep NoNewPrivs /proc/self/status",
-    )
+    result = run(shell_tool(work), "grep Cap /proc/self/status; unshare -U true || echo refused; grep NoNewPrivs /proc/self/status")
 
     assert {line.split()[1] for line in result.value.splitlines() if line.startswith("Cap")} == {"0" * 16}
     assert "refused" in result.value
