@@ -63,8 +63,7 @@ def _known(ctx: click.Context) -> Mapping[str, Tool]:
     """Return the tools of the target so far; those of a server would cost a connection at every key."""
     target = ctx.params.get("target")
     try:
-        with redirect_stdout(sys.stderr):
-            return _local_toolset(target) if target and not _is_remote(target) else {}
+        return _local_toolset(target) if target and not _is_remote(target) else {}
     except Exception:
         return {}
 
@@ -72,7 +71,7 @@ def _known(ctx: click.Context) -> Mapping[str, Tool]:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="functool", message="%(version)s")
 def main() -> None:
-    r"""Use the tools of a Python file, a module or an MCP server.
+    """Use the tools of a Python file, a module or an MCP server.
 
     \b
     functool list tools.py                        what is there
@@ -82,7 +81,7 @@ def main() -> None:
 
     To complete names in bash: eval "$(_FUNCTOOL_COMPLETE=bash_source functool)"; zsh_source and fish_source do
     the same for the other shells.
-    """
+    """  # noqa: D301
 
 
 @main.command("list", cls=_Command)
@@ -117,12 +116,12 @@ def list_tools(target: str, as_json: bool) -> None:
 @click.option("--strict", is_flag=True, help="Print the strict form, in which no argument is optional.")
 @click.option("--losses", is_flag=True, help="Print instead what the dialect drops, rewrites or does not allow.")
 def schema(target: str, tool: str | None, dialect: str | None, strict: bool, losses: bool) -> None:
-    r"""Print the JSON Schema of one TOOL of TARGET, or of all.
+    """Print the JSON Schema of one TOOL of TARGET, or of all.
 
     \b
     functool schema tools.py search --dialect anthropic --strict
     functool schema tools.py --dialect gemini --losses
-    """
+    """  # noqa: D301
     if losses and not dialect:
         raise click.UsageError("--losses needs a --dialect: every provider loses something else.")
 
@@ -145,7 +144,7 @@ def schema(target: str, tool: str | None, dialect: str | None, strict: bool, los
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
-    r"""Call one TOOL of TARGET and print its result.
+    """Call one TOOL of TARGET and print its result.
 
     The options are the tool's own arguments; --help after the TOOL lists them. A value that starts with @ is
     read from that file (@- is standard input, @@ a plain @). Objects and nested lists are JSON. The result goes
@@ -155,22 +154,19 @@ def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
     functool call tools.py search --query cats --limit 3
     functool call tools.py search --json '{"query": "cats"}'
     echo '{"query": "cats"}' | functool call tools.py search -
-    """
+    """  # noqa: D301
 
     async def run(toolset: Toolset) -> None:
         from functool.integrations.click import command_of, run_call
 
-        given = [
-            "--json=@-" if word == "-" and not _wants_value(arguments[:place]) else word
-            for place, word in enumerate(arguments)
-        ]
+        given = ["--json=@-" if word == "-" and not _wants_value(arguments[:place]) else word for place, word in enumerate(arguments)]
         from_json = any(word == "--json" or word.startswith("--json=") for word in given)
         command = command_of(_pick(toolset, tool), lambda *chosen: chosen, from_json=from_json)
         chosen = command.main(given, prog_name=f"functool call {target} {tool}", standalone_mode=False)
         if isinstance(chosen, tuple):
             await run_call(toolset, tool, chosen[0], yes=chosen[1])
 
-    _with_toolset(target, run)
+    _with_toolset(target, run, yes="--yes" in arguments)
 
 
 @main.command(cls=_Command)
@@ -184,9 +180,7 @@ def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple
     if _is_remote(target):
         raise click.UsageError("this TARGET is an MCP server already.")
     with _told():
-        # What a module prints while it is imported must not reach the wire.
-        with redirect_stdout(sys.stderr):
-            toolset = _local_toolset(target)
+        toolset = _local_toolset(target)
         from functool.integrations import mcp
 
         mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
@@ -238,12 +232,12 @@ def amplifier(name: str, folder: Path) -> None:
         click.echo(import_module("functool.integrations.amplifier").scaffold(name, folder))
 
 
-def _with_toolset(target: str, run: Callable[[Toolset], Awaitable[None]], *, may_be_empty: bool = False) -> None:
-    """Run `run(toolset)` with the tools of a target."""
+def _with_toolset(target: str, run: Callable[[Toolset], Awaitable[None]], *, may_be_empty: bool = False, yes: bool = False) -> None:
+    """Run `run(toolset)` with the tools of a target; `yes` answers what a server asks."""
     import asyncio
 
     async def go() -> None:
-        async with _opened(target, may_be_empty) as toolset:
+        async with _opened(target, may_be_empty, yes) as toolset:
             await run(toolset)
 
     with _told():
@@ -262,14 +256,14 @@ def _told() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _opened(target: str, may_be_empty: bool) -> AsyncIterator[Toolset]:
+async def _opened(target: str, may_be_empty: bool, yes: bool) -> AsyncIterator[Toolset]:
     if not _is_remote(target):
         yield _local_toolset(target, may_be_empty)
         return
     from functool.integrations import mcp
     from functool.integrations.click import answer_form
 
-    async with mcp.connect(target, elicit=answer_form) as toolset:
+    async with mcp.connect(target, elicit=lambda message, form: answer_form(message, form, yes=yes)) as toolset:
         yield toolset
 
 
@@ -279,8 +273,9 @@ def _is_remote(target: str) -> bool:
     if target.startswith(("http://", "https://")):
         return True
     place, _, name = target.rpartition(":")
-    local = Path(target).exists() or target.endswith(".py") or (place and name.isidentifier())
-    return not local and (" " in target or shutil.which(target) is not None)
+    if Path(target).exists() or (place and name.isidentifier()):
+        return False
+    return " " in target or (not target.endswith(".py") and shutil.which(target) is not None)
 
 
 def _local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
@@ -301,14 +296,17 @@ def _module(place: str) -> ModuleType:
     path = Path(place)
     sys.path.insert(0, str(path.parent.resolve() if path.suffix == ".py" else Path.cwd()))
     try:
-        if path.suffix != ".py":
-            return import_module(place)
-        spec = spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
-        module = module_from_spec(spec)
-        sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
-        return module
+        # Standard output is for results, and in `serve` it is the wire.
+        with redirect_stdout(sys.stderr):
+            if path.suffix != ".py":
+                return import_module(place)
+            # Its own name, so that other processes can import what they unpickle; never that of another module.
+            name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
+            spec = spec_from_file_location(name, path)
+            assert spec is not None and spec.loader is not None
+            module = sys.modules[name] = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"

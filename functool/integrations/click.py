@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,8 @@ async def run_call(toolset: Toolset, name: str, arguments: Mapping[str, Any], *,
         click.exceptions.Exit: The tool failed; what it said is on standard error.
     """
     context = Context(approver=lambda request: yes or approve(request))
-    with progress_bar(context):
+    # What a body prints is no result.
+    with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
     if result.error is None:
         click.echo(result.text)
@@ -82,10 +83,10 @@ def approve(request: ApprovalRequest) -> Decision:
     return Decision(approved=confirm(f"Allow {shown} to run?"), reason="The person at the terminal did not approve.")
 
 
-def answer_form(message: str, form: dict[str, Any]) -> dict[str, Any] | None:
-    """Ask at the terminal what a server wants to know of a person; None declines."""
+def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dict[str, Any] | None:
+    """Ask at the terminal what a server wants to know of a person; None declines, and `yes` consents unasked."""
     fields = form.get("properties", {})
-    if not confirm(message):
+    if not (yes or confirm(message)):
         return None
     if len(fields) == 1 and next(iter(fields.values())).get("type") == "boolean":
         return dict.fromkeys(fields, True)
@@ -182,12 +183,13 @@ class _Value(click.ParamType):
         if self.name == "string":
             return text
         try:
-            return json.loads(text)
+            found = json.loads(text)
         except ValueError:
-            if self.name == "json":
-                return text
-            kind = "valid JSON" if self.name in ("object", "array") else f"a valid {self.name}"
-            return self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
+            found = text
+        if self.name != "json" and (isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)):
+            kind = f"a JSON {self.name}" if self.name in ("object", "array") else f"a valid {self.name}"
+            self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
+        return found
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("@"):

@@ -1,0 +1,563 @@
+"""The command line, as a user types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from click.testing import CliRunner
+
+from functool import FunctionTool
+from functool.cli import main
+from functool.integrations.click import export
+
+ROOT = Path(__file__).parents[1]
+
+TOOLS = '''
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from functool import Context, FunctionTool, ToolModel, Toolset
+from functool.guardrails import require_approval
+
+print("printed while loading")
+
+
+@FunctionTool
+def search(query: str, max_results: int = 10, exact: bool = False, tags: list[str] = [],
+           kind: Literal["web", "news"] = "web", where: dict[str, int] | None = None, score: float | None = None):
+    """Search the web.
+
+    Slowly.
+
+    Args:
+        query: What to look for.
+        max_results: How many.
+        exact: Whether to match exactly.
+        tags: Only these.
+        kind: Where to look.
+        where: Conditions.
+        score: At least this.
+    """
+    print("printed by the body")
+    return {"query": query, "max": max_results, "exact": exact, "tags": tags, "kind": kind, "where": where, "score": score}
+
+
+@FunctionTool(input_guardrails=[require_approval()])
+def delete(path: str) -> str:
+    """Delete a file.
+
+    Args:
+        path: Which.
+    """
+    return f"deleted {path}"
+
+
+@FunctionTool
+def fail():
+    """Fail."""
+    raise RuntimeError("the disk is full")
+
+
+@FunctionTool
+def odd(json: str = "", yes: bool = False, help: str = "", arg: int = 1):
+    """Take names that the command line uses itself.
+
+    Args:
+        json: A text.
+        yes: A flag.
+        help: A text.
+        arg: A number.
+    """
+    return [json, yes, help, arg]
+
+
+@FunctionTool
+def steps(context: Context):
+    """Report progress."""
+    import time
+    for done in range(1, 6):
+        context.progress(f"step {done}", done, 5)
+        time.sleep(0.1)
+    return "finished"
+
+
+class Double(ToolModel):
+    """Double a number."""
+
+    n: int = Field(description="The number.")
+
+    def run(self):
+        return self.n * 2
+
+
+both = Toolset([search, fail])
+
+
+def plain(a: int) -> int:
+    """Add one."""
+    return a + 1
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a file of tools, and the place where commands run."""
+    (tmp_path / "kit.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("kit", "_kit"):
+        sys.modules.pop(name, None)
+    return tmp_path
+
+
+def run(*words, stdin=None, code=0):
+    """Run a command in this process and return its result."""
+    result = CliRunner().invoke(main, [str(word) for word in words], input=stdin, prog_name="functool")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def value(*words, **options):
+    """Return what a call printed, read as JSON."""
+    return json.loads(run("call", *words, **options).stdout)
+
+
+# list
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("kit.py", ["search", "delete", "fail", "odd", "steps", "double"]),
+        ("kit", ["search", "delete", "fail", "odd", "steps", "double"]),
+        ("kit.py:search", ["search"]),
+        ("kit:both", ["search", "fail"]),
+        ("kit:Double", ["double"]),
+        ("kit.py:plain", ["plain"]),
+    ],
+)
+def test_targets(folder, target, names):
+    """A file or module gives all its tools, each once; an object those that it is or holds; a function becomes one."""
+    lines = run("list", target).stdout.splitlines()
+
+    assert [line.split("\t")[0] for line in lines] == names
+
+
+def test_list_says_what_tools_do(folder):
+    """Each line holds a name and the first line of the description."""
+    assert run("list", "kit.py:search").stdout == "search\tSearch the web.\n"
+
+
+def test_list_as_json(folder):
+    """`--json` prints all that the tools say of themselves."""
+    [told] = json.loads(run("list", "kit.py:search", "--json").stdout)
+
+    assert told["description"] == "Search the web.\n\nSlowly."
+    assert told["parameters"]["required"] == ["query"]
+
+
+def test_an_installed_module(folder):
+    """`package.module:object` is imported; a package's own file is no obstacle."""
+    package = folder / "box"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "inner.py").write_text("from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n")
+
+    assert run("list", "box.inner:a").stdout == "a\tA.\n"
+
+
+def test_a_file_called_like_a_module(folder):
+    """A file may be called like a module that is loaded; that module stays what it is."""
+    (folder / "json.py").write_text("from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n")
+
+    assert run("list", "json.py").stdout == "a\tA.\n"
+    assert sys.modules["json"] is json
+
+
+# schema
+
+
+def test_schema(folder):
+    """One tool gives its JSON Schema, several a list."""
+    one = json.loads(run("schema", "kit.py", "fail").stdout)
+    many = json.loads(run("schema", "kit:both").stdout)
+
+    assert one == {
+        "name": "fail",
+        "description": "Fail.",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+    assert [each["name"] for each in many] == ["search", "fail"]
+
+
+def test_schema_strict(folder):
+    """`--strict` leaves no argument optional."""
+    shown = json.loads(run("schema", "kit.py", "search", "--strict").stdout)["parameters"]
+
+    assert sorted(shown["required"]) == sorted(shown["properties"])
+    assert shown["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key"), [("openai", "parameters"), ("anthropic", "input_schema"), ("mcp", "inputSchema"), ("bedrock", "toolSpec")]
+)
+def test_schema_in_a_dialect(folder, dialect, key):
+    """`--dialect` prints what that provider takes."""
+    assert key in json.loads(run("schema", "kit.py", "search", "--dialect", dialect).stdout)
+
+
+def test_schema_losses(folder):
+    """`--losses` prints what a dialect drops; it needs one."""
+    losses = run("schema", "kit.py", "--dialect", "gemini", "--losses").stdout.splitlines()
+
+    assert losses
+    assert all(loss.partition(":")[0] in ("search", "delete", "fail", "odd", "steps", "double") for loss in losses)
+    assert "--dialect" in run("schema", "kit.py", "--losses", code=2).stderr
+
+
+# call
+
+
+def test_call(folder):
+    """Options are made from the schema; only the result is on standard output."""
+    words = "--query cats --max-results 3 --exact --tags a --tags b --kind news --score 1.5".split()
+
+    assert value("kit.py", "search", *words, "--where", '{"n": 1}') == {
+        "query": "cats",
+        "max": 3,
+        "exact": True,
+        "tags": ["a", "b"],
+        "kind": "news",
+        "where": {"n": 1},
+        "score": 1.5,
+    }
+
+
+def test_defaults_are_the_tools_own(folder):
+    """An option that is not given is not sent."""
+    called = value("kit.py", "search", "--query", "x", "--no-exact")
+
+    assert (called["max"], called["exact"], called["tags"]) == (10, False, [])
+
+
+def test_arguments_as_json(folder):
+    """`--json` and `-` give all arguments at once, and options beside them win."""
+    text = '{"query": "a", "max_results": 2}'
+    (folder / "all.json").write_text(text)
+
+    assert value("kit.py", "search", "--json", text)["max"] == 2
+    assert value("kit.py", "search", "--json=@all.json")["query"] == "a"
+    assert value("kit.py", "search", "-", stdin=text)["query"] == "a"
+    assert value("kit.py", "search", "--json", text, "--max-results", "7")["max"] == 7
+
+
+def test_values_from_files(folder):
+    """`@` reads a file, `@-` standard input, and `@@` is an @; a lone dash after an option is a dash."""
+    (folder / "query.txt").write_text("from a file")
+    (folder / "where.json").write_text('{"n": 2}')
+
+    assert value("kit.py", "search", "--query", "@query.txt", "--where", "@where.json") | {} == {
+        **value("kit.py", "search", "--query", "from a file"),
+        "where": {"n": 2},
+    }
+    assert value("kit.py", "search", "--query", "@-", stdin="typed")["query"] == "typed"
+    assert value("kit.py", "search", "--query", "@@home")["query"] == "@home"
+    assert value("kit.py", "search", "--query", "-")["query"] == "-"
+
+
+def test_names_that_the_command_line_uses(folder):
+    """Arguments called like our own options get another name."""
+    words = ["--arg-json", "j", "--arg-yes", "--arg-help", "h", "--arg", "5"]
+
+    assert value("kit.py", "odd", *words) == ["j", True, "h", 5]
+
+
+def test_help_of_a_tool(folder):
+    """`--help` after a tool teaches its arguments."""
+    shown = run("call", "kit.py", "search", "--help").stdout
+
+    assert "functool call kit.py search [OPTIONS]" in shown
+    assert "Search the web." in shown
+    assert "--query TEXT" in shown
+    assert "What to look for." in shown
+    assert "[required]" in shown
+    assert "[web|news]" in shown
+    assert "[default: 10]" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["call", "kit.py", "fail"], 1, "RuntimeError: the disk is full"),
+        (["call", "kit.py", "search"], 2, "Missing option '--query'"),
+        (["call", "kit.py", "search", "--query", "x", "--max-results", "many"], 2, "'many' is not a valid integer"),
+        (["call", "kit.py", "search", "--query", "x", "--max-results", "1.5"], 1, "max_results: a valid integer"),
+        (["call", "kit.py", "search", "--query", "x", "--kind", "blog"], 1, "kind"),
+        (["call", "kit.py", "search", "--query", "x", "--colour", "red"], 2, "No such option '--colour'"),
+        (["call", "kit.py", "search", "--json", "{"], 2, "is not a JSON object"),
+        (["call", "kit.py", "search", "--json", "[]"], 2, "is not a JSON object"),
+        (["call", "kit.py", "search", "--query", "@nothing.txt"], 1, "nothing.txt"),
+        (["call", "kit.py", "serch"], 1, "Did you mean 'search'?"),
+        (["schema", "kit.py", "serch"], 1, "Did you mean 'search'?"),
+        (["list", "missing.py"], 1, "missing.py"),
+        (["list", "missing.module:x"], 1, "missing"),
+        (["list", "kit.py:nothing"], 1, "kit has no 'nothing'"),
+        (["list", "empty.py"], 1, "decorate a function with @FunctionTool"),
+        (["list", "broken.py"], 1, "broken.py, line 2"),
+        (["list", "wrong.py"], 1, "timeout must be"),
+        (["list", "http://127.0.0.1:9/mcp"], 1, "cannot be reached"),
+        (["serve", "http://127.0.0.1:9/mcp"], 2, "MCP server already"),
+    ],
+)
+def test_errors_without_tracebacks(folder, words, code, said):
+    """What goes wrong is said in a line on standard error; the exit code is 2 for a wrong command, else 1."""
+    if "http" in words[1] and words[0] == "list":
+        pytest.importorskip("mcp")
+    (folder / "empty.py").write_text("x = 1\n")
+    (folder / "broken.py").write_text("\nundefined\n")
+    (folder / "wrong.py").write_text("from functool import FunctionTool\nFunctionTool(lambda: 1, name='x', timeout=0)\n")
+    result = run(*words, code=code)
+
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def test_approval_without_a_terminal(folder):
+    """Where nobody can be asked a call that needs approval fails; `--yes` approves it."""
+    refused = run("call", "kit.py", "delete", "--path", "x", code=1)
+
+    assert "--yes approves" in refused.stderr
+    assert '"path": "x"' in refused.stderr
+    assert run("call", "kit.py", "delete", "--path", "x", "--yes").stdout == "deleted x\n"
+
+
+def test_a_tool_as_a_command():
+    """`export` gives a click command of a tool, for anybody's own command line."""
+
+    def add(a: int, b: int = 1) -> int:
+        """Add."""
+        return a + b
+
+    result = CliRunner().invoke(export(FunctionTool(add)), ["--a", "2"])
+
+    assert (result.stdout, result.exit_code) == ("3\n", 0)
+
+
+# check
+
+
+def test_check(folder):
+    """Findings are printed by tool, and make the exit code 1."""
+    (folder / "good.py").write_text(
+        dedent('''
+        from functool import FunctionTool
+
+        @FunctionTool
+        def add(a: int) -> int:
+            """Add one.
+
+            Args:
+                a: The number.
+            """
+            return a + 1
+    ''')
+    )
+    good, bad = run("check", "good.py"), run("check", "kit.py:plain", code=1)
+
+    assert good.stdout == "add: ok\n"
+    assert bad.stdout.startswith("plain: the parameter 'a' has no description")
+    assert json.loads(run("check", "good.py", "--json").stdout) == {"add": []}
+
+
+def test_check_a_folder(folder):
+    """A folder means all of its files."""
+    (folder / "good.py").write_text("from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n")
+    (folder / "none.py").write_text("x = 1\n")
+    found = json.loads(run("check", ".", "--json").stdout)
+
+    assert sorted(found) == ["a", "delete", "double", "fail", "odd", "search", "steps"]
+
+
+@pytest.mark.parametrize("system", ["openai", "anthropic", "gemini", "mcp"])
+def test_check_for_a_provider(folder, system):
+    """`--for` adds what a provider's dialect would lose."""
+    name = "x" * 200
+    (folder / "long.py").write_text(f"from functool import FunctionTool\nt = FunctionTool(lambda: 1, name={name!r}, description='X.')\n")
+    findings = json.loads(run("check", "long.py", "--for", system, "--json", code=1).stdout)[name]
+
+    assert any(finding.startswith(f"{system}: ") and "name" in finding for finding in findings)
+
+
+@pytest.mark.parametrize("system", ["agent-framework", "amplifier", "unique"])
+def test_check_for_a_system(folder, system):
+    """`--for` adds what a system demands, where its package is installed; otherwise the extra is named."""
+    result = CliRunner().invoke(main, ["check", "kit.py:fail", "--for", system])
+
+    assert result.exit_code == 0 or f"{system}: " in result.stdout or f"functool[{system}]" in result.stderr
+    assert "Traceback" not in result.output
+
+
+# new
+
+
+def test_new_amplifier_module(folder):
+    """`new amplifier` writes a module package."""
+    pytest.importorskip("amplifier_core")
+    written = run("new", "amplifier", "weather").stdout
+
+    assert "weather" in written
+    assert list(folder.rglob("pyproject.toml"))
+
+
+# The program
+
+
+def program(*words, **options):
+    """Run the program in a process of its own."""
+    command = [sys.executable, "-c", "from functool.cli import main; main(prog_name='functool')", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def test_prints_do_not_mix_with_results(folder):
+    """What a file or a body prints goes to standard error, in a real process too."""
+    done = program("call", "kit.py", "search", "--query", "x")
+
+    assert json.loads(done.stdout)["query"] == "x"
+    assert done.stderr == "printed while loading\nprinted by the body\n"
+
+
+def test_help_teaches(folder):
+    """The help of every command says what a target is; the first page shows each command at work."""
+    first = run("--help").stdout
+
+    assert all(f"functool {name} " in first for name in ("list", "call", "serve", "check"))
+    for name in ("list", "schema", "call", "serve", "check"):
+        assert "package.module:object" in run(name, "--help").stdout
+
+
+def test_help_imports_nothing_of_the_core():
+    """`--help` loads neither pydantic nor asyncio nor rich: it has to be instant."""
+    code = (
+        "import sys\nfrom functool.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print([name for name in ('pydantic', 'asyncio', 'rich', 'mcp', 'jsonschema') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def completions(folder, words, current):
+    """Return what the shell is offered."""
+    environment = {**os.environ, "_FUNCTOOL_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words)}
+    environment["COMP_CWORD"] = str(current)
+    done = program(env=environment, cwd=folder)
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_completion(folder):
+    """Commands, tools, and the options that a tool's schema makes are completed."""
+    assert completions(folder, ["functool", "ca"], 1) == ["call"]
+    assert completions(folder, ["functool", "call", "kit.py", "se"], 3) == ["search"]
+    assert "--query" in completions(folder, ["functool", "call", "kit.py", "search", "--q"], 4)
+    assert completions(folder, ["functool", "schema", "kit.py", "de"], 3) == ["delete"]
+    assert completions(folder, ["functool", "schema", "kit.py", "--dialect", "ge"], 4) == ["gemini"]
+
+
+# MCP
+
+
+def test_serve_and_call_over_mcp(folder):
+    """A served file is a target of every other command."""
+    pytest.importorskip("mcp")
+    server = f"{sys.executable} -c 'from functool.cli import main; main()' serve kit.py"
+    listed = run("list", server).stdout
+    called = json.loads(run("call", server, "search", "--query", "x").stdout)
+    refused = run("call", server, "delete", "--path", "x", code=1)
+
+    assert listed.startswith("search\tSearch the web.\n")
+    assert called["query"] == "x"
+    assert "--yes" in refused.stderr
+
+
+def test_yes_answers_a_server(folder):
+    """`--yes` approves what a server asks."""
+    pytest.importorskip("mcp")
+    server = f"{sys.executable} -c 'from functool.cli import main; main()' serve kit.py"
+
+    assert run("call", server, "delete", "--path", "x", "--yes").stdout == "deleted x\n"
+
+
+# A real terminal
+
+
+@pytest.fixture
+def terminal(folder):
+    """A function that starts the program in a pseudo-terminal."""
+    pexpect = pytest.importorskip("pexpect")
+
+    def start(*words):
+        code = "from functool.cli import main; main(prog_name='functool')"
+        return pexpect.spawn(sys.executable, ["-c", code, *words], cwd=str(folder), encoding="utf-8", timeout=60)
+
+    return start
+
+
+@pytest.mark.parametrize(("answer", "said", "code"), [("y", "deleted x", 0), ("n", "did not approve", 1)])
+def test_approval_at_the_terminal(terminal, answer, said, code):
+    """The person at the terminal sees the call and decides."""
+    child = terminal("call", "kit.py", "delete", "--path", "x")
+    child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N\]: ')
+    child.sendline(answer)
+    child.expect(said)
+    child.expect_exact("\r\n")
+    child.wait()
+
+    assert child.exitstatus == code
+
+
+def test_approval_of_a_server_at_the_terminal(terminal):
+    """What an MCP server asks a person is asked at the terminal."""
+    pytest.importorskip("mcp")
+    server = f"{sys.executable} -c 'from functool.cli import main; main()' serve kit.py"
+    child = terminal("call", server, "delete", "--path", "x")
+    child.expect(r"\[y/N\]: ")
+    child.sendline("y")
+    child.expect("deleted x")
+
+
+def test_a_table_at_the_terminal(terminal):
+    """At a terminal the list is a table."""
+    child = terminal("list", "kit.py")
+    child.expect(r"tool.*description")
+    child.expect(r"search +Search the web\.")
+
+
+def test_a_progress_bar_at_the_terminal(terminal):
+    """Progress is a bar while the call runs, and the result stands alone in the end."""
+    child = terminal("call", "kit.py", "steps")
+    child.expect("step [1-5]")
+    child.expect("finished")
+
+
+def test_interrupting(terminal):
+    """Ctrl-C ends the program without a traceback."""
+    child = terminal("call", "kit.py", "steps")
+    child.expect("step [1-5]")
+    child.sendintr()
+    rest = child.read()
+    child.wait()
+
+    assert "Traceback" not in rest
+    assert child.exitstatus == 1
