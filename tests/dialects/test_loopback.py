@@ -1,0 +1,163 @@
+"""The clients of OpenAI and Anthropic over HTTP: tools out, calls in, results out, against a server that checks them."""
+
+import asyncio
+
+import pytest
+
+from functool import FunctionTool, ImageContent, SchemaTool, Toolset
+from functool.dialects import anthropic, openai, openai_chat
+from tests.dialects.loopback import serving
+from tests.dialects.samples import PNG, sdk, toolset
+
+
+def picture(title: str) -> ImageContent:
+    """Show a picture."""
+    return ImageContent(data=PNG)
+
+
+def broken() -> str:
+    """Fail."""
+    raise RuntimeError("out of order")
+
+
+CALLS = [
+    ("c1", "search", {"query": "cats", "limit": 1}),
+    ("c2", "ping", {}),
+    ("c3", "picture", {"title": "a cat"}),
+    ("c4", "broken", {}),
+    ("c5", "search", {"limit": "many"}),
+]
+
+
+def tools(strict: bool) -> Toolset:
+    return toolset(strict) | Toolset([FunctionTool(function, strict=strict) for function in (picture, broken)])
+
+
+def check_texts(texts: list[str]) -> None:
+    """The five answers, as a model reads them."""
+    assert texts[:2] == ['["cats 0"]', "pong"]
+    assert texts[3] == "RuntimeError: out of order"
+    assert texts[4].startswith("Invalid arguments. ")
+    assert "query" in texts[4]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_a_turn_over_the_responses_api(strict, stream):
+    """The Responses client sends the tools, the calls that come back run, and the server takes their results."""
+    client_of = sdk("openai").OpenAI
+    box = tools(strict)
+    with serving(CALLS) as server, client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+        asked = {"model": "m", "tools": openai.definitions(box.values())}
+        talk: list = [{"role": "user", "content": "go"}]
+        if stream:
+            with client.responses.stream(input=talk, **asked) as events:
+                response = events.get_final_response()
+        else:
+            response = client.responses.create(input=talk, **asked)
+        calls = openai.calls(response)
+        results = asyncio.run(box.call_all(calls))
+        items = [item.model_dump(exclude_unset=True, exclude={"parsed_arguments"}) for item in response.output]
+        outputs = [openai.result(result) for result in results]
+        final = client.responses.create(input=[*talk, *items, *outputs], **asked)
+
+    assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
+    assert final.output_text == "done"
+    assert outputs[2]["output"][0]["type"] == "input_image"
+    check_texts([output["output"] for output in outputs])
+    assert server.requests[0]["tools"] == openai.definitions(box.values())
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_a_turn_over_chat_completions(strict, stream):
+    """The chat client sends the tools, the calls that come back run, and the server takes their results."""
+    client_of = sdk("openai").OpenAI
+    box = tools(strict)
+    with serving(CALLS) as server, client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+        asked = {"model": "m", "tools": openai_chat.definitions(box.values())}
+        talk: list = [{"role": "user", "content": "go"}]
+        if stream:
+            pieces: dict = {}
+            for chunk in client.chat.completions.create(messages=talk, stream=True, **asked):
+                for part in chunk.choices[0].delta.tool_calls or []:
+                    whole = pieces.setdefault(part.index, part.model_dump())
+                    if part.id is None:
+                        whole["function"]["arguments"] += part.function.arguments
+            message = {"role": "assistant", "content": None, "tool_calls": list(pieces.values())}
+            calls = openai_chat.calls(message)
+        else:
+            completion = client.chat.completions.create(messages=talk, **asked)
+            calls = openai_chat.calls(completion)
+            message = completion.choices[0].message.model_dump(exclude_unset=True)
+        results = asyncio.run(box.call_all(calls))
+        outputs = [openai_chat.result(result) for result in results]
+        final = client.chat.completions.create(messages=[*talk, message, *outputs], **asked)
+
+    assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
+    assert final.choices[0].message.content == "done"
+    assert outputs[2]["content"] == "[image/png: 8 bytes]"
+    check_texts([output["content"] for output in outputs])
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+def test_a_turn_over_the_messages_api(strict, stream):
+    """The Anthropic client sends the tools, the calls that come back run, and the server takes their results."""
+    client_of = sdk("anthropic").Anthropic
+    box = tools(strict)
+    with serving(CALLS) as server, client_of(base_url=server.url, api_key="x", max_retries=0) as client:
+        asked = {"model": "m", "max_tokens": 10, "tools": anthropic.definitions(box.values())}
+        talk: list = [{"role": "user", "content": "go"}]
+        if stream:
+            with client.messages.stream(messages=talk, **asked) as events:
+                message = events.get_final_message()
+        else:
+            message = client.messages.create(messages=talk, **asked)
+        calls = anthropic.calls(message)
+        results = asyncio.run(box.call_all(calls))
+        outputs = [anthropic.result(result) for result in results]
+        reply = {"role": "assistant", "content": [block.model_dump(exclude_unset=True) for block in message.content]}
+        final = client.messages.create(messages=[*talk, reply, {"role": "user", "content": outputs}], **asked)
+
+    assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
+    assert final.content[0].text == "done"
+    assert outputs[2]["content"][0]["source"]["media_type"] == "image/png"
+    assert [output["is_error"] for output in outputs] == [False, False, False, True, True]
+    check_texts([output["content"] for output in outputs])
+    assert [tool["strict"] for tool in server.requests[0]["tools"]].count(True) == (5 if strict else 0)
+
+
+def test_the_server_refuses_what_the_providers_would():
+    """What a dialect would not send is answered with 400, so the tests above can fail."""
+    library = sdk("openai")
+    schema = {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False, "required": ["a"]}
+    tool = openai.definition(SchemaTool("made", "", schema, dict))
+    with serving([]) as server, library.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+        client.responses.create(model="m", input="hi", tools=[tool])
+        for wrong, said in [
+            ({**tool, "name": "a.b"}, "name a.b"),
+            ({**tool, "parameters": schema}, "array schema missing items"),
+            ({**tool, "strict": True, "parameters": {**tool["parameters"], "required": []}}, "every property must be required"),
+        ]:
+            with pytest.raises(library.BadRequestError, match=said):
+                client.responses.create(model="m", input="hi", tools=[wrong])
+        results = [{"type": "function_call_output", "call_id": "c9", "output": "x"}]
+        with pytest.raises(library.BadRequestError, match="have the results"):
+            client.responses.create(model="m", input=results)
+
+
+def test_the_server_refuses_what_anthropic_would():
+    """A keyword that the strict grammar lacks, and an image in a failure, are answered with 400."""
+    library = sdk("anthropic")
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}, "additionalProperties": False}
+    tool = {"name": "made", "description": "x", "input_schema": schema}
+    image = anthropic.result(asyncio.run(tools(False)["picture"].invoke(anthropic.calls([{"type": "tool_use", "id": "c1", "name": "picture", "input": {"title": "x"}}])[0])))  # fmt: skip
+    with serving([]) as server, library.Anthropic(base_url=server.url, api_key="x", max_retries=0) as client:
+        asked = {"model": "m", "max_tokens": 10}
+        talk: list = [{"role": "user", "content": "go"}]
+        client.messages.create(messages=talk, tools=[tool], **asked)
+        with pytest.raises(library.BadRequestError, match="minimum is not supported"):
+            client.messages.create(messages=talk, tools=[{**tool, "strict": True}], **asked)
+        with pytest.raises(library.BadRequestError, match="all content must be"):
+            client.messages.create(messages=[{"role": "user", "content": [{**image, "is_error": True}]}], **asked)
