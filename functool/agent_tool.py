@@ -58,9 +58,7 @@ class AgentTool(Tool):
             "required": [arg_name],
             "additionalProperties": False,
         }
-        super().__init__(
-            name=name, description=description, parameters=parameters, on_error_func=on_error_func, **options
-        )
+        super().__init__(name=name, description=description, parameters=parameters, on_error_func=on_error_func, **options)
         self.agent = agent
         self._arg_name = arg_name
         self._runner = runner
@@ -154,7 +152,8 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
 
 
 def _usage_of(run: Any) -> dict[str, int]:
-    usage = getattr(run, "usage", None)
-    usage = usage() if inspect.isroutine(usage) else usage
-    get = usage.get if isinstance(usage, Mapping) else lambda name: getattr(usage, name, None)
-    return {name: count for name in _USAGE if isinstance(count := get(name), int)}
+    usage: Any = getattr(run, "usage", None)
+    if inspect.isroutine(usage):
+        usage = usage()
+    given = usage if isinstance(usage, Mapping) else {name: getattr(usage, name, None) for name in _USAGE}
+    return {name: count for name in _USAGE if isinstance(count := given.get(name), int)}

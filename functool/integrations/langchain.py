@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from typing_extensions import override
 
 from functool import (
@@ -88,7 +89,7 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
     if not isinstance(agent, Pregel):
         answer = await agent.ainvoke(text, **options)
         return ToolResult.of(getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer})
-    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    key = _key_of(context, text)
     if context.thread is not None:
         options["config"] = {"configurable": {"thread_id": context.thread}, **options.get("config", {})}
     pause: _Pause | None = context.state.pop(key, None)
@@ -125,6 +126,12 @@ async def _count(agent: Pregel[Any, Any, Any, Any], config: RunnableConfig | Non
     return len((await agent.aget_state(config)).values.get("messages", ()))
 
 
+def _key_of(context: Context[Any], text: str) -> str:
+    """Return where a paused run is kept in the state: the same call finds it again."""
+    tool = context.schema.name if context.schema else ""
+    return json.dumps([__name__, tool, context.call.id if context.call else "", text])
+
+
 async def _run(
     agent: Pregel[Any, Any, Any, Any], given: Any, context: Context[Any], options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[Interrupt]]:
@@ -142,7 +149,7 @@ async def _run(
 
 async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
     """Return the answers to what interrupted the graph, by the decisions of this context."""
-    ask = require_approval()
+    ask: Any = require_approval()
     for item in pause.pending:
         if item.id in pause.answers:
             continue
@@ -255,12 +262,13 @@ def _block(part: Content) -> dict[str, Any]:
 
 class _Adopted(Tool):
     def __init__(self, native: BaseTool) -> None:
-        shown = native.tool_call_schema
+        shown: Any = native.tool_call_schema
         parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
         parameters.pop("description", None)
         super().__init__(name=native.name, description=native.description, parameters=parameters)
         self._native = native
-        fields = {} if isinstance(native.args_schema, dict | None) else native.get_input_schema().model_fields
+        given: Any = native.args_schema
+        fields = {} if isinstance(given, dict | None) else given.model_fields
         marks = [mark for info in fields.values() for mark in info.metadata]
         wants_id = any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in marks)
         self._whole = wants_id or native.response_format == "content_and_artifact"
@@ -294,7 +302,7 @@ def _content(block: Any) -> Content:
     if isinstance(block, str):
         return TextContent(text=block)
     kinds = {"image": ImageContent, "audio": AudioContent, "file": FileContent}
-    kind = kinds.get(block.get("type"))
+    kind: Any = kinds.get(block.get("type"))
     if kind is None or not {"url", "base64"} & set(block):
         return TextContent(text=block["text"] if block.get("type") == "text" else ToolResult.of(block).text)
     where = {"uri": block["url"]} if "url" in block else {"data": base64.b64decode(block["base64"])}

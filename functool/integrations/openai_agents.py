@@ -28,8 +28,8 @@ from functool import (
     ToolError,
     ToolResult,
     ToolSchema,
-    ToolSettings,
     Toolset,
+    ToolSettings,
     Tripwire,
 )
 from functool.guardrails import require_approval
@@ -49,11 +49,7 @@ try:
         default_tool_error_function,
     )
     from agents.run_context import RunContextWrapper
-    from agents.tool import (
-        invoke_function_tool,
-        resolve_function_tool_failure_error_function,
-        set_function_tool_failure_error_function,
-    )
+    from agents.tool import invoke_function_tool, resolve_function_tool_failure_error_function, set_function_tool_failure_error_function
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
 except ImportError as error:
@@ -122,7 +118,7 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
     """
-    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    key = _key_of(context, text)
     start, decided = context.state.pop(key, (text, set()))
     while True:
         if isinstance(start, RunState):
@@ -140,6 +136,12 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
     return ToolResult.of(run.final_output, metadata={"usage": {name: getattr(used, name) for name in counts}, "run": run})
 
 
+def _key_of(context: Context[Any], text: str) -> str:
+    """Return where a paused run is kept in the state: the same call finds it again."""
+    tool = context.schema.name if context.schema else ""
+    return json.dumps([__name__, tool, context.call.id if context.call else "", text])
+
+
 async def _run(agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]) -> Any:
     given = {"context": context.deps, "session": context.thread, **options}
     if isinstance(start, RunState):
@@ -154,7 +156,7 @@ async def _run(agent: Agent[Any], start: Any, context: Context[Any], options: di
 
 async def _settle(state: RunState[Any], decided: set[str], context: Context[Any]) -> None:
     """Approve or reject what the agent waits for, by the decisions of this context."""
-    ask = require_approval()
+    ask: Any = require_approval()
     for item in state.get_interruptions():
         if item.call_id in decided:
             continue

@@ -20,9 +20,7 @@ except ImportError as error:
 def instrument(target: Tool, *, content: bool = False, tracer_provider: TracerProvider | None = None) -> Tool: ...
 @overload
 def instrument(target: Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None) -> Toolset: ...
-def instrument(
-    target: Tool | Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None
-) -> Tool | Toolset:
+def instrument(target: Tool | Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None) -> Tool | Toolset:
     """Return a tool, or a toolset of tools, whose calls are traced.
 
     A failure, a refusal too, sets the status of the span and `error.type`, the failure's type. Arguments and results are recorded only

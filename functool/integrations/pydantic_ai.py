@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import weakref
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import PydanticSerializationError, SchemaValidator, core_schema, to_json
 
 from functool import (
     ApprovalRequest,
@@ -34,8 +35,8 @@ from functool import (
     ToolEvent,
     ToolResult,
     ToolSchema,
-    ToolSettings,
     Toolset,
+    ToolSettings,
 )
 from functool.guardrails import require_approval
 
@@ -57,20 +58,19 @@ try:
         ToolFailed,
         ToolReturn,
     )
+    from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import ApprovalRequired as Paused
     from pydantic_ai.exceptions import CallDeferred, UserError
-    from pydantic_ai.conversation import Conversation
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
 except ImportError as error:
     raise ImportError("the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'") from error
 
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
-_contexts: dict[int, Context[Any]] = {}
 
 
 @dataclass(kw_only=True)
-class ToolProgressEvent(CustomEvent, name="functool_progress"):
+class ToolProgressEvent(CustomEvent, name="functool_progress"):  # type: ignore[call-arg]
     """An event of a functool tool in the event stream of pydantic-ai."""
 
     what: str = "tool:progress"
@@ -87,19 +87,21 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     schema = tool.schema
 
     async def run(run: RunContext[Any], /, **arguments: Any) -> Any:
-        context = _context_of(run)
+        shared = _shared(run)
+        context = shared.context
         if run.tool_call_approved and tool.requires_approval:
             context = context.view(approver=_approver(run))
-        forget = context.subscribe(_forwarder(run))
+        call = ToolCall(name=tool.name, arguments=_text(arguments), id=run.tool_call_id or "")
+        shared.calls[call.id] = run
         try:
-            result = await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id or ""), context)
+            result = await tool.invoke(call, context)
         finally:
-            forget()
+            del shared.calls[call.id]
         return _output(result)
 
     async def prepare(run: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         enabled = tool.settings.is_enabled
-        return definition if (enabled(_context_of(run)) if callable(enabled) else enabled) else None
+        return definition if (enabled(_shared(run).context) if callable(enabled) else enabled) else None
 
     exported = pydantic_ai.Tool.from_schema(
         run,
@@ -137,7 +139,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
     """
-    key = (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    key = _key_of(context, text)
     paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
     while True:
         if paused is None:
@@ -161,6 +163,12 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     return ToolResult.of(run.output, metadata={"usage": {name: getattr(run.usage, name) for name in counts}, "run": run})
 
 
+def _key_of(context: Context[Any], text: str) -> str:
+    """Return where a paused run is kept in the state: the same call finds it again."""
+    tool = context.schema.name if context.schema else ""
+    return json.dumps([__name__, tool, context.call.id if context.call else "", text])
+
+
 async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:
     given = {"deps": context.deps, **options}
     outputs = agent.output_type if isinstance(agent.output_type, Sequence) else [agent.output_type]
@@ -180,7 +188,7 @@ async def _run(agent: Any, context: Context[Any], prompt: str | None, **options:
 
 async def _settle(requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]) -> None:
     """Answer what the agent waits for, by the decisions of this context."""
-    ask = require_approval()
+    ask: Any = require_approval()
     for part in requests.approvals:
         if part.tool_call_id in results.approvals:
             continue
@@ -259,16 +267,45 @@ class _Adopted(Tool):
         return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
 
 
-def _context_of(run: RunContext[Any]) -> Context[Any]:
-    """Return the one context of a run: the object that counts its usage lives as long as the run does."""
-    if isinstance(run.deps, Context):
-        return run.deps
-    key = id(run.usage)
-    context = _contexts.get(key)
-    if context is None or context.deps is not run.deps:  # An agent may share its usage with another one, of other deps.
-        context = _contexts[key] = Context(run.deps, metadata={"run_id": run.run_id})
-        weakref.finalize(run.usage, _contexts.pop, key, None).atexit = False
-    return context
+class _Shared:
+    """What the calls of one run share: a context, whose events go to the run's own stream."""
+
+    def __init__(self, deps: Any) -> None:
+        self.context: Context[Any] = deps if isinstance(deps, Context) else Context(deps)
+        self.calls: dict[str, RunContext[Any]] = {}
+        self.forget = self.context.subscribe(self._forward)
+
+    async def _forward(self, event: ToolEvent) -> None:
+        if (run := self.calls.get(event.call_id)) is not None:
+            await run.emit(ToolProgressEvent(tool_call_id=event.call_id, what=event.kind, details=dict(event.data)))
+
+
+_runs: dict[tuple[int, int], _Shared] = {}
+
+
+def _shared(run: RunContext[Any]) -> _Shared:
+    """Return what belongs to a run: the object that counts its usage lives as long as the run does.
+
+    An agent that runs inside another one may share that object, but has deps of its own.
+    """
+    key = id(run.usage), id(run.deps)
+    shared = _runs.get(key)
+    if shared is None:
+        shared = _runs[key] = _Shared(run.deps)
+        weakref.finalize(run.usage, _forget, key).atexit = False
+    return shared
+
+
+def _forget(key: tuple[int, int]) -> None:
+    _runs.pop(key).forget()
+
+
+def _text(arguments: dict[str, Any]) -> Any:
+    """Return arguments as JSON text, which a tool checks at once; what JSON cannot say, a hook's doing, is the tool's to judge."""
+    try:
+        return to_json(arguments).decode()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return arguments
 
 
 def _approver(run: RunContext[Any]) -> Any:
@@ -279,22 +316,18 @@ def _approver(run: RunContext[Any]) -> Any:
     return lambda request: request.digest == ApprovalRequest.from_json(sent).digest
 
 
-def _forwarder(run: RunContext[Any]) -> Any:
-    async def forward(event: ToolEvent) -> None:
-        if event.call_id == run.tool_call_id:
-            await run.emit(ToolProgressEvent(what=event.kind, details=dict(event.data)))
-
-    return forward
-
-
 def _output(result: ToolResult) -> Any:
     if result.error is not None:
         request = result.metadata.get("approval")
         if isinstance(request, ApprovalRequest):
             raise Paused({"approval": request.to_json()})
         raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(result.text)
-    plain = all(isinstance(part, TextContent) for part in result.output)
-    content = result.text if plain else [_native(part) for part in result.output]
+    parts = result.output
+    if len(parts) == 1 and isinstance(parts[0], TextContent):
+        content: Any = parts[0].text
+    else:
+        plain = all(isinstance(part, TextContent) for part in parts)
+        content = result.text if plain else [_native(part) for part in parts]
     return ToolReturn(content, metadata=dict(result.metadata)) if result.metadata else content
 
 
@@ -325,7 +358,7 @@ def _content(part: Any) -> Content:
         return TextContent(text=ToolResult.of(part).text)
     where: dict[str, Any] = {"data": part.data} if isinstance(part, BinaryContent) else {"uri": part.url}
     family = part.media_type.partition("/")[0]
-    kind = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
+    kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
     return kind(**where, media_type=part.media_type)
 
 

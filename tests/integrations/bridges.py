@@ -261,7 +261,9 @@ class LangChain:
         for message in graph.scripted.seen[-1]:
             if isinstance(message, ToolMessage):
                 blocks = [message.content] if isinstance(message.content, str) else message.content
-                texts = [block if isinstance(block, str) else block["text"] for block in blocks if isinstance(block, str) or "text" in block]
+                texts = [
+                    block if isinstance(block, str) else block["text"] for block in blocks if isinstance(block, str) or "text" in block
+                ]
                 images = [base64.b64decode(b["base64"]) for b in blocks if isinstance(b, dict) and b["type"] == "image"]
                 outcome.read.append(Read(message.tool_call_id, "\n".join(texts), images))
         return outcome

@@ -12,7 +12,8 @@ pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langchain_core.tools import InjectedToolCallId, StructuredTool, ToolException, tool as native_tool
+from langchain_core.tools import InjectedToolCallId, StructuredTool, ToolException
+from langchain_core.tools import tool as native_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -29,8 +30,8 @@ from functool import (
     TextContent,
     ToolCall,
     ToolResult,
-    ToolSettings,
     Toolset,
+    ToolSettings,
     Tripwire,
 )
 from functool.guardrails import require_approval
@@ -390,7 +391,13 @@ def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
 
     pending = ask(tool, context)
     request = pending.metadata["approval"]
-    assert (pending.error.type, request.tool, request.arguments, request.call_id, paid) == ("ApprovalRequired", "pay", {"amount": 1}, "i1", [])
+    assert (pending.error.type, request.tool, request.arguments, request.call_id, paid) == (
+        "ApprovalRequired",
+        "pay",
+        {"amount": 1},
+        "i1",
+        [],
+    )
     context.approve(request)
     last = ask(tool, context)
 

@@ -298,7 +298,11 @@ async def no_custom_stream_event(bridge: Any) -> None:
 
 
 LIMITS: dict[tuple[str, str], tuple[str, str, Callable[[Any], Any]]] = {
-    ("langchain", "strict"): ("a LangChain tool has no strict flag: pass strict=True to bind_tools", "langchain-core 1.7.2", no_strict_flag),
+    ("langchain", "strict"): (
+        "a LangChain tool has no strict flag: pass strict=True to bind_tools",
+        "langchain-core 1.7.2",
+        no_strict_flag,
+    ),
     ("openai-agents", "streamed"): ("its stream has no event of a tool's own", "openai-agents 0.24.0", no_custom_stream_event),
 }
 

@@ -13,8 +13,8 @@ agents = pytest.importorskip("agents", reason="needs tests/requirements/agents.t
 
 from agents import (
     Agent,
-    Runner,
     RunContextWrapper,
+    Runner,
     SQLiteSession,
     ToolGuardrailFunctionOutput,
     ToolOutputFileContent,
@@ -39,8 +39,8 @@ from functool import (
     TextContent,
     ToolCall,
     ToolResult,
-    ToolSettings,
     Toolset,
+    ToolSettings,
     Tripwire,
 )
 from functool.guardrails import rate_limit, require_approval
@@ -150,6 +150,7 @@ async def noop() -> str:
 
 def test_contexts_are_forgotten_with_their_run() -> None:
     """The bridge keeps no context, and so no dependencies, of a run that is over."""
+
     class Deps:
         pass
 
@@ -335,11 +336,15 @@ def test_native_guardrails_come_along() -> None:
     def guard(data: Any) -> ToolGuardrailFunctionOutput:
         if "bad" in data.context.tool_arguments:
             return ToolGuardrailFunctionOutput.reject_content("Not that word.")
-        return ToolGuardrailFunctionOutput.raise_exception() if "worse" in data.context.tool_arguments else ToolGuardrailFunctionOutput.allow()
+        return (
+            ToolGuardrailFunctionOutput.raise_exception() if "worse" in data.context.tool_arguments else ToolGuardrailFunctionOutput.allow()
+        )
 
     @tool_output_guardrail
     def after(data: Any) -> ToolGuardrailFunctionOutput:
-        return ToolGuardrailFunctionOutput.reject_content("Not for you.") if data.output == "secret" else ToolGuardrailFunctionOutput.allow()
+        return (
+            ToolGuardrailFunctionOutput.reject_content("Not for you.") if data.output == "secret" else ToolGuardrailFunctionOutput.allow()
+        )
 
     @function_tool(tool_input_guardrails=[guard], tool_output_guardrails=[after])
     def say(word: str) -> str:
@@ -466,7 +471,11 @@ def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
     context = Context()
 
     first = ask(tool, context)
-    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == ("ApprovalRequired", "pay", {"amount": 1})
+    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == (
+        "ApprovalRequired",
+        "pay",
+        {"amount": 1},
+    )
     context.approve(first.metadata["approval"])
     second = ask(tool, context)
     assert (second.error.type, second.metadata["approval"].arguments, paid) == ("ApprovalRequired", {"amount": 2}, [])

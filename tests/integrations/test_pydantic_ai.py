@@ -4,8 +4,7 @@ import asyncio
 import gc
 import sys
 import weakref
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ from pydantic_ai import (
 )
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.exceptions import ApprovalRequired as Paused
-from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
@@ -44,8 +43,8 @@ from functool import (
     TextContent,
     ToolCall,
     ToolResult,
-    ToolSettings,
     Toolset,
+    ToolSettings,
     Tripwire,
 )
 from functool.guardrails import rate_limit, require_approval
@@ -210,6 +209,7 @@ async def noop() -> str:
 
 def test_contexts_are_forgotten_with_their_run() -> None:
     """The bridge keeps no context, and so no dependencies, of a run that is over."""
+
     class Deps:
         pass
 
@@ -270,7 +270,11 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
         paid.append(amount)
         return f"paid {amount}"
 
-    agent = Agent(scripted([("c1", "pay", {"amount": 7}), ("c2", "pay", {"amount": 3})], "done"), tools=[bridge.export(pay)], output_type=[str, DeferredToolRequests])
+    agent = Agent(
+        scripted([("c1", "pay", {"amount": 7}), ("c2", "pay", {"amount": 3})], "done"),
+        tools=[bridge.export(pay)],
+        output_type=[str, DeferredToolRequests],
+    )
     pending = asyncio.run(agent.run("go"))
     request = ApprovalRequest.from_json(pending.output.metadata["c1"]["approval"])
     assert ([part.tool_call_id for part in pending.output.approvals], paid) == (["c1"], [3])
@@ -543,7 +547,11 @@ def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
     context = Context()
 
     first = ask(tool, context)
-    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == ("ApprovalRequired", "pay", {"amount": 1})
+    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == (
+        "ApprovalRequired",
+        "pay",
+        {"amount": 1},
+    )
     context.approve(first.metadata["approval"])
     second = ask(tool, context)
     assert (second.error.type, second.metadata["approval"].arguments, paid) == ("ApprovalRequired", {"amount": 2}, [])

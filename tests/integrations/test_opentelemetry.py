@@ -1,0 +1,198 @@
+"""One `execute_tool` span a call, with the attributes of the GenAI conventions, and nothing without a provider."""
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk", reason="needs tests/requirements/agents.txt")
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import SpanKind, StatusCode, get_current_span
+
+from functool import AgentTool, Context, FunctionTool, GuardrailError, ToolCall, ToolResult, Toolset, Tripwire
+from functool.guardrails import redact, require_approval
+from functool.integrations.opentelemetry import instrument
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def provider(exporter: InMemorySpanExporter) -> TracerProvider:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider
+
+
+@FunctionTool
+async def double(number: int) -> int:
+    """Double a number."""
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number * 2
+
+
+def call(tool: Any, arguments: Any, id: str = "c1", context: Context | None = None) -> ToolResult:
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
+
+
+def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package the import says how to get it."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
+    monkeypatch.delitem(sys.modules, "functool.integrations.opentelemetry")
+
+    with pytest.raises(ImportError, match=r"pip install 'functool\[opentelemetry\]'"):
+        import functool.integrations.opentelemetry  # noqa: F401
+
+
+def test_span_of_a_call(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A call is one internal span with the names of the conventions, and neither arguments nor result."""
+    result = call(instrument(double, tracer_provider=provider), {"number": 21})
+
+    (span,) = exporter.get_finished_spans()
+    assert result.value == 42
+    assert (span.name, span.kind, span.status.status_code) == ("execute_tool double", SpanKind.INTERNAL, StatusCode.UNSET)
+    assert dict(span.attributes) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "double",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.description": "Double a number.",
+        "gen_ai.tool.call.id": "c1",
+    }
+
+
+@pytest.mark.parametrize("arguments", [{"number": 21}, '{"number":21}'])
+def test_content_only_when_asked_for(exporter: InMemorySpanExporter, provider: TracerProvider, arguments: Any) -> None:
+    """With `content` the arguments and the result are recorded, as JSON."""
+    call(instrument(double, content=True, tracer_provider=provider), arguments)
+
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes["gen_ai.tool.call.arguments"] == '{"number":21}'
+    assert span.attributes["gen_ai.tool.call.result"] == "42"
+
+
+def test_failure_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A failure sets the status and `error.type`; its message, which may quote an argument, only with `content`."""
+    call(instrument(double, tracer_provider=provider), {"number": -7})
+    call(instrument(double, tracer_provider=provider), {"number": "x"})
+    call(instrument(double, content=True, tracer_provider=provider), {"number": -7})
+
+    failed, invalid, told = exporter.get_finished_spans()
+    assert [span.status.status_code for span in (failed, invalid, told)] == [StatusCode.ERROR] * 3
+    assert [span.attributes["error.type"] for span in (failed, invalid, told)] == ["ValueError", "ArgumentError", "ValueError"]
+    assert "-7" not in failed.to_json()
+    assert told.status.description == "ValueError: -7 is negative"
+
+
+def test_refusals_are_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """What guardrails did is in the span: a refusal as its error, each deed as an event."""
+
+    def no_threes(call: ToolCall, context: Context) -> None:
+        if call.arguments["number"] == 3:
+            raise GuardrailError("No threes.")
+
+    guarded = FunctionTool(double.func, input_guardrails=[no_threes], output_guardrails=[redact(["4"])])
+    tool = instrument(guarded, tracer_provider=provider)
+    call(tool, {"number": 3})
+    call(tool, {"number": 2})
+
+    refused, redacted = exporter.get_finished_spans()
+    assert refused.attributes["error.type"] == "GuardrailError"
+    assert [dict(event.attributes) for event in refused.events] == [
+        {"functool.guardrail.name": "no_threes", "functool.guardrail.stage": "input", "functool.guardrail.did": "refused"}
+    ]
+    assert "error.type" not in redacted.attributes
+    assert [event.attributes["functool.guardrail.did"] for event in redacted.events] == ["replaced"]
+
+
+def test_pending_approval_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A call that waits for a person ends its span with that error type, and the wrapped tool still says that it may ask."""
+    tool = instrument(FunctionTool(double.func, input_guardrails=[require_approval()]), tracer_provider=provider)
+    call(tool, {"number": 3})
+
+    assert tool.requires_approval
+    assert exporter.get_finished_spans()[0].attributes["error.type"] == "ApprovalRequired"
+
+
+def test_tripwire_is_recorded_and_raised(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A tripwire ends its span with an error and leaves the call."""
+
+    def trip(call: ToolCall, context: Context) -> None:
+        raise Tripwire("stop")
+
+    with pytest.raises(Tripwire, match="stop"):
+        call(instrument(FunctionTool(double.func, input_guardrails=[trip]), tracer_provider=provider), {"number": 1})
+
+    (span,) = exporter.get_finished_spans()
+    assert (span.attributes["error.type"], span.status.status_code) == ("Tripwire", StatusCode.ERROR)
+
+
+def test_cancelled_call_ends_its_span(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A call that its caller cancels ends its span, and the cancellation passes."""
+
+    @FunctionTool
+    async def slow() -> str:
+        """Sleep."""
+        await asyncio.sleep(30)
+        return "never"
+
+    async def main() -> None:
+        task = asyncio.ensure_future(instrument(slow, tracer_provider=provider).invoke(ToolCall(name="slow")))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+    assert exporter.get_finished_spans()[0].attributes["error.type"] == "CancelledError"
+
+
+def test_spans_nest(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A tool that is called inside another one, on a thread too, has its span below that one's."""
+    inner = instrument(double, tracer_provider=provider)
+
+    def runner(agent: Any, text: str, context: Context) -> str:
+        return Toolset([inner]).call_sync(ToolCall(name="double", arguments={"number": 4}), context).text
+
+    outer = instrument(AgentTool("a", "expert", "d", runner=runner), tracer_provider=provider)
+
+    assert call(outer, {"input": "x"}).text == "8"
+    below, above = exporter.get_finished_spans()
+    assert (below.name, above.name) == ("execute_tool double", "execute_tool expert")
+    assert below.parent.span_id == above.context.span_id
+
+
+def test_toolset(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+    """A toolset is instrumented tool by tool; its order and its limit stay."""
+    tools = instrument(Toolset([double, FunctionTool(double.func, name="again")], max_concurrency=3), tracer_provider=provider)
+
+    results = asyncio.run(tools.call_all([ToolCall(name=n, arguments={"number": 1}, id=n) for n in ("again", "double")]))
+
+    assert (list(tools), tools.max_concurrency) == (["double", "again"], 3)
+    assert [result.call_id for result in results] == ["again", "double"]
+    assert sorted(span.name for span in exporter.get_finished_spans()) == ["execute_tool again", "execute_tool double"]
+
+
+@pytest.mark.parametrize("sampler", [None, ALWAYS_OFF])
+def test_nothing_is_built_without_a_provider(sampler: Any) -> None:
+    """Without a provider, or when the sampler leaves the call out, no span is current and the answer is the same."""
+    current: list[bool] = []
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        current.append(get_current_span().get_span_context().is_valid)
+        return "x"
+
+    tool = instrument(look, content=True, tracer_provider=TracerProvider(sampler=sampler) if sampler else None)
+
+    assert call(tool, {}).text == "x"
+    assert current == [False]
