@@ -21,17 +21,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from functool import (
-    Content,
-    DefinitionError,
-    FunctionTool,
-    InputGuardrail,
-    TextContent,
-    Tool,
-    ToolError,
-    ToolResult,
-    ToolSettings,
-)
+from functool import Content, DefinitionError, FunctionTool, InputGuardrail, TextContent, Tool, ToolError, ToolResult, ToolSettings
 from functool.bundled.processes import BothEnds, Processes, SandboxedProcesses
 
 SHELL = "/bin/sh"
@@ -145,9 +135,7 @@ class _Shell:
         kept: list[Content] = [TextContent(text=output.text())] if output.text() else []
         if not in_time:
             message = f"The command did not end within {limit:g} seconds; it was stopped, with all that it had started."
-            return ToolResult.failed(
-                message, type="ToolTimeoutError", details={"timeout": limit}, output=kept, metadata=metadata
-            )
+            return ToolResult.failed(message, type="ToolTimeoutError", details={"timeout": limit}, output=kept, metadata=metadata)
         message = f"The command ended with exit code {processes.exit_code}."
         details = {"exit_code": processes.exit_code}
         return ToolResult.failed(message, type="CommandFailed", details=details, output=kept, metadata=metadata)
@@ -174,12 +162,10 @@ class _Shell:
         )
 
 
-def _bwrap_options(
-    workdir: str, network: bool, max_file_size: int, readable: Iterable[str | os.PathLike[str]]
-) -> list[str]:
+def _bwrap_options(workdir: str, network: bool, max_file_size: int, readable: Iterable[str | os.PathLike[str]]) -> list[str]:
     if workdir == "/":
         raise DefinitionError("shell_tool: a sandbox whose working directory is / would be none")
-    options = ["--die-with-parent", "--new-session", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
+    options = ["--die-with-parent", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
     options += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     options += [] if network else ["--unshare-net"]
     for system in map(Path, SYSTEM):
