@@ -109,8 +109,9 @@ def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
         text = {"type": "output_text", "text": "done", "annotations": []}
         output = [{"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [text]}]
     else:
+        nothing = "{}" if any(tool["strict"] for tool in body.get("tools", [])) else ""
         output = [
-            {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name, "arguments": json.dumps(arguments) if arguments else "", "status": "completed"}
+            {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name, "arguments": json.dumps(arguments) if arguments else nothing, "status": "completed"}
             for id, name, arguments in calls
         ]  # fmt: skip
     whole = {
