@@ -68,6 +68,8 @@ class FunctionDoor:
         kinds = kinds_of([*parts.properties.values(), *parts.definitions.values(), parts.rest_schema])
         self._names_differ = bool(self._renamed or self._reserved)
         self._nests = "any" in kinds or is_recursive(parts.definitions)
+        # Strict mode takes `true` for 1 where the integers are listed: in a Literal, in an IntEnum.
+        self._lists_integers = "integer" in kinds and ("enum" in kinds or "const" in kinds)
         self._open = self._nests or ("$ref" in kinds and "number" in kinds)
         self._validate = SchemaValidator(self._nullable_core(), {"allow_inf_nan": False}).validate_json
 
@@ -85,6 +87,8 @@ class FunctionDoor:
         else:
             if text.count(":") != len(values) and self._may_repeat(text):
                 decoded(text)
+            if self._lists_integers and ("true" in text or "false" in text):
+                refuse_misfits(decoded(text), self._root)
             if self._open and ((self._nests and is_deep(text)) or not_finite(text)):
                 refuse_misfits(decoded(text), self._root)
         if self._droppable and "null" in text:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from copy import deepcopy
 from dataclasses import replace
 from inspect import isawaitable
-from types import FrameType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from typing_extensions import Unpack
@@ -140,7 +140,8 @@ class FunctionTool(Tool, Generic[P, R]):
             self._published, coder = self._publish()
         self._door = FunctionDoor(parts, coder)
         self._positional = [p for p in parts.parameters if p.kind in (p.kind.POSITIONAL_ONLY, p.kind.VAR_POSITIONAL)]
-        self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p)) is not None]
+        own = _has_own_signature(self.func)
+        self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None]
         self._simple = self._awaits and not (self._fills or self._positional or parts.hidden)
         self._watched = self._hooked or self._generates or bool(parts.hidden) or type(self)._body is not FunctionTool._body
 
@@ -322,16 +323,22 @@ def _way_of(func: Any) -> str:
     return "generator" if inspect.isgeneratorfunction(func) else "function"
 
 
-def _maker(parameter: Parameter) -> Callable[[], Any] | None:
+def _has_own_signature(func: Any) -> bool:
+    """Whether the defaults that the signature names are really the callable's own."""
+    func = getattr(func, "__func__", func)
+    return isinstance(func, FunctionType) and not hasattr(func, "__wrapped__") and not hasattr(func, "__signature__")
+
+
+def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     """Return what makes a default that Python itself would not give: a factory's, a `Field`'s, a fresh copy of a mutable one."""
     if parameter.factory is not None:
         return parameter.factory
     default = parameter.default
     if default is Parameter.empty or parameter.kind is parameter.kind.VAR_POSITIONAL:
         return None
-    if parameter.by_field or type(default).__hash__ is None:
+    if type(default).__hash__ is None:
         return functools.partial(deepcopy, default)
-    return None
+    return (lambda: default) if parameter.by_field or not own else None
 
 
 def _docs_of(func: Any) -> docstrings.Docstring:

@@ -8,6 +8,10 @@ from math import isfinite
 from typing import Any
 
 
+_NUMBERS = {"integer", "number"}
+_MEANT: dict[type, set[str]] = {bool: {"boolean"} | _NUMBERS, int: _NUMBERS, str: {"string"} | _NUMBERS, list: {"array"}, dict: {"object"}}
+
+
 def admits_null(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> bool:
     """Whether a JSON Schema accepts null."""
     if schema is True or depth > 8:
@@ -46,7 +50,7 @@ def takes_only_containers(schema: Any, definitions: Mapping[str, Any], depth: in
 
 
 def kinds_of(schemas: list[Any]) -> set[str]:
-    """Return the types that JSON Schemas name at any depth; `any` for a part that says nothing, `$ref` for a reference."""
+    """Return the types that JSON Schemas name at any depth, `any` for a part that says nothing, and `$ref`, `enum`, `const` where they stand."""
     kinds: set[str] = set()
     todo = list(schemas)
     while todo:
@@ -58,8 +62,7 @@ def kinds_of(schemas: list[Any]) -> set[str]:
             continue
         named = schema.get("type")
         kinds.update(named if isinstance(named, list) else [named] if named else [])
-        if "$ref" in schema:
-            kinds.add("$ref")
+        kinds.update(word for word in ("$ref", "enum", "const") if word in schema)
         parts = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ()), *schema.get("prefixItems", ())]
         parts += [*schema.get("properties", {}).values(), *schema.get("patternProperties", {}).values()]
         parts += [schema[word] for word in ("items", "additionalProperties") if word in schema]
@@ -90,7 +93,7 @@ def misfit(value: Any, schema: Any, definitions: Mapping[str, Any], path: tuple[
         return found[0] if found and all(found) else None
     if isinstance(value, bool) and schema.get("type") in ("integer", "number"):
         return path, f"a valid {schema['type']}, not a boolean"
-    if isinstance(value, str) and schema.get("type") == "number" and not _finite_text(value):
+    if schema.get("type") == "number" and not _is_finite(value):
         return path, "a finite number"
     parts: list[tuple[Any, Any, Any]] = []
     if isinstance(value, dict):
@@ -103,15 +106,18 @@ def misfit(value: Any, schema: Any, definitions: Mapping[str, Any], path: tuple[
 
 
 def _may_be(value: Any, schema: Any, definitions: Mapping[str, Any]) -> bool:
-    """Whether a union's member is meant at all: the one for null, say, is not what a bool misses."""
-    if isinstance(value, (dict, list)):
-        return takes_only_containers(schema, definitions)
-    return schema.get("type") != "null" and not takes_only_containers(schema, definitions)
+    """Whether a member of a union may be meant by a value: the one for text, say, is not what a bool misses."""
+    if "$ref" in schema:
+        return _may_be(value, definitions.get(str(schema["$ref"]).rpartition("/")[2], {}), definitions)
+    kinds = _MEANT[type(value)] if type(value) in _MEANT else set()
+    return "type" not in schema or not kinds or schema["type"] in kinds
 
 
-def _finite_text(text: str) -> bool:
+def _is_finite(value: Any) -> bool:
     try:
-        return isfinite(float(text))
+        return not isinstance(value, (str, int)) or isfinite(float(value))
+    except OverflowError:
+        return False
     except ValueError:
         return True
 

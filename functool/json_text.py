@@ -49,8 +49,8 @@ def decoded(text: str) -> dict[str, Any]:
         _refuse_depth(text)
     try:
         value = from_json(text, allow_inf_nan=False)
-    except ValueError as error:
-        reason = "lone surrogates" if isinstance(error, UnicodeError) else error
+    except (ValueError, TypeError) as error:
+        reason = error if text.isascii() else "it may hold lone surrogates"
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")

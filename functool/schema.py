@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from types import FrameType, SimpleNamespace, UnionType
 from typing import Annotated, Any, ClassVar, NotRequired, Required, Union, get_args, get_origin
 
-from pydantic import PydanticUserError, TypeAdapter
+from pydantic import Field, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -243,13 +243,15 @@ def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
         return Parameter(parameter.name, parameter.name, _core(items, parameter.name), False, parameter.kind)
     found = Parameter(parameter.name, parameter.name, None, default is _EMPTY, parameter.kind, default)
     if get_origin(annotation) is Annotated:
-        _read_metadata(found, annotation)
+        annotation = _read_metadata(found, annotation)
     found.core = _core(annotation, parameter.name)
     return found
 
 
-def _read_metadata(found: Parameter, annotation: Any) -> None:
-    for extra in get_args(annotation)[1:]:
+def _read_metadata(found: Parameter, annotation: Any) -> Any:
+    """Take over what the metadata says of the parameter, and return the annotation with what it says of the type."""
+    kind, *extras = get_args(annotation)
+    for place, extra in enumerate(extras):
         if isinstance(extra, str):
             found.description = extra
         elif isinstance(extra, Doc):
@@ -261,7 +263,17 @@ def _read_metadata(found: Parameter, annotation: Any) -> None:
             if found.default is _EMPTY and not extra.is_required():
                 found.default, found.required, found.by_field = extra.default, False, True
                 found.factory = typing.cast(Any, extra.default_factory)
+            extras[place] = _type_part(extra)
     found.description = inspect.cleandoc(found.description)
+    return Annotated[(kind, *extras)]
+
+
+def _type_part(info: FieldInfo) -> FieldInfo:
+    """Return a `Field` without alias and default: pydantic warns of them where there is no model."""
+    words = ("title", "description", "examples", "discriminator", "deprecated", "json_schema_extra")
+    part: FieldInfo = Field(**{word: value for word in words if (value := getattr(info, word)) is not None})
+    part.metadata = [*info.metadata]
+    return part
 
 
 def _first_alias(alias: Any) -> str:
@@ -285,7 +297,7 @@ def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: A
             value = get_args(value)[0]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
         if _origin(value) is Annotated:
-            _read_metadata(found, value)
+            value = _read_metadata(found, value)
         found.core = _core(value, name)
         parts.parameters.append(found)
 

@@ -1,0 +1,601 @@
+"""The front door: what comes in, what is refused, and in which words."""
+
+import asyncio
+import dataclasses
+import datetime
+import decimal
+import enum
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+
+from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
+
+SECRET = "s3cr3t-v4lue"
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Point(BaseModel):
+    x: float
+    n: int = 0
+    tag: Literal["a"] = "a"
+
+
+@dataclasses.dataclass
+class Size:
+    width: float
+    height: float = 1.0
+
+
+def tool_of(annotation, default=...):
+    """A tool of one parameter `x`, and the list of what it received."""
+    got = []
+
+    async def body(**kwargs):
+        got.append(kwargs["x"])
+
+    import inspect
+
+    empty = inspect.Parameter.empty
+    body.__signature__ = inspect.Signature(
+        [inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=empty if default is ... else default)]
+    )
+    return FunctionTool(body), got
+
+
+def send(annotation, arguments, default=...):
+    """Send arguments to a tool of one parameter: what the body received, or the error."""
+    tool, got = tool_of(annotation, default)
+    result = asyncio.run(tool.invoke(ToolCall(name="body", arguments=arguments)))
+    if result.is_error:
+        assert got == [], "a body ran although the arguments were refused"
+        return result.error
+    return got[0] if got else "nothing"
+
+
+BOTH = [json.dumps, lambda value: value]
+
+
+@pytest.mark.parametrize("form", BOTH, ids=["text", "mapping"])
+@pytest.mark.parametrize(
+    ("annotation", "sent", "received"),
+    [
+        (int, 5, 5),
+        (int, "5", 5),
+        (int, 5.0, 5),
+        (float, 5, 5.0),
+        (float, "2.5", 2.5),
+        (bool, True, True),
+        (bool, "yes", True),
+        (str, "x", "x"),
+        (datetime.date, "2026-11-21", datetime.date(2026, 11, 21)),
+        (datetime.timedelta, "PT5S", datetime.timedelta(seconds=5)),
+        (decimal.Decimal, "1.10", decimal.Decimal("1.10")),
+        (Color, "blue", Color.BLUE),
+        (Level, 1, Level.LOW),
+        (bytes, "ab", b"ab"),
+        (set[int], [1, 2, 2], {1, 2}),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (Point, {"x": 1.5, "n": "3"}, Point(x=1.5, n=3)),
+        (Size, {"width": 2}, Size(2.0)),
+        (list[Point], [{"x": 1}], [Point(x=1)]),
+        (int | str, "5", "5"),
+        (int | bool, True, True),
+        (float | None, None, None),
+        (Any, {"a": [1, None]}, {"a": [1, None]}),
+        (Literal[1, "a"], 1, 1),
+        (dict[str, int], {"a": "1"}, {"a": 1}),
+    ],
+    ids=str,
+)
+def test_values_arrive_as_the_annotation_says(form, annotation, sent, received):
+    """Text and Mapping give the same Python value, by pydantic's lax JSON rules."""
+    value = send(annotation, form({"x": sent}))
+
+    assert value == received
+    assert type(value) is type(received)
+
+
+@pytest.mark.parametrize("form", BOTH, ids=["text", "mapping"])
+@pytest.mark.parametrize(
+    ("annotation", "sent"),
+    [
+        (int, True),
+        (float, False),
+        (int | None, True),
+        (list[int], [1, True]),
+        (dict[str, float], {"a": True}),
+        (Point, {"x": True}),
+        (Point, {"x": 1, "n": False}),
+        (list[Point], [{"x": 1}, {"x": True}]),
+        (Size, {"width": True}),
+        (Level, True),
+        (Literal[1], True),
+        (tuple[int, str], [True, "a"]),
+        (int | str, True),
+        (Annotated[int, Field(ge=0)], True),
+    ],
+    ids=str,
+)
+def test_a_bool_is_no_number(form, annotation, sent):
+    """`true` and `false` are refused where an int or a float is wanted, at every depth."""
+    assert send(annotation, form({"x": sent})).type == "ArgumentError"
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999", "-1e999", '"NaN"', '"inf"', '" -Infinity "', '"1e999"', "NaN", "Infinity", "1" + "0" * 400, "1E+999"]
+)
+@pytest.mark.parametrize("annotation", [float, list[float], Point, Size, float | None, dict[str, float]], ids=str)
+def test_no_float_is_nan_or_infinite(annotation, text):
+    """Neither `1e999` nor the text "NaN" becomes a float, at any depth."""
+    shapes = {
+        float: text,
+        list[float]: f"[{text}]",
+        Point: f'{{"x": {text}}}',
+        Size: f'{{"width": {text}}}',
+        dict[str, float]: f'{{"k": {text}}}',
+    }
+
+    assert send(annotation, f'{{"x": {shapes.get(annotation, text)}}}').type == "ArgumentError"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("annotation", [float, Any, Point])
+def test_a_mapping_with_nan_is_refused(annotation, value):
+    """NaN and infinity are no JSON, in a Mapping either."""
+    assert send(annotation, {"x": {"x": value} if annotation is Point else value}).type == "ArgumentError"
+
+
+def test_a_text_that_looks_like_a_number_stays_text():
+    """For a str, "NaN" and "1e999" are text."""
+    assert send(str, '{"x": "NaN"}') == "NaN"
+    assert send(str | float, '{"x": "NaN"}') == "NaN"
+    assert send(Any, '{"x": "NaN 1e999"}') == "NaN 1e999"
+
+
+def test_a_default_of_infinity_is_the_authors():
+    """Only what was sent has to be finite."""
+    assert send(float, "{}", default=math.inf) == math.inf
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        "{",
+        '{"x": 1}}',
+        '{"x": 1,}',
+        "[1]",
+        '"x"',
+        "5",
+        "null",
+        "true",
+        '{"x": NaN}',
+        '{"x": 1, "x": 2}',
+        '{"x": 1, "\\u0078": 2}',
+        '{"x": "\\ud800"}',
+        '{"x": "\ud800"}',
+        '{"x": ' + "9" * 4301 + "}",
+        "\x00",
+        "{'x': 1}",
+        '{"x": 1} trailing',
+        '{"y": 1}',
+        "\ufeff{}x",
+    ],
+    ids=lambda text: text[:20].encode(errors="replace").decode(),
+)
+def test_what_is_no_arguments_object_is_refused(text):
+    """Not JSON, no object, NaN, a name twice, lone surrogates, absurd integers, unknown names: an `ArgumentError`."""
+    for annotation in (int, Any, str):
+        assert send(annotation, text).type == "ArgumentError"
+
+
+@pytest.mark.parametrize("text", ["", "  ", "{}", "\n{ }\n"])
+def test_empty_text_means_no_arguments(text):
+    """A call without arguments may arrive as empty text."""
+    assert send(int, text, default=3) == 3
+
+
+def test_a_mapping_may_be_any_mapping():
+    """A read-only mapping, also a nested one, is an object too."""
+    assert send(dict[str, int], MappingProxyType({"x": MappingProxyType({"a": 1})})) == {"a": 1}
+
+
+def test_what_json_cannot_say_is_refused():
+    """Objects, iterators and circular lists in a Mapping are an `ArgumentError`, and no iterator is run."""
+    circle: list = []
+    circle.append(circle)
+    endless = iter(int, 1)
+
+    for value in (object(), circle, endless, {1: {2, object()}}):
+        assert send(Any, {"x": value}).type == "ArgumentError"
+    assert send(Any, {("a", "b"): 1}).type == "ArgumentError"
+
+
+def nested(levels):
+    return '{"x": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+
+
+def test_nesting_is_limited():
+    """A hundred levels of objects and lists pass, one more is refused; brackets in a text do not count."""
+    assert send(Any, nested(100)) != "nothing"
+    assert send(Any, nested(101)).type == "ArgumentError"
+    assert send(Any, nested(100_000)).type == "ArgumentError"
+    assert send(Any, json.dumps({"x": "[" * 500})) == "[" * 500
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "received"),
+    [
+        (list[int], "[1, 2]", [1, 2]),
+        (dict[str, int], ' {"a": 1}', {"a": 1}),
+        (Point, '{"x": 2}', Point(x=2)),
+        (list[int] | None, "[3]", [3]),
+        (tuple[int, int], "[1, 2]", (1, 2)),
+    ],
+    ids=str,
+)
+def test_json_sent_as_a_string_is_parsed_once(annotation, text, received):
+    """Where a list or object is wanted and no string admitted, JSON text in a string is parsed, by the same rules."""
+    assert send(annotation, json.dumps({"x": text})) == received
+    assert send(annotation, {"x": json.dumps(text)}).type == "ArgumentError"
+
+
+def test_a_string_stays_a_string_where_one_is_admitted():
+    """`list[int] | str` keeps the text."""
+    assert send(list[int] | str, {"x": "[1]"}) == "[1]"
+    assert send(Any, {"x": "[1]"}) == "[1]"
+
+
+def test_parsed_strings_keep_the_rules():
+    """Inside such a string, too, a bool is no number and NaN is refused."""
+    assert send(list[int], {"x": "[true]"}).type == "ArgumentError"
+    assert send(list[float], {"x": "[NaN]"}).type == "ArgumentError"
+
+
+@pytest.mark.parametrize("form", BOTH, ids=["text", "mapping"])
+def test_null_means_the_default(form):
+    """null for a parameter that has a default and admits no null means the default; else null is null."""
+    assert send(int, form({"x": None}), default=5) == 5
+    assert send(list[int], form({"x": None}), default=[1]) == [1]
+    assert send(int | None, form({"x": None}), default=5) is None
+    assert send(Any, form({"x": None}), default=5) is None
+    assert send(int, form({"x": None})).type == "ArgumentError"
+
+
+def test_unknown_arguments_are_refused_with_the_closest_name():
+    """A misspelt name is answered with the one that was meant."""
+    tool = FunctionTool(_search)
+    result = asyncio.run(tool.invoke(ToolCall(name="search", arguments={"qeury": SECRET, "query": "a"})))
+
+    assert result.error.type == "ArgumentError"
+    assert "qeury" in result.text and "'query'" in result.text
+    assert SECRET not in result.text
+
+
+async def _search(query: str, limit: int = 10, mode: Literal["fast", "deep"] = "fast", scores: dict[str, int] | None = None):
+    return query
+
+
+class Strictly(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    a: int
+
+    @field_validator("a")
+    @classmethod
+    def positive(cls, value):
+        if value < 0:
+            raise ValueError(f"{value} is negative")
+        return value
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+def shout(value):
+    raise ValueError(f"no such user: {value.upper()}")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent"),
+    [
+        (int, SECRET),
+        (list[int], [SECRET]),
+        (Literal["a", "b"], SECRET),
+        (Color, SECRET),
+        (Strictly, {"a": -12345}),
+        (Strictly, {"a": SECRET, "b": SECRET}),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": SECRET}),
+        (Annotated[str, AfterValidator(shout)], SECRET),
+        (Annotated[str, Field(max_length=3)], SECRET),
+        (Annotated[str, Field(pattern="^a$")], SECRET),
+        (dict[str, int], {SECRET: "x"}),
+        (datetime.date, SECRET),
+        (int | list[int] | Point, SECRET),
+    ],
+    ids=str,
+)
+def test_a_refusal_never_repeats_what_was_sent(annotation, sent):
+    """Neither values nor keys that were sent, nor a URL, stand in the text or the problems."""
+    errors = []
+    tool, _ = tool_of(annotation)
+    tool.add_on_error_func(lambda error, context: errors.append(error))
+    text = asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": sent}))).text
+
+    shown = text + repr(errors[0].problems)
+    for leak in (SECRET, SECRET.upper(), "12345", "http"):
+        assert leak not in shown
+    assert "x" in errors[0].problems[0]["path"]
+
+
+def test_the_path_leads_to_the_mistake():
+    """Paths are those of what was sent, without pydantic's names for the members of a union."""
+    errors = []
+    tool, _ = tool_of(list[Point] | None)
+    tool.add_on_error_func(lambda error, context: errors.append(error))
+    asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": [{"x": 1}, {"x": "q"}]})))
+
+    assert [problem["path"] for problem in errors[0].problems] == ["x[1].x"]
+
+
+def test_choices_are_named():
+    """A Literal or Enum names its choices, as data and in the text."""
+    errors = []
+    tool, _ = tool_of(Literal["fast", "deep"])
+    tool.add_on_error_func(lambda error, context: errors.append(error))
+    text = asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"}))).text
+
+    assert "'fast'" in text and "'deep'" in text
+    assert errors[0].problems[0]["choices"] == ("'fast'", "'deep'")
+
+
+def test_what_an_author_says_in_a_validator_is_passed_on():
+    """A message of an author's own validator reaches the model when it repeats nothing."""
+
+    def even(value):
+        if value % 2:
+            raise ValueError("must be even")
+        return value
+
+    assert "must be even" in send(Annotated[int, AfterValidator(even)], {"x": 3}).message
+
+
+def test_a_validator_that_crashes_is_a_refusal():
+    """An exception of another kind in a validator is an `ArgumentError` without its text."""
+
+    def crash(value):
+        raise KeyError(value)
+
+    error = send(Annotated[str, AfterValidator(crash)], {"x": SECRET})
+
+    assert error.type == "ArgumentError" and SECRET not in error.message
+
+
+def test_a_refusal_is_short():
+    """At most six problems and "and n more", and at most 4,000 characters."""
+    many = ArgumentError([{"path": f"p{i}", "expected": "a value"} for i in range(9)])
+    long = ArgumentError([{"path": "p", "expected": "x" * 9_000}])
+
+    assert "p5" in str(many) and "p6" not in str(many) and "and 3 more" in str(many)
+    assert len(str(long)) <= 4_000
+
+
+def test_a_huge_string_for_a_number_is_refused_briefly():
+    """Ten megabytes where a number belongs are an `ArgumentError` of a few words."""
+    error = send(int, {"x": "9" * 10_000_000})
+
+    assert error.type == "ArgumentError" and len(error.message) < 4_000
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60).map(lambda data: data.decode("utf-8", "surrogateescape")) | st.text(max_size=60))
+def test_random_text_never_escapes(text):
+    """Whatever the text, the answer is a result."""
+    for annotation in (int, Any, Point):
+        value = send(annotation, text)
+
+        assert getattr(value, "type", "ArgumentError") == "ArgumentError" or value is not None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(json_values)
+def test_text_and_mapping_are_one_door(value):
+    """Law: what is sent as text and as a Mapping arrives as the same value."""
+    as_text, as_mapping = send(Any, json.dumps({"x": value})), send(Any, {"x": value})
+
+    assert as_text == as_mapping == value
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(["query", "limit", "mode"]), st.sampled_from(["a", "fast", 3, None, True, "3"]), max_size=3))
+def test_canonical_arguments_are_settled(arguments):
+    """Law: canonical arguments, sent again, are the canonical arguments."""
+    seen = []
+    tool = FunctionTool(_search, name="search", input_guardrails=[lambda call, context: seen.append(call.arguments)])
+    first = asyncio.run(tool.invoke(ToolCall(name="search", arguments=arguments)))
+    if first.is_error:
+        return
+    asyncio.run(tool.invoke(ToolCall(name="search", arguments=seen[0])))
+
+    assert seen[0] == seen[1]
+
+
+def test_canonical_arguments_say_what_was_sent():
+    """Guardrails see the JSON that was sent, under parameter names, defaults filled in; a factory's stays out."""
+    seen = []
+
+    @FunctionTool(input_guardrails=[lambda call, context: seen.append(call.arguments)])
+    async def book(
+        from_: Annotated[str, Field(alias="from")],
+        day: datetime.date,
+        color: Color = Color.RED,
+        limit: float = math.inf,
+        tags: Annotated[list[str], Field(default_factory=list)] = ...,
+        extra: list[int] = [1],
+    ):
+        return None
+
+    asyncio.run(book.invoke(ToolCall(name="book", arguments='{"from": "A", "day": "2026-01-02"}')))
+
+    assert seen == [{"from_": "A", "day": "2026-01-02", "color": "red", "extra": [1]}]
+
+
+def test_an_alias_is_the_name_for_the_model():
+    """The model sends the alias, the function receives its own name, and its own name is refused from the model."""
+
+    @FunctionTool
+    async def go(from_: Annotated[str, Field(alias="from")]):
+        return from_
+
+    assert list(go.schema.parameters["properties"]) == ["from"]
+    assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from": "here"}))).value == "here"
+    assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from_": "here"}))).is_error
+
+
+def test_rest_arguments_cannot_take_a_hidden_name():
+    """`**kwargs` takes neither the name of an injected parameter nor an aliased one's."""
+
+    @FunctionTool
+    async def go(context: Context, a_: Annotated[int, Field(alias="a")] = 0, **rest: int):
+        return rest
+
+    def run(arguments):
+        return asyncio.run(go.invoke(ToolCall(name="go", arguments=arguments)))
+
+    assert run('{"b": 1, "c": 2}').value == {"b": 1, "c": 2}
+    assert run('{"context": 1}').error.type == "ArgumentError"
+    assert run('{"a_": 1}').error.type == "ArgumentError"
+    assert run('{"b": 1, "b": 2}').error.type == "ArgumentError"
+
+
+# ---- the same promises for a schema that somebody else wrote
+
+
+def foreign(properties, **schema):
+    return SchemaTool("f", "F.", {"type": "object", "properties": properties, **schema}, lambda arguments: arguments)
+
+
+def ask(tool, arguments):
+    return asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        "[1]",
+        '{"n": 1, "n": 2}',
+        '{"n": NaN}',
+        '{"n": 1e999}',
+        '{"n": true}',
+        '{"n": "x"}',
+        '{"m": 1}',
+        '{"n": [[[[1]]]]}',
+        nested(101),
+        '{"n": "\\ud800"}',
+    ],
+)
+def test_a_foreign_schema_keeps_the_doors_promises(text):
+    """Bad text is an `ArgumentError` for a JSON Schema of somebody else's too, and no handler runs."""
+    got = []
+    tool = SchemaTool("f", "F.", {"type": "object", "properties": {"n": {"type": "integer"}}}, got.append)
+
+    assert ask(tool, text).error.type == "ArgumentError"
+    assert got == []
+
+
+def test_a_foreign_schema_fills_defaults_and_drops_nulls():
+    """Defaults are filled in; null for an optional argument that admits none means that it was left out."""
+    tool = foreign({"a": {"type": "integer", "default": 3}, "b": {"type": "string"}, "c": {"type": ["string", "null"]}})
+
+    assert ask(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
+
+
+def test_a_foreign_schema_never_repeats_a_value():
+    """jsonschema's own messages repeat values; ours do not."""
+    tool = foreign(
+        {"a": {"enum": ["x", "y"]}, "b": {"type": "object", "additionalProperties": {"type": "integer"}}, "c": {"pattern": "^q$"}}
+    )
+    text = ask(tool, {"a": SECRET, "b": {SECRET: SECRET}, "c": SECRET}).text
+
+    assert SECRET not in text
+    assert '"x"' in text and "b.[key]" in text
+
+
+def test_a_hostile_pattern_cannot_hang():
+    """A pattern runs on a linear engine."""
+    tool = foreign({"a": {"type": "string", "pattern": "^(a+)+$"}})
+
+    assert ask(tool, {"a": "a" * 50_000 + "!"}).error.type == "ArgumentError"
+    assert ask(tool, {"a": "aaa"}).success
+
+
+def test_references_are_never_fetched(tmp_path):
+    """A `$ref` to a file is not read: the call is refused."""
+    (tmp_path / "s.json").write_text('{"type": "integer"}')
+    tool = foreign({"a": {"$ref": (tmp_path / "s.json").as_uri()}})
+
+    assert ask(tool, {"a": 1}).error.type == "ArgumentError"
+
+
+def test_a_reference_loop_is_refused():
+    """A `$ref` that leads to itself is an `ArgumentError`, not a crash."""
+    tool = foreign({"a": {"$ref": "#/$defs/a"}}, **{"$defs": {"a": {"$ref": "#/$defs/a"}}})
+
+    assert ask(tool, {"a": 1}).error.type == "ArgumentError"
+
+
+def test_pattern_properties_run_on_the_linear_engine():
+    """`patternProperties` binds matching names, hostile patterns included."""
+    tool = SchemaTool("f", "F.", {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}}, lambda a: a)
+
+    assert ask(tool, {"xx": "no"}).error.type == "ArgumentError"
+    assert ask(tool, {"xx": 1, "x" * 5_000 + "!": "free"}).success
+
+
+def test_an_open_schema_takes_other_names():
+    """Unknown names are refused unless the schema says something of them."""
+    assert ask(foreign({"a": {}}), {"b": 1}).is_error
+    assert ask(foreign({"a": {}}, additionalProperties=True), {"b": 1}).value == {"b": 1}
+    assert ask(foreign({"a": {}}, additionalProperties={"type": "integer"}), {"b": "x"}).is_error
+
+
+def test_the_handler_cannot_change_what_guardrails_saw():
+    """The body gets a copy of its own."""
+    seen = []
+
+    def handler(arguments):
+        arguments["a"].append(9)
+        return arguments
+
+    tool = SchemaTool("f", "F.", {"type": "object"}, handler, input_guardrails=[lambda c, x: seen.append(c)])
+    ask(tool, {"a": [1]})
+
+    assert isinstance(seen[0].arguments, Mapping)

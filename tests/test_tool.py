@@ -1,0 +1,733 @@
+"""The road of one call: hooks, guardrails, errors, time limits, wrappers."""
+
+import asyncio
+import contextvars
+import dataclasses
+import logging
+import time
+
+import pytest
+
+from functool import (
+    ArgumentError,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolFailure,
+    ToolPrompts,
+    ToolResult,
+    ToolSettings,
+    Tripwire,
+    WrapperTool,
+    hide_errors,
+)
+from functool.executors import abandoned
+
+SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 7}}, "required": ["x"]}
+
+
+class Echo(Tool):
+    """A tool written by hand: notes what it was asked, and answers with it."""
+
+    def __init__(self, **options):
+        super().__init__(name="echo", description="Echo.", parameters=SCHEMA, **options)
+        self.seen = []
+
+    async def run(self, call, context):
+        self.seen.append(call.arguments)
+        return ToolResult.of(call.arguments)
+
+
+def call(tool, arguments="{}", context=None, id="c1"):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
+
+
+def test_the_road_answers_with_one_result():
+    """A call becomes a result with the value, the text and the call's id."""
+    result = call(Echo(), '{"x": 1}')
+
+    assert result.value == {"x": 1, "y": 7}
+    assert result.text == '{"x":1,"y":7}'
+    assert result.call_id == "c1"
+    assert result.success and not result.is_error
+
+
+def test_call_is_invoke():
+    """`tool(call, context)` is `tool.invoke(call, context)`."""
+    result = asyncio.run(Echo()(ToolCall(name="echo", arguments={"x": 2})))
+
+    assert result.value == {"x": 2, "y": 7}
+
+
+def test_run_sees_canonical_arguments():
+    """`run` sees the decoded arguments with plain defaults filled in."""
+    tool = Echo()
+    call(tool, '{"x": 3}')
+
+    assert tool.seen == [{"x": 3, "y": 7}]
+
+
+def test_bad_arguments_never_reach_run():
+    """Arguments that do not fit are an `ArgumentError` result, and no body runs."""
+    tool = Echo()
+    result = call(tool, '{"x": "secret-value"}')
+
+    assert result.error.type == "ArgumentError"
+    assert "secret-value" not in result.text
+    assert tool.seen == []
+
+
+class Noisy(Echo):
+    """Notes the order of hooks and guardrails."""
+
+    def __init__(self, order, **options):
+        super().__init__(**options)
+        self.order = order
+
+    async def on_invoke(self, call, context):
+        self.order.append("on_invoke")
+
+    async def run(self, call, context):
+        self.order.append("run")
+        return ToolResult.of("done")
+
+    async def on_output(self, result, context):
+        self.order.append("on_output")
+
+
+def test_the_order_of_the_road():
+    """on_invoke, input guardrails, run, on_output, output guardrails: guardrails stand outermost."""
+    order = []
+    tool = Noisy(
+        order,
+        input_guardrails=[lambda c, x: order.append("in1"), lambda c, x: order.append("in2")],
+        output_guardrails=[lambda r, x: order.append("out")],
+    )
+    call(tool, {"x": 1})
+
+    assert order == ["on_invoke", "in1", "in2", "run", "on_output", "out"]
+
+
+def test_hooks_that_forget_super_lose_no_safety():
+    """A subclass that overrides every hook keeps validation and guardrails."""
+
+    def refuse(call, context):
+        raise GuardrailError("no")
+
+    order = []
+    tool = Noisy(order, input_guardrails=[refuse])
+
+    assert call(tool, '{"x": "a"}').error.type == "ArgumentError"
+    assert call(tool, '{"x": 1}').text == "no"
+    assert "run" not in order
+
+
+def test_on_invoke_may_replace_the_call():
+    """A replaced call is validated again, defaults are filled in again, and guardrails see the new one."""
+
+    class Doubling(Echo):
+        async def on_invoke(self, call, context):
+            return dataclasses.replace(call, arguments={"x": call.arguments["x"] * 2})
+
+    seen = []
+    tool = Doubling(input_guardrails=[lambda c, x: seen.append(dict(c.arguments))])
+
+    assert call(tool, {"x": 4}).value == {"x": 8, "y": 7}
+    assert seen == [{"x": 8, "y": 7}]
+
+
+def test_a_guardrail_replacement_is_validated_again():
+    """A guardrail that writes nonsense gets an `ArgumentError`, not a body."""
+    tool = Echo(input_guardrails=[lambda c, x: dataclasses.replace(c, arguments={"x": "nonsense"})])
+
+    assert call(tool, {"x": 1}).error.type == "ArgumentError"
+    assert tool.seen == []
+
+
+def test_guardrails_later_in_the_list_see_the_new_call():
+    """A replacement is what the next guardrail sees."""
+    seen = []
+    tool = Echo(input_guardrails=[lambda c, x: dataclasses.replace(c, arguments={"x": 9}), lambda c, x: seen.append(c.arguments["x"])])
+    call(tool, {"x": 1})
+
+    assert seen == [9]
+
+
+def test_on_output_may_replace_the_result():
+    """What `on_output` returns is what output guardrails see."""
+
+    class Loud(Echo):
+        async def on_output(self, result, context):
+            return ToolResult.of("LOUD")
+
+    seen = []
+    result = call(Loud(output_guardrails=[lambda r, x: seen.append(r.text)]), {"x": 1})
+
+    assert (result.text, seen) == ("LOUD", ["LOUD"])
+
+
+class Broken(Tool):
+    def __init__(self, error, **options):
+        super().__init__(name="broken", description="Break.", parameters={"type": "object"}, **options)
+        self.error = error
+
+    async def run(self, call, context):
+        raise self.error
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (ToolError("the disk is full"), "ToolError", "the disk is full"),
+        (ToolError(), "ToolError", "ToolError"),
+        (ValueError("bad thing"), "ValueError", "ValueError: bad thing"),
+        (ValueError(), "ValueError", "ValueError"),
+        (KeyError("k"), "KeyError", "KeyError: 'k'"),
+        (Unprintable(), "Unprintable", "Unprintable"),
+        (RecursionError("deep"), "RecursionError", "RecursionError: deep"),
+        (ExceptionGroup("several", [ValueError("a")]), "ExceptionGroup", "ExceptionGroup: several (1 sub-exception)"),
+        (OSError("lone \ud800"), "OSError", "OSError: lone �"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else type(v).__name__,
+)
+def test_every_exception_becomes_a_result(error, kind, text):
+    """A `ToolError` shows its message, any other exception its name and message, and nothing leaves."""
+    result = call(Broken(error))
+
+    assert result.is_error
+    assert (result.error.type, result.text) == (kind, text)
+
+
+def test_a_long_error_is_cut():
+    """An exception's message reaches the model with at most 4,000 characters."""
+    assert len(call(Broken(ValueError("x" * 100_000))).text) == 4_000
+
+
+def test_details_of_a_tool_error_travel():
+    """`ToolError(details=...)` becomes the failure's details."""
+    assert call(Broken(ToolError("no", details={"code": 3}))).error == ToolFailure(type="ToolError", message="no", details={"code": 3})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_stops_the_process_leaves(error):
+    """KeyboardInterrupt and SystemExit pass through."""
+    with pytest.raises(error):
+        call(Broken(error()))
+
+
+def test_a_tripwire_leaves():
+    """A `Tripwire` leaves as an exception from bodies and from guardrails."""
+
+    def trip(value, context):
+        raise Tripwire("stop")
+
+    with pytest.raises(Tripwire, match="stop"):
+        call(Broken(Tripwire("stop")))
+    with pytest.raises(Tripwire):
+        call(Echo(input_guardrails=[trip]), {"x": 1})
+    with pytest.raises(Tripwire):
+        call(Echo(output_guardrails=[trip]), {"x": 1})
+
+
+def test_cancellation_from_outside_leaves():
+    """Who cancels the call gets the cancellation, and the body's `finally` has run."""
+    cleaned = []
+
+    class Slow(Echo):
+        async def run(self, call, context):
+            try:
+                await asyncio.sleep(60)
+            finally:
+                cleaned.append(True)
+
+    async def main(tool):
+        task = asyncio.ensure_future(tool.invoke(ToolCall(name="echo", arguments={"x": 1})))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main(Slow()))
+    asyncio.run(main(Slow(timeout=30)))
+
+    assert cleaned == [True, True]
+
+
+def test_a_stray_cancellation_is_a_failure():
+    """A CancelledError that nobody asked for is a failure of the tool."""
+    assert call(Broken(asyncio.CancelledError())).is_error
+    assert call(FunctionTool(_stray)).is_error
+
+
+async def _stray():
+    """Cancel nobody."""
+    raise asyncio.CancelledError
+
+
+# ---- error functions
+
+
+def test_error_functions_are_asked_in_order():
+    """The first that answers wins; None passes on."""
+    asked = []
+
+    def first(error, context):
+        asked.append(("first", type(error).__name__))
+
+    async def second(error, context):
+        asked.append(("second", str(error)))
+        return "try another file"
+
+    tool = Broken(ValueError("x"), on_error_func=first)
+    tool.add_on_error_func(second)
+    tool.add_on_error_func(lambda e, c: asked.append("never"))
+    result = call(tool)
+
+    assert asked == [("first", "ValueError"), ("second", "x")]
+    assert result.error == ToolFailure(type="ValueError", message="try another file")
+
+
+def test_an_error_function_can_rescue_a_call():
+    """A `ToolResult` is taken as it is."""
+    result = call(Broken(ValueError("x"), on_error_func=lambda e, c: ToolResult.of("saved")))
+
+    assert result.success and result.text == "saved"
+
+
+def test_error_functions_see_argument_errors_and_refusals():
+    """Every exception on the road is asked about; its type tells which."""
+    kinds = []
+    tool = Echo(on_error_func=lambda e, c: kinds.append(type(e)), input_guardrails=[_refuse])
+    call(tool, "not json")
+    call(tool, {"x": 1})
+
+    assert kinds == [ArgumentError, GuardrailError]
+
+
+def _refuse(value, context):
+    raise GuardrailError("refused")
+
+
+@pytest.mark.parametrize("crash", [lambda e, c: 1 / 0, lambda e, c: 42])
+def test_an_error_function_that_crashes_gets_the_default(crash, caplog):
+    """The default answer is given, and the crash is logged with its traceback."""
+    with caplog.at_level(logging.ERROR, "functool"):
+        result = call(Broken(ValueError("x"), on_error_func=crash))
+
+    assert result.text == "ValueError: x"
+    assert caplog.records[0].exc_info is not None
+
+
+def test_hide_errors_hides_and_logs(caplog):
+    """The model reads a fixed sentence, the log the rest; a message meant for the model passes."""
+    with caplog.at_level(logging.ERROR, "functool"):
+        hidden = call(Broken(ValueError("password=hunter2"), on_error_func=hide_errors))
+
+    assert "hunter2" not in hidden.text
+    assert "hunter2" in caplog.text
+    assert call(Broken(ToolError("disk full"), on_error_func=hide_errors)).text == "disk full"
+
+
+def test_on_error_of_a_subclass_answers_last():
+    """`on_error` is asked when no error function answered; when it crashes the default is given."""
+
+    class Own(Broken):
+        async def on_error(self, error, context):
+            return ToolResult.failed("own words")
+
+    class Bad(Broken):
+        async def on_error(self, error, context):
+            raise RuntimeError
+
+    assert call(Own(ValueError("x"))).text == "own words"
+    assert call(Own(ValueError("x"), on_error_func=lambda e, c: "first")).text == "first"
+    assert call(Bad(ValueError("x"))).text == "ValueError: x"
+
+
+# ---- output guardrails
+
+
+def test_error_results_meet_output_guardrails():
+    """The answer of `on_error` is seen by output guardrails."""
+    seen = []
+    call(Broken(ValueError("x"), output_guardrails=[lambda r, c: seen.append(r.text)]))
+
+    assert seen == ["ValueError: x"]
+
+
+def test_a_refused_output_is_answered_once():
+    """A refusal by an output guardrail goes to `on_error` once, and that answer meets none again."""
+    seen = []
+
+    def refuse(result, context):
+        seen.append(result.text)
+        raise GuardrailError("not that")
+
+    result = call(Echo(output_guardrails=[refuse]), {"x": 1})
+
+    assert (result.text, result.error.type, result.value) == ("not that", "GuardrailError", None)
+    assert seen == ['{"x":1,"y":7}']
+
+
+def test_a_changed_output_changes_the_value():
+    """When output changes and value stays the same object, value becomes the new text."""
+    tool = Echo(output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="safe")])])
+
+    assert call(tool, {"x": 1}).value == "safe"
+
+
+def test_a_guardrail_may_set_the_value_itself():
+    """A value that the guardrail replaced is kept."""
+    tool = Echo(output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="safe")], value=5)])
+
+    assert call(tool, {"x": 1}).value == 5
+
+
+def test_a_replaced_error_keeps_its_error_only_if_the_guardrail_keeps_it():
+    """A guardrail decides whether an error result stays one."""
+    keep = Broken(ValueError("x"), output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="more")])])
+    drop = Broken(ValueError("x"), output_guardrails=[lambda r, c: ToolResult.of("fine")])
+
+    assert call(keep).error.message == "ValueError: x"
+    assert call(drop).success
+
+
+@pytest.mark.parametrize("bad", [lambda v, c: 1 / 0, lambda v, c: "text", lambda v, c: True])
+def test_guardrails_fail_closed(bad, caplog):
+    """A guardrail that crashes or returns something else refuses: no body runs, no output is shown."""
+    tool = Echo(input_guardrails=[bad])
+    shown = Echo(output_guardrails=[bad])
+
+    with caplog.at_level(logging.ERROR, "functool"):
+        assert call(tool, {"x": 1}).error.type == "GuardrailError"
+        result = call(shown, {"x": 1})
+
+    assert tool.seen == []
+    assert result.is_error and result.value is None and '"x"' not in result.text
+    assert all(record.exc_info for record in caplog.records)
+
+
+def test_metadata_says_what_guardrails_did():
+    """`result.metadata["guardrails"]` lists each that replaced or refused, with its stage."""
+
+    def widen(call, context):
+        return dataclasses.replace(call, arguments={"x": 2})
+
+    def quiet(result, context):
+        return None
+
+    def shorten(result, context):
+        return dataclasses.replace(result, output=[])
+
+    replaced = call(Echo(input_guardrails=[widen], output_guardrails=[quiet, shorten]), {"x": 1})
+    refused = call(Echo(input_guardrails=[_refuse]), {"x": 1})
+
+    assert replaced.metadata["guardrails"] == [
+        {"name": "widen", "stage": "input", "did": "replaced"},
+        {"name": "shorten", "stage": "output", "did": "replaced"},
+    ]
+    assert refused.metadata["guardrails"] == [{"name": "_refuse", "stage": "input", "did": "refused"}]
+
+
+def test_add_guardrails_append():
+    """Guardrails may be added later, on both sides."""
+    order = []
+    tool = Echo(input_guardrails=[lambda c, x: order.append(1)])
+    tool.add_input_guardrails([lambda c, x: order.append(2)])
+    tool.add_output_guardrails([lambda r, x: order.append(3)])
+    call(tool, {"x": 1})
+
+    assert order == [1, 2, 3]
+
+
+# ---- definition
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "5"])
+def test_a_bad_timeout_is_refused_at_definition(timeout):
+    """Zero, negative, NaN, infinity, True and text are no time limits."""
+    with pytest.raises(DefinitionError, match="timeout"):
+        Echo(timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"input_guardrails": [3]}, {"output_guardrails": print}, {"on_error_func": "x"}, {"input_guardrails": "ab"}, {"strict": "maybe"}],
+    ids=str,
+)
+def test_bad_options_are_refused_at_definition(options):
+    """What is not callable, and what strict is not, is refused at once."""
+    with pytest.raises(DefinitionError):
+        Echo(**options)
+
+
+@pytest.mark.parametrize("name", ["", None, 5])
+def test_a_tool_needs_a_name(name):
+    """An empty name is refused."""
+    with pytest.raises(DefinitionError, match="name"):
+        SchemaTool(name, "d", {"type": "object"}, lambda a: a)
+
+
+def test_settings_and_prompts_have_their_defaults():
+    """The display name is the name unless it is given."""
+    tool = Echo()
+
+    assert tool.settings == ToolSettings(display_name="echo")
+    assert tool.prompts == ToolPrompts()
+    assert Echo(settings=ToolSettings(display_name="E", tags=("a",))).settings.display_name == "E"
+
+
+# ---- time limits
+
+
+def test_an_async_body_is_cancelled_and_cleaned_up():
+    """After the time limit the body's `finally` has run before the answer."""
+    cleaned = []
+
+    @FunctionTool(timeout=0.02)
+    async def slow():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    result = call(slow)
+
+    assert result.error.type == "ToolTimeoutError"
+    assert cleaned == [True]
+
+
+def test_a_sync_body_is_answered_in_time_and_told_of():
+    """A sync body cannot be killed: the error says that the work may go on."""
+    kinds = []
+
+    @FunctionTool(timeout=0.02, on_error_func=lambda e, c: kinds.append((type(e).__name__, e.still_running)))
+    def slow():
+        time.sleep(0.3)
+
+    result = call(slow)
+
+    assert kinds == [("ToolTimeoutError", True)]
+    assert "still" in result.text
+
+
+def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog):
+    """After the grace the answer is given, a warning is logged, and the body is counted while it runs."""
+
+    async def main():
+        while abandoned():  # Threads that tests before this one let go.
+            await asyncio.sleep(0.01)
+        release = asyncio.Event()
+
+        @FunctionTool(timeout=0.02, on_error_func=lambda e, c: kinds.append(e.still_running))
+        async def stubborn():
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    pass
+
+        kinds = []
+        result = await stubborn.invoke(ToolCall(name="stubborn"))
+        counted = abandoned()
+        release.set()
+        await asyncio.sleep(0.01)
+        return result, kinds, counted, abandoned()
+
+    with caplog.at_level(logging.WARNING, "functool"):
+        result, kinds, counted, left = asyncio.run(main())
+
+    assert result.error.type == "ToolTimeoutError"
+    assert (kinds, counted, left) == ([True], 1, 0)
+    assert "abandoned" in caplog.text
+
+
+def test_the_time_limit_bounds_guardrails_too():
+    """A guardrail that hangs is cut off, and the body does not run."""
+    tool = Echo(timeout=0.02, input_guardrails=[_hang])
+
+    assert call(tool, {"x": 1}).error.type == "ToolTimeoutError"
+    assert tool.seen == []
+
+
+async def _hang(value, context):
+    await asyncio.sleep(60)
+
+
+def test_after_the_deadline_error_functions_and_guardrails_are_bounded():
+    """An error function that hangs after the deadline gets the default answer."""
+    tool = Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=_hang)
+    start = time.monotonic()
+    result = call(tool, {"x": 1})
+
+    assert result.error.type == "ToolTimeoutError"
+    assert time.monotonic() - start < 30
+
+
+def test_the_answer_after_a_deadline_meets_the_output_guardrails():
+    """Output guardrails see the time-out too."""
+    seen = []
+    call(Echo(timeout=0.02, input_guardrails=[_hang], output_guardrails=[lambda r, c: seen.append(r.error.type)]), {"x": 1})
+
+    assert seen == ["ToolTimeoutError"]
+
+
+def test_a_quick_body_is_not_touched_by_its_limit():
+    """Within the limit nothing changes."""
+    assert call(Echo(timeout=30), {"x": 1}).value == {"x": 1, "y": 7}
+
+
+# ---- wrappers
+
+
+def test_a_wrapper_renames_and_describes():
+    """A wrapper has its own name and description, and the inner tool's schema."""
+    inner = Echo()
+    tool = WrapperTool(inner, name="parrot", description="Repeat.")
+
+    assert (tool.name, tool.description, tool.schema.parameters) == ("parrot", "Repeat.", inner.schema.parameters)
+    assert call(tool, {"x": 1}).value == {"x": 1, "y": 7}
+
+
+def test_a_wrapper_hands_on_the_call_as_it_came():
+    """Without guardrails of its own a wrapper validates nothing."""
+    seen = []
+
+    class Spy(Echo):
+        async def invoke(self, call, context=None):
+            seen.append(call.arguments)
+            return await super().invoke(call, context)
+
+    call(WrapperTool(Spy()), '{"x": 1}')
+    call(WrapperTool(Spy(), input_guardrails=[lambda c, x: None]), '{"x": 1}')
+
+    assert seen == ['{"x": 1}', '{"x": 1}']
+
+
+def test_guardrails_of_a_wrapper_see_canonical_arguments():
+    """A wrapper's guardrails see, and replace, decoded arguments under parameter names."""
+    from typing import Annotated
+
+    from pydantic import Field
+
+    seen = []
+
+    @FunctionTool
+    def greet(name_: Annotated[str, Field(alias="name")], times: int = 1) -> str:
+        return name_ * times
+
+    def look(call, context):
+        seen.append(dict(call.arguments))
+        return dataclasses.replace(call, arguments={**call.arguments, "times": 2})
+
+    result = call(WrapperTool(greet, input_guardrails=[look]), '{"name": "Al"}')
+
+    assert seen == [{"name_": "Al", "times": 1}]
+    assert result.value == "AlAl"
+
+
+def test_a_layer_may_run_its_tool_again():
+    """A subclass of `WrapperTool` overrides `run`: here, to try again."""
+
+    class Retry(WrapperTool):
+        async def run(self, call, context):
+            result = await super().run(call, context)
+            return result if result.success else await super().run(call, context)
+
+    attempts = []
+
+    @FunctionTool
+    async def flaky(x: int):
+        attempts.append(x)
+        if len(attempts) < 2:
+            raise ToolError("again")
+        return "ok"
+
+    assert call(Retry(flaky), '{"x": 5}').text == "ok"
+    assert attempts == [5, 5]
+
+
+def test_a_wrapper_has_its_own_limit_and_errors():
+    """Time limits and error functions of a wrapper are its own."""
+
+    @FunctionTool
+    async def slow():
+        await asyncio.sleep(60)
+
+    tool = WrapperTool(slow, timeout=0.02, on_error_func=lambda e, c: "too slow")
+
+    assert call(tool).error == ToolFailure(type="ToolTimeoutError", message="too slow")
+
+
+def test_run_must_return_a_result():
+    """A `run` that returns something else is the author's mistake, and a result."""
+
+    class Wrong(Echo):
+        async def run(self, call, context):
+            return "text"
+
+    assert call(Wrong(), {"x": 1}).error.type == "TypeError"
+
+
+def test_debug_logging_says_outcomes_without_values(caplog):
+    """DEBUG notes a call and its outcome, never the arguments or the output."""
+    with caplog.at_level(logging.DEBUG, "functool"):
+        call(Echo(), {"x": 41234})
+
+    assert len(caplog.records) == 2
+    assert "success" in caplog.text and "41234" not in caplog.text
+
+
+def test_a_shared_result_is_not_written_to():
+    """A result object that a body returns twice stays as it was: each call has its own id."""
+    shared = ToolResult.of("same")
+
+    @FunctionTool
+    async def constant() -> ToolResult:
+        return shared
+
+    first, second = call(constant, id="a"), call(constant, id="b")
+
+    assert (first.call_id, second.call_id, shared.call_id) == ("a", "b", "")
+
+
+def test_context_variables_reach_the_body():
+    """Context variables of the caller are seen in async and sync bodies, also under a time limit."""
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    @FunctionTool(timeout=30)
+    def sync_body():
+        return variable.get()
+
+    @FunctionTool(timeout=30)
+    async def async_body():
+        return variable.get()
+
+    variable.set("set")
+
+    assert [call(sync_body).value, call(async_body).value] == ["set", "set"]
+
+
+def test_an_unresolvable_tool_answers_with_a_result():
+    """A call of a tool whose schema cannot be made is an error result too."""
+
+    @FunctionTool
+    def late(x: "NotYetDefined"):  # noqa: F821
+        return x
+
+    result = call(late, '{"x": 1}', Context())
+
+    assert result.error.type == "DefinitionError"
+    assert "NotYetDefined" in result.text
