@@ -66,18 +66,17 @@ format: $(VENV)/.lint
 
 #: make types          mypy --strict and pyright over functool and tests/typing
 types: $(VENV)/.lint
-	$(VENV)/bin/mypy functool tests/typing
-	$(VENV)/bin/pyright functool tests/typing
+	$(VENV)/bin/mypy functool $(wildcard tests/typing/*.py)
+	$(VENV)/bin/pyright functool $(wildcard tests/typing/*.py)
 
 #: make bench          print the cost of the core beside its floor
 bench: $(VENV)/.core
 	$(VENV)/bin/python -m benchmarks core
 
-#: make mutants        mutation testing of the core (MODULES="functool.call.*" for a part)
-mutants: $(VENV)/.core
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check mutmut==3.3.1
-	$(VENV)/bin/mutmut run $(MODULES)
-	$(VENV)/bin/mutmut results
+#: make mutants        mutation testing of the core (MODULES="functool.call.*" for a part of it)
+mutants: .venv-mutants/.filled
+	.venv-mutants/bin/mutmut run $(MODULES)
+	.venv-mutants/bin/mutmut results
 
 # The suites: real packages, real servers, each in an environment of its own.
 

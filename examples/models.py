@@ -72,7 +72,7 @@ class Scripted(_Sentences):
         chosen = self.definitions[scores.index(max(scores))]
         parameters = chosen["parameters"]
         arguments = _Filler(sentence, parameters.get("$defs", {}), self.summary(self.room)).fill(parameters)
-        return ToolCall(name=chosen["name"], arguments=json.dumps(arguments))
+        return ToolCall(name=chosen["name"], arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 class _Filler:
