@@ -13,50 +13,30 @@ if sys.version_info < (3, 12):
     pytest.skip("unique-toolkit needs Python 3.12", allow_module_level=True)
 pytest.importorskip("unique_toolkit")
 
-with warnings.catch_warnings():
-    # The toolkit's own imports warn.
-    warnings.simplefilter("ignore")
-    from pydantic import BaseModel, Field
-    from unique_toolkit.agentic.history_manager.history_manager import HistoryManager, HistoryManagerConfig
-    from unique_toolkit.agentic.reference_manager.reference_manager import ReferenceManager
-    from unique_toolkit.agentic.tools.a2a import A2AManager
-    from unique_toolkit.agentic.tools.a2a.response_watcher import SubAgentResponseWatcher
-    from unique_toolkit.agentic.tools.config import (
-        ToolBuildConfig,
-        ToolIcon,
-        ToolSelectionPolicy,
-        collect_tool_configuration_errors,
-    )
-    from unique_toolkit.agentic.tools.factory import ToolFactory
-    from unique_toolkit.agentic.tools.mcp.manager import MCPManager
-    from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
-    from unique_toolkit.agentic.tools.tool import Tool as NativeTool
-    from unique_toolkit.agentic.tools.tool_manager import ToolManager, ToolManagerConfig
-    from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
-    from unique_toolkit.language_model.infos import LanguageModelInfo
-    from unique_toolkit.language_model.schemas import (
-        LanguageModelAssistantMessage,
-        LanguageModelFunction,
-        LanguageModelToolDescription,
-    )
-    from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
+from pydantic import BaseModel, Field
+from unique_toolkit.agentic.reference_manager.reference_manager import ReferenceManager
+from unique_toolkit.agentic.tools.a2a import A2AManager
+from unique_toolkit.agentic.tools.a2a.response_watcher import SubAgentResponseWatcher
+from unique_toolkit.agentic.tools.config import ToolBuildConfig, ToolIcon, ToolSelectionPolicy, collect_tool_configuration_errors
+from unique_toolkit.agentic.tools.factory import ToolFactory
+from unique_toolkit.agentic.tools.mcp.manager import MCPManager
+from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
+from unique_toolkit.agentic.tools.tool import Tool as NativeTool
+from unique_toolkit.agentic.tools.tool_manager import ToolManager, ToolManagerConfig
+from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
+from unique_toolkit.language_model.infos import LanguageModelInfo
+from unique_toolkit.language_model.schemas import LanguageModelAssistantMessage, LanguageModelFunction, LanguageModelToolDescription
+from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
 
-from functool import (
-    Context,
-    DefinitionError,
-    FunctionTool,
-    ToolCall,
-    ToolPrompts,
-    ToolResult,
-    Toolset,
-    ToolSettings,
-    WrapperTool,
-)
+from functool import Context, DefinitionError, FunctionTool, ToolCall, ToolPrompts, ToolResult, Toolset, ToolSettings, WrapperTool
 from functool.factory import BaseToolConfig as OurConfig
 from functool.integrations import unique
 from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:unique_toolkit")
+with warnings.catch_warnings():
+    # A model of the toolkit's own is written for an older pydantic.
+    warnings.simplefilter("ignore")
+    from unique_toolkit.agentic.history_manager.history_manager import HistoryManager, HistoryManagerConfig
 
 logger = logging.getLogger("test")
 
@@ -181,8 +161,7 @@ def test_arguments_may_be_json_text_or_missing(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "read"),
-    [("none", "(no output)"), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", "(no output)")],
+    ("value", "read"), [("none", "(no output)"), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", "(no output)")]
 )
 def test_a_falsy_result_is_not_read_as_no_sources(host: Host, value: str, read: str) -> None:
     """Their history says "No relevant sources found." for an empty content: a falsy result says what it is."""
@@ -235,17 +214,7 @@ def test_debug_info_is_the_metadata() -> None:
     @FunctionTool
     def look() -> ToolResult:
         """Look."""
-        return ToolResult.of(
-            "seen",
-            metadata={
-                "took": 3,
-                "who": {
-                    "a",
-                },
-                "raw": object,
-                "note": "x",
-            },
-        )
+        return ToolResult.of("seen", metadata={"took": 3, "who": {"a"}, "raw": object, "note": "x"})
 
     host = host_of(look)
     (response,) = host.run(("look", {}))
@@ -384,30 +353,14 @@ def test_the_plan_goes_before_the_tools_own_settings() -> None:
     unique.export(price, ShopConfig, selection_policy="OnByDefault")
     unique.export(add)
     (own,) = Host([{"name": "price", "configuration": {}}]).manager.get_tools()
-    assert (own.display_name(), own.icon(), own.selection_policy()) == (
-        "Shop",
-        ToolIcon.WORLD,
-        ToolSelectionPolicy.ON_BY_DEFAULT,
-    )
+    assert (own.display_name(), own.icon(), own.selection_policy()) == ("Shop", ToolIcon.WORLD, ToolSelectionPolicy.ON_BY_DEFAULT)
     (planned,) = Host(
-        [
-            {
-                "name": "price",
-                "configuration": {},
-                "displayName": "Prices",
-                "icon": "IconBook",
-                "selectionPolicy": "ForcedByDefault",
-            }
-        ]
+        [{"name": "price", "configuration": {}, "displayName": "Prices", "icon": "IconBook", "selectionPolicy": "ForcedByDefault"}]
     ).manager.get_tools()
     assert (planned.display_name(), planned.icon()) == ("Prices", ToolIcon.BOOK)
     assert planned.selection_policy() == ToolSelectionPolicy.FORCED_BY_DEFAULT
     (plain,) = Host([{"name": "add", "configuration": {}}]).manager.get_tools()
-    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == (
-        "add",
-        ToolIcon.BOOK,
-        ToolSelectionPolicy.BY_USER,
-    )
+    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == ("add", ToolIcon.BOOK, ToolSelectionPolicy.BY_USER)
 
 
 def named(name: str, **settings: Any) -> FunctionTool[..., Any]:
