@@ -43,11 +43,7 @@ except ImportError as error:
 
 _CONTEXT = "functool_invocation"
 _DEPS = "deps"
-_USAGE = {
-    "input_token_count": "input_tokens",
-    "output_token_count": "output_tokens",
-    "total_token_count": "total_tokens",
-}
+_USAGE = {"input_token_count": "input_tokens", "output_token_count": "output_tokens", "total_token_count": "total_tokens"}
 RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` under which their middleware finds our whole `ToolResult`."""
 
@@ -59,12 +55,7 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
         return super().__call__(kwargs.pop(_CONTEXT, None), kwargs, *args)
 
     async def invoke(
-        self,
-        *,
-        arguments: Any = None,
-        context: FunctionInvocationContext | None = None,
-        tool_call_id: str | None = None,
-        **kwargs: Any,
+        self, *, arguments: Any = None, context: FunctionInvocationContext | None = None, tool_call_id: str | None = None, **kwargs: Any
     ) -> Any:
         """Run the tool as theirs does, its call id known to us."""
         if context is not None and tool_call_id:
@@ -76,8 +67,8 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     """Return `tool` as agent-framework's own `FunctionTool`.
 
     In a call `Context.deps` is the run's `function_invocation_kwargs` (or, where the only one is `deps`, that) and
-    `Context.thread` its session. A tool that may
-    ask for approval has `approval_mode="always_require"`: the framework asks, once, and our guardrail takes its answer.
+    `Context.thread` its session; where `deps` is a functool `Context`, the tool gets that itself. A tool that may ask for
+    approval has `approval_mode="always_require"`: the framework asks, once, and our guardrail takes its answer.
 
     Args:
         tool: The tool.
@@ -244,7 +235,9 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
         del kwargs["session"]
     deps = kwargs[_DEPS] if set(kwargs) == {_DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
-    context: Context[Any] = Context(deps, thread=session, approver=(lambda request: True) if approved else None, metadata=metadata)
+    # A functool context of the host's own is used as it is: its state, its listeners, its limits.
+    shared: Context[Any] = deps if isinstance(deps, Context) else Context(deps, metadata=metadata)
+    context = shared.view(thread=session, approver=(lambda request: True) if approved else shared.approver)
     if not Toolset([tool]).enabled(context):
         return ToolResult.failed(f"The tool {tool.name!r} is disabled.", type="ToolDisabledError")
     call = ToolCall(name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or ""))

@@ -12,6 +12,10 @@ from typing import Any
 
 import agents
 import pydantic_ai
+from agent_framework import Agent as AFAgent
+from agent_framework import BaseChatClient, ChatMiddlewareLayer, ChatResponse, ChatResponseUpdate, FunctionInvocationLayer, Message
+from agent_framework import Content as AFContent
+from agent_framework.observability import ChatTelemetryLayer
 from agents.models.openai_responses import Converter
 from agents.testing import ScriptedModel, assistant_message, function_call
 from langchain.agents import create_agent
@@ -24,7 +28,7 @@ from langgraph.types import Command
 from pydantic_ai.messages import ModelRequest, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from functool.integrations import langchain, openai_agents
+from functool.integrations import agent_framework, langchain, openai_agents
 from functool.integrations import pydantic_ai as bridge_pydantic_ai
 
 agents.set_tracing_disabled(True)
@@ -269,4 +273,81 @@ class LangChain:
         return outcome
 
 
-BRIDGES = [OpenAIAgents(), PydanticAI(), LangChain()]
+class _ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
+    """A chat client that plays a script and keeps what it was shown."""
+
+    def __init__(self, turns: tuple[Turn, ...]) -> None:
+        super().__init__(middleware=[])
+        self.script, self.seen, self.shown = list(turns), [], []
+
+    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
+        self.seen.append(list(messages))
+        self.shown = [tool.to_json_schema_spec()["function"] for tool in options.get("tools") or ()]
+        turn = self.script.pop(0)
+        contents = (
+            [AFContent.from_text(turn)]
+            if isinstance(turn, str)
+            else [AFContent.from_function_call(call_id=i, name=n, arguments=as_json(a)) for i, n, a in turn]
+        )
+        if stream:
+
+            async def updates() -> Any:
+                for content in contents:
+                    yield ChatResponseUpdate(contents=[content], role="assistant")
+
+            return self._build_response_stream(updates())
+
+        async def respond() -> ChatResponse:
+            usage = {"input_token_count": 10, "output_token_count": 3, "total_token_count": 13}
+            return ChatResponse(messages=[Message("assistant", contents)], usage_details=usage)
+
+        return respond()
+
+
+class AgentFramework:
+    """agent-framework, its function-calling loop over a chat client, `Agent.run` streamed or not."""
+
+    name = "agent-framework"
+    version = version("agent-framework-core")
+    export = staticmethod(agent_framework.export)
+    adopt = staticmethod(agent_framework.adopt)
+    runner = staticmethod(agent_framework.runner)
+
+    def agent(self, tools: list[Any], *turns: Turn) -> AFAgent:
+        return AFAgent(client=_ScriptedClient(turns), tools=tools)
+
+    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+        outcome = Outcome()
+        agent = self.agent([self.export(tool) for tool in tools], *turns)
+        given = {"session": agent.create_session(), "function_invocation_kwargs": None if deps is None else {"deps": deps}}
+        message: Any = "go"
+        while True:
+            if stream:
+                streamed = agent.run(message, stream=True, **given)
+                outcome.streamed += [update async for update in streamed]
+                response = await streamed.get_final_response()
+            else:
+                response = await agent.run(message, **given)
+            if not response.user_input_requests or decide is None:
+                break
+            answers = []
+            for request in response.user_input_requests:
+                wanted = request.function_call
+                outcome.paused.append((wanted.name, wanted.parse_arguments()))
+                answer = decide(wanted.name, wanted.parse_arguments())
+                answers.append(request.to_function_approval_response(answer is True))
+            message = Message("user", answers)
+        outcome.final = response.text
+        outcome.declared = {shown["name"]: {**shown, "strict": shown.get("strict")} for shown in agent.client.shown}
+        for message in agent.client.seen[-1]:
+            for content in message.contents:
+                if content.type == "function_result":
+                    items = content.items or []
+                    texts = [item.text for item in items if item.type == "text"] or [str(content.result)]
+                    urls = [item.uri for item in items if item.type == "data"]
+                    images = [base64.b64decode(url.partition(",")[2]) for url in urls]
+                    outcome.read.append(Read(content.call_id, "\n".join(texts), images))
+        return outcome
+
+
+BRIDGES = [OpenAIAgents(), PydanticAI(), LangChain(), AgentFramework()]

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel
 
+pytest.importorskip("agent_framework", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
@@ -264,7 +265,7 @@ SCENARIOS: list[Callable[[Any], Any]] = [
 
 
 async def no_strict_flag(bridge: Any) -> None:
-    """LangChain's tools have no place for strictness: the schema is the strict one, the flag is the model binding's."""
+    """The framework's tools have no place for strictness: the schema is the strict one, the flag is somebody else's."""
 
     @FunctionTool(strict=True)
     async def tag(limit: int = 5) -> str:
@@ -279,7 +280,7 @@ async def no_strict_flag(bridge: Any) -> None:
 
 
 async def no_custom_stream_event(bridge: Any) -> None:
-    """The stream of openai-agents takes no event of a tool's own: progress reaches listeners of the run's `Context` only."""
+    """The framework's stream takes no event of a tool's own: progress reaches listeners of the run's `Context` only."""
     heard: list[Any] = []
     deps = Context()
     deps.subscribe(heard.append)
@@ -293,17 +294,30 @@ async def no_custom_stream_event(bridge: Any) -> None:
     outcome = await bridge.play([slow], [("c1", "slow", {})], "done", stream=True, deps=deps)
 
     assert outcome.of("c1").text == "there"
-    assert not any("half way" in str(item) for item in outcome.streamed)
+    shown = [f"{item} {[content.to_dict() for content in getattr(item, 'contents', ())]}" for item in outcome.streamed]
+    assert any("there" in item for item in shown)
+    assert not any("half way" in item for item in shown)
     assert [(event.kind, event.call_id, event.data["message"]) for event in heard] == [("tool:progress", "c1", "half way")]
 
 
+async def no_reason_of_a_refusal(bridge: Any) -> None:
+    """The framework has its own words for a refusal: the body does not run, and the person's reason is not read."""
+    seen: list[int] = []
+
+    outcome = await bridge.play([_payment(seen)], [("c1", "pay", {"amount": 7})], "done", decide=lambda *_: "Too much, says Ada.")
+
+    assert seen == []
+    assert "rejected by user" in outcome.of("c1").text and "Ada" not in outcome.of("c1").text
+    assert outcome.final == "done"
+
+
+# (bridge, scenario): the reason, what the limit was seen with, and the test that shows it.
 LIMITS: dict[tuple[str, str], tuple[str, str, Callable[[Any], Any]]] = {
-    ("langchain", "strict"): (
-        "a LangChain tool has no strict flag: pass strict=True to bind_tools",
-        "langchain-core 1.7.2",
-        no_strict_flag,
-    ),
     ("openai-agents", "streamed"): ("its stream has no event of a tool's own", "openai-agents 0.24.0", no_custom_stream_event),
+    ("langchain", "strict"): ("its tools have no strict flag: bind_tools has", "langchain-core 1.7.2", no_strict_flag),
+    ("agent-framework", "strict"): ("its tools have no strict flag", "agent-framework-core 1.23.0", no_strict_flag),
+    ("agent-framework", "denied"): ("a refusal has fixed words", "agent-framework-core 1.23.0", no_reason_of_a_refusal),
+    ("agent-framework", "streamed"): ("its stream has no event of a tool's own", "agent-framework-core 1.23.0", no_custom_stream_event),
 }
 
 CELLS = [(bridge, scenario) for bridge in BRIDGES for scenario in SCENARIOS]
