@@ -1,0 +1,920 @@
+"""FunctionTool: it stays a function, takes anything callable, and delivers what the annotations say."""
+
+import asyncio
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import inspect
+import pathlib
+import pickle
+import sys
+import typing
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
+
+import pytest
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, field_validator
+from typing_extensions import Doc, NotRequired, Required, TypeAliasType, TypedDict, Unpack
+
+from functool import Context, DefinitionError, FunctionTool, Inject, SchemaError, ToolCall, ToolError, ToolResult, Toolset
+from functool.executors import inline
+from functool.testing import EventLog
+from tests import sample_tools
+
+
+def call(tool, arguments="{}", context=None):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context))
+
+
+def received(func, arguments, **options):
+    """What the function returned for these arguments."""
+    result = call(FunctionTool(func, **options), arguments)
+    assert result.success, result.text
+    return result.value
+
+
+# ---- it stays a function
+
+
+@FunctionTool
+def search(query: str, limit: int = 10) -> str:
+    """Search the web.
+
+    Args:
+        query: What to look for.
+        limit: How many to return.
+    """
+    return f"{query}:{limit}"
+
+
+def test_the_decorated_function_is_still_the_function():
+    """Called in any way but with a `ToolCall` it is the function."""
+    assert search("cats", limit=3) == "cats:3"
+    assert search(query="cats") == "cats:10"
+    assert search.func("x") == "x:10"
+    assert (search.__name__, search.__wrapped__, search.__module__) == ("search", search.func, __name__)
+    assert list(inspect.signature(search).parameters) == ["query", "limit"]
+
+
+def test_it_is_a_tool_only_when_called_positionally_with_a_call():
+    """One or two positional arguments, a `ToolCall` and a `Context` or None: `invoke`; else the function."""
+
+    @FunctionTool
+    def show(first, second=None, third=None):
+        return (first, second, third)
+
+    tool_call = ToolCall(name="show", arguments={"first": 1})
+
+    assert asyncio.run(show(tool_call)).value == (1, None, None)
+    assert asyncio.run(show(tool_call, Context())).value == (1, None, None)
+    assert asyncio.run(show(tool_call, None)).value == (1, None, None)
+    assert show(tool_call, 5) == (tool_call, 5, None)
+    assert show(tool_call, Context(), 3)[2] == 3
+    assert show(tool_call, third=1) == (tool_call, None, 1)
+    assert show(first=tool_call) == (tool_call, None, None)
+
+
+def test_options_make_a_decorator():
+    """`@FunctionTool(...)` and `FunctionTool(func, ...)` are the same."""
+
+    @FunctionTool(name="find", description="Find it.", timeout=5)
+    def one(x: int):
+        return x
+
+    two = FunctionTool(lambda x: x, name="find", description="Find it.", timeout=5)
+
+    for tool in (one, two):
+        assert (tool.name, tool.description, tool.timeout) == ("find", "Find it.", 5.0)
+    assert one(3) == 3
+
+
+def test_a_tool_pickles_by_its_name():
+    """Pickling keeps identity; a bound tool goes with its object."""
+    bound = pickle.loads(pickle.dumps(sample_tools.Counter(5).add))
+
+    assert pickle.loads(pickle.dumps(sample_tools.plus)) is sample_tools.plus
+    assert copy.deepcopy(sample_tools.plus) is sample_tools.plus
+    assert call(bound, {"step": 2}).value == 7
+
+
+class Shop:
+    """A class whose methods are tools."""
+
+    name = "corner"
+
+    def __init__(self, prices):
+        self.prices = prices
+
+    @FunctionTool
+    def price(self, item: str, discount: float = 0.0) -> float:
+        """Look a price up.
+
+        Args:
+            item: The thing.
+            discount: A share of 1.
+        """
+        return self.prices[item] * (1 - discount)
+
+    @FunctionTool(name="about")
+    @classmethod
+    def describe(cls, loud: bool = False) -> str:
+        """Describe the shop."""
+        return cls.name.upper() if loud else cls.name
+
+    @FunctionTool
+    @staticmethod
+    def opening(self: str) -> str:
+        """Tell when; the parameter is really called self."""
+        return self
+
+    @FunctionTool
+    async def later(self, item: str, context: Context) -> str:
+        """Order a thing."""
+        context.progress(item)
+        return f"{item}:{context.call.id}"
+
+
+def test_methods_bind():
+    """In a class body a tool binds like a method, and self is hidden from the schema."""
+    shop = Shop({"tea": 2.0})
+
+    assert shop.price("tea", 0.5) == 1.0
+    assert call(shop.price, {"item": "tea"}).value == 2.0
+    assert list(shop.price.schema.parameters["properties"]) == ["item", "discount"]
+    assert list(Shop.price.schema.parameters["properties"]) == ["item", "discount"]
+    assert shop.price.schema.parameters["properties"]["item"]["description"] == "The thing."
+    assert call(shop.later, {"item": "tea"}).value == "tea:c1"
+    assert call(Shop({"tea": 9.0}).price, {"item": "tea"}).value == 9.0
+
+
+def test_class_and_static_methods():
+    """Class methods bind the class; a static method keeps even a parameter called self."""
+    assert call(Shop.describe, {"loud": True}).value == "CORNER"
+    assert call(Shop({}).describe).value == "corner"
+    assert call(Shop({}).opening, {"self": "nine"}).value == "nine"
+
+
+def test_guardrails_added_through_an_instance_hold_for_the_class():
+    """A bound tool is a view: what is added to it is not lost."""
+
+    class Box:
+        @FunctionTool
+        def open(self, x: int):
+            return x
+
+    seen = []
+    Box().open.add_input_guardrails([lambda c, x: seen.append(c.arguments["x"])])
+    call(Box().open, {"x": 3})
+
+    assert seen == [3]
+
+
+# ---- anything callable
+
+
+class Caller:
+    """An object that can be called."""
+
+    def __call__(self, x: int, y: int = 2) -> int:
+        """Multiply.
+
+        Args:
+            x: The first.
+        """
+        return x * y
+
+
+class AsyncCaller:
+    async def __call__(self, x: int) -> int:
+        return x + 1
+
+
+def three(a: int, b: int, c: int = 3) -> tuple[int, int, int]:
+    return (a, b, c)
+
+
+def test_callable_objects_and_builtins():
+    """Instances with `__call__`, sync and async, are tools with a name from their class."""
+    tool = FunctionTool(Caller())
+
+    assert (tool.name, tool.description) == ("caller", "Multiply.")
+    assert tool.schema.parameters["properties"]["x"]["description"] == "The first."
+    assert call(tool, {"x": 4}).value == 8
+    assert FunctionTool(AsyncCaller()).name == "async_caller"
+    assert call(FunctionTool(AsyncCaller()), {"x": 4}).value == 5
+    assert call(FunctionTool(Caller().__call__, name="bound"), {"x": 5}).value == 10
+
+
+def test_partials():
+    """What a partial fixed, by position or by keyword, is neither in the schema nor settable."""
+    by_position = FunctionTool(functools.partial(three, 1))
+    by_keyword = FunctionTool(functools.partial(three, c=9))
+
+    assert by_position.name == "three"
+    assert call(by_position, {"b": 2}).value == (1, 2, 3)
+    assert call(by_keyword, {"a": 1, "b": 2}).value == (1, 2, 9)
+    assert list(by_keyword.schema.parameters["properties"]) == ["a", "b"]
+    assert call(by_keyword, {"a": 1, "b": 2, "c": 4}).is_error
+
+
+def test_a_decorated_function_has_the_wrapped_signature():
+    """`functools.wraps` and a signature that lies: the signature is what is published and delivered."""
+
+    def twice(func):
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            return [func(*args, **kwargs)] * 2
+
+        return wrapper
+
+    @FunctionTool
+    @twice
+    def hello(name: str, mark: str = "!") -> str:
+        """Greet."""
+        return name + mark
+
+    def liar(**values):
+        return values
+
+    liar.__signature__ = inspect.Signature([inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=int, default=4)])
+
+    assert list(hello.schema.parameters["properties"]) == ["name", "mark"]
+    assert call(hello, {"name": "Al"}).value == ["Al!", "Al!"]
+    assert received(liar, "{}") == {"x": 4}
+
+
+def test_a_sync_function_that_returns_an_awaitable_is_awaited():
+    """A lambda over a coroutine function works as one."""
+
+    async def inner(x):
+        return x + 1
+
+    assert received(lambda x: inner(x), {"x": 1}, name="outer") == 2
+
+
+def test_an_executor_runs_the_body():
+    """The body runs where the executor runs it."""
+    used = []
+
+    async def spy(func, *args, **kwargs):
+        used.append(func.__name__)
+        return await inline(func, *args, **kwargs)
+
+    assert call(FunctionTool(three, executor=spy), {"a": 1, "b": 2}).value == (1, 2, 3)
+    assert used == ["three"]
+
+
+# ---- generators
+
+
+def test_each_yield_is_progress_and_the_last_the_value():
+    """Sync and async generators: each yield is one `tool:progress`; what the function returns beats the last yield."""
+
+    def counting(n: int) -> Iterator[int]:
+        yield from range(n)
+
+    def returning(n: int):
+        yield from range(n)
+        return "done"
+
+    async def acounting(n: int) -> AsyncIterator[int]:
+        for i in range(n):
+            yield i
+
+    def handed(n: int):
+        return (i for i in range(n))
+
+    for func, value in ((counting, 2), (returning, "done"), (acounting, 2)):
+        log, context = EventLog(), Context()
+        context.subscribe(log)
+        result = call(FunctionTool(func), {"n": 3}, context)
+
+        assert result.value == value
+        assert [(e.kind, e.data) for e in log.events] == [("tool:progress", {"value": i}) for i in range(3)]
+    assert received(handed, {"n": 3}) == 2
+    assert received(counting, {"n": 0}) is None
+
+
+def test_an_endless_generator_is_closed():
+    """After 10,000 yields a generator, written or returned, is closed with a `ToolError`."""
+    closed = []
+
+    def endless():
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append("sync")
+
+    async def aendless():
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append("async")
+
+    def handing():
+        return endless()
+
+    for func in (endless, aendless, handing):
+        assert call(FunctionTool(func)).error.type == "ToolError"
+    assert closed == ["sync", "async", "sync"]
+
+
+# ---- every kind of parameter
+
+
+def test_positional_only_and_star_arguments():
+    """Positional-only parameters, defaults before `*args`, and `*args` itself arrive by position."""
+
+    def everything(a: int, b: int = 2, /, c: int = 3, *args: int, d: int, e: int = 5, **rest: str):
+        return (a, b, c, args, d, e, rest)
+
+    assert received(everything, {"a": 1, "d": 4}) == (1, 2, 3, (), 4, 5, {})
+    assert received(everything, {"a": 1, "d": 4, "c": 9, "args": [7, 8], "z": "q"}) == (1, 2, 9, (7, 8), 4, 5, {"z": "q"})
+    assert received(everything, {"a": 1, "d": 4, "args": [7]}) == (1, 2, 3, (7,), 4, 5, {})
+    plain = FunctionTool(everything).schema.parameters
+    assert plain["properties"]["args"] == {"type": "array", "items": {"type": "integer"}}
+    assert plain["additionalProperties"] == {"type": "string"}
+    assert plain["required"] == ["a", "d"]
+
+
+class Options(TypedDict, total=False):
+    depth: Required[int]
+    label: str
+
+
+class MoreOptions(Options):
+    note: NotRequired[Annotated[str, "A note."]]
+
+
+def test_unpacked_typed_dicts():
+    """`**kwargs: Unpack[TypedDict]` stands beside named parameters, inherited keys included."""
+
+    def go(x: int, **options: Unpack[MoreOptions]):
+        return (x, options)
+
+    assert received(go, {"x": 1, "depth": 2, "note": "n"}) == (1, {"depth": 2, "note": "n"})
+    assert call(FunctionTool(go), {"x": 1}).is_error
+    assert call(FunctionTool(go), {"x": 1, "depth": 1, "other": 1}).is_error
+    assert FunctionTool(go).schema.parameters["properties"]["note"] == {"type": "string", "description": "A note."}
+    assert received(go, {"x": 1, "depth": 2, "note": None}) == (1, {"depth": 2})
+
+
+def test_any_parameter_name():
+    """No name is reserved."""
+
+    def odd(
+        schema: int,
+        json: int,
+        model_config: int,
+        _x: int,
+        copy: int,
+        self: int,
+        args: int,
+        kwargs: int,
+        call: int,
+        context: int,
+        values: int,
+        func: int,
+        from_: int,
+        config: int,
+    ):
+        return [schema, json, model_config, _x, copy, self, args, kwargs, call, context, values, func, from_, config]
+
+    names = list(inspect.signature(odd).parameters)
+
+    assert received(odd, {name: i for i, name in enumerate(names)}) == list(range(len(names)))
+
+
+def test_defaults():
+    """Sentinels and infinities stay what they are, factories are asked, a mutable default is copied for each call."""
+    sentinel = object()
+
+    def keep(
+        x: Any = sentinel,
+        y: float = float("inf"),
+        z: list[int] = [],
+        f: Annotated[list, Field(default_factory=lambda: [5])] = ...,
+        g: int = Field(7, description="G."),
+    ):
+        z.append(1)
+        return (x is sentinel, y, z, f, g)
+
+    def field_only(f: Annotated[list[int], Field(default_factory=lambda: [5])], g: int = Field(7, description="G.", ge=1)):
+        f.append(6)
+        return (f, g)
+
+    tool = FunctionTool(keep)
+
+    assert call(tool).value[:3] == (True, float("inf"), [1])
+    assert call(tool).value[2] == [1]
+    assert received(field_only, "{}") == ([5, 6], 7)
+    assert received(field_only, "{}") == ([5, 6], 7)
+    assert call(FunctionTool(field_only), {"g": 0}).is_error
+    assert tool.schema.parameters["properties"]["x"].get("default", "none") == "none"
+    assert tool.schema.parameters["properties"]["y"].get("default", "none") == "none"
+    assert FunctionTool(field_only).schema.parameters["properties"]["g"] == {
+        "type": "integer",
+        "minimum": 1,
+        "default": 7,
+        "description": "G.",
+    }
+
+
+# ---- every type
+
+T = TypeVar("T")
+UserId = NewType("UserId", int)
+Names = TypeAliasType("Names", list[str])
+Tree = TypeAliasType("Tree", "dict[str, Tree] | int")
+
+
+class Suit(enum.Enum):
+    HEARTS = "h"
+
+
+class Pair(NamedTuple):
+    left: int
+    right: str = "r"
+
+
+class Node(BaseModel):
+    value: int
+    children: "list[Node]" = []
+
+
+class Box(BaseModel, Generic[T]):
+    content: T
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    barks: int = 1
+
+
+class Aliased(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    from_: str = Field(alias="from")
+
+    @field_validator("from_")
+    @classmethod
+    def upper(cls, value):
+        return value.upper()
+
+
+class StrictModel(BaseModel):
+    model_config = ConfigDict(strict=True)
+    n: int
+    day: datetime.date
+
+
+@dataclasses.dataclass
+class Record:
+    a: int
+    b: list[int] = dataclasses.field(default_factory=list)
+    c: int = dataclasses.field(init=False, default=9)
+
+
+class Movie(TypedDict):
+    title: str
+    year: NotRequired[int]
+
+
+Numbers = RootModel[list[int]]
+ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "expected"),
+    [
+        (Suit, "h", Suit.HEARTS),
+        (Movie, {"title": "M"}, {"title": "M"}),
+        (Record, {"a": 1}, Record(a=1)),
+        (Node, {"value": 1, "children": [{"value": 2}]}, Node(value=1, children=[Node(value=2)])),
+        (Optional[Box[Node]], {"content": {"value": 3}}, Box[Node](content=Node(value=3))),
+        (Box[int], {"content": 3}, Box[int](content=3)),
+        (Annotated[Union[Cat, Dog], Field(discriminator="kind")], {"kind": "dog"}, Dog(kind="dog")),
+        (Union[Cat, Dog, None], {"kind": "cat"}, Cat(kind="cat")),
+        (datetime.date, "2026-01-02", datetime.date(2026, 1, 2)),
+        (datetime.datetime, "2026-01-02T03:04:05Z", datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)),
+        (uuid.UUID, str(ID), ID),
+        (decimal.Decimal, "1.50", decimal.Decimal("1.50")),
+        (pathlib.Path, "a/b", pathlib.Path("a/b")),
+        (bytes, "ab", b"ab"),
+        (set[int], [1, 1], {1}),
+        (frozenset[str], ["a"], frozenset({"a"})),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (tuple[int, ...], [1, 2], (1, 2)),
+        (Pair, [1, "x"], Pair(1, "x")),
+        (UserId, 5, 5),
+        (Names, ["a"], ["a"]),
+        (Tree, {"a": {"b": 1}}, {"a": {"b": 1}}),
+        (T, "anything", "anything"),
+        (Aliased, {"from": "x", "other": 1}, Aliased(**{"from": "x"})),
+        (StrictModel, {"n": 1, "day": "2026-01-02"}, StrictModel(n=1, day=datetime.date(2026, 1, 2))),
+        (Numbers, [1, 2], Numbers([1, 2])),
+        (Annotated[int, Field(ge=1), Doc("Doc.")], 3, 3),
+        (Annotated[list[int], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)], "1,2", [1, 2]),
+        (dict[str, list[Record]], {"k": [{"a": 1, "b": [2]}]}, {"k": [Record(1, [2])]}),
+        (typing.Hashable, "h", "h"),
+    ],
+    ids=str,
+)
+def test_the_value_is_what_the_annotation_says(annotation, sent, expected):
+    """Every type that pydantic knows arrives as its own kind of value, as text and as a Mapping."""
+
+    def take(x):
+        return x
+
+    take.__annotations__ = {"x": annotation}
+    import json
+
+    for arguments in (json.dumps({"x": sent}), {"x": sent}):
+        value = received(take, arguments)
+        assert value == expected and type(value) is type(expected)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 needs Python 3.12")
+def test_pep_695():
+    """Type parameters and `type` aliases resolve, with string annotations too."""
+    space: dict[str, Any] = {"FunctionTool": FunctionTool}
+    exec("type Ids = list[int]\ndef first[T: int](x: T, y: 'T', ids: Ids) -> T:\n    return (x, y, ids)", space)
+
+    assert received(space["first"], {"x": "1", "y": 2, "ids": ["3"]}) == (1, 2, [3])
+
+
+def test_two_classes_of_one_name():
+    """Two different classes with the same name are two definitions."""
+
+    def make(kind):
+        class Thing(BaseModel):
+            value: kind
+
+        return Thing
+
+    first, second = make(int), make(str)
+
+    def take(a: first, b: second):  # type: ignore[valid-type]
+        return (a.value, b.value)
+
+    assert received(take, {"a": {"value": 1}, "b": {"value": "x"}}) == (1, "x")
+    assert len(FunctionTool(take).schema.parameters["$defs"]) == 2
+
+
+# ---- names that exist later
+
+
+def test_forward_references_resolve_when_the_schema_is_needed():
+    """A name defined further down the module is found when the tool is first used."""
+    assert call(sample_tools.area, {"shape": {"width": 2, "height": 3}}).value == 6.0
+
+
+def test_local_annotations_resolve():
+    """String annotations of a function inside a function see its local names, before and after."""
+
+    class Before(BaseModel):
+        x: int
+
+    @FunctionTool
+    def one(a: "Before"):
+        return a
+
+    @FunctionTool
+    def two(a: "list[After]"):
+        return a
+
+    class After(BaseModel):
+        y: int
+
+    assert call(one, {"a": {"x": 1}}).value == Before(x=1)
+    assert call(two, {"a": [{"y": 1}]}).value == [After(y=1)]
+
+
+if typing.TYPE_CHECKING:
+    from somewhere import OnlyForTypes
+
+
+def test_a_name_for_type_checkers_only_is_refused_by_name():
+    """A type imported under TYPE_CHECKING is refused, with its name and the remedy, where the schema is needed."""
+
+    @FunctionTool
+    def take(x: "OnlyForTypes"):
+        return x
+
+    with pytest.raises(DefinitionError, match=r"take .*test_function_tool.py:\d+.*OnlyForTypes.*TYPE_CHECKING"):
+        Toolset([take])
+
+
+def test_an_unresolvable_return_annotation_breaks_nothing():
+    """What a function returns never keeps it from being a tool."""
+
+    @FunctionTool
+    def take(x: int) -> "Nowhere":  # noqa: F821
+        return x
+
+    def strange(x: int) -> lambda: 0:  # type: ignore[valid-type]
+        return x
+
+    assert call(take, {"x": 1}).value == 1
+    assert take.schema.output is None
+    assert received(strange, {"x": 2}) == 2
+
+
+# ---- hidden parameters
+
+
+def test_hidden_parameters_are_injected():
+    """`Context`, `ToolCall` and `Inject` are absent from the schema and filled in."""
+
+    async def find(ctx):
+        return ctx.deps["user"]
+
+    @FunctionTool
+    def go(
+        x: int,
+        ctx: Optional[Context] = None,
+        *,
+        this: ToolCall,
+        user: Annotated[str, Inject(find)],
+        upper: Annotated[str, Inject(lambda ctx: ctx.deps["user"].upper())],
+    ):
+        return (x, ctx.deps is deps, ctx.call.id, this.id, dict(this.arguments), user, upper)
+
+    deps = {"user": "ada"}
+
+    assert list(go.schema.parameters["properties"]) == ["x"]
+    assert call(go, {"x": 1}, Context(deps)).value == (1, True, "c1", "c1", {"x": 1}, "ada", "ADA")
+
+
+@pytest.mark.parametrize("name", ["ctx", "this", "user"])
+def test_hidden_parameters_cannot_be_set_by_the_model(name):
+    """A call that names one is refused."""
+
+    @FunctionTool
+    def go(ctx: Context, this: ToolCall, user: Annotated[str, Inject(lambda ctx: "ada")]):
+        return "ran"
+
+    assert call(go, {name: "mallory"}).error.type == "ArgumentError"
+    assert call(go).value == "ran"
+
+
+def test_a_provider_is_asked_once_a_call():
+    """An `Inject` provider runs once for each call, and not when the arguments are refused."""
+    asked = []
+
+    @FunctionTool
+    async def go(x: int, a: Annotated[int, Inject(lambda ctx: asked.append(1) or len(asked))]):
+        return a
+
+    call(go, {"x": "no"})
+    values = [call(go, {"x": 1}).value for _ in range(2)]
+
+    assert values == [1, 2]
+
+
+def test_only_one_context():
+    """Two injected contexts are the author's mistake."""
+    with pytest.raises(DefinitionError, match="Context"):
+
+        @FunctionTool
+        def go(a: Context, b: Context): ...
+
+
+# ---- descriptions and names
+
+
+def test_an_explicit_annotation_beats_the_docstring():
+    """Text in `Annotated`, `Field` or `Doc` wins; the rest comes from the docstring, which is not repeated."""
+
+    @FunctionTool
+    def go(
+        a: Annotated[int, "From text."], b: Annotated[int, Field(description="From field.")], c: Annotated[int, Doc("From doc.")], d: int
+    ):
+        """Go somewhere.
+
+        Args:
+            a: no
+            b: no
+            c: no
+            d: From docstring.
+        """
+
+    described = {name: part["description"] for name, part in go.schema.parameters["properties"].items()}
+
+    assert described == {"a": "From text.", "b": "From field.", "c": "From doc.", "d": "From docstring."}
+    assert go.description == "Go somewhere."
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65])
+def test_names(name):
+    """An inferred name outside the portable characters and an empty explicit one are refused; any other is the author's choice."""
+    with pytest.raises(DefinitionError):
+        FunctionTool(lambda: 0)
+    with pytest.raises(DefinitionError):
+        FunctionTool(three, name="")
+    assert FunctionTool(three, name="math.sum ünd " + "x" * 65).name.startswith("math.sum")
+
+
+def test_a_definition_error_names_function_file_and_line():
+    """A bad annotation is refused at the decorator, with the function, its file and line, and the parameter."""
+    with pytest.raises(DefinitionError, match=r"broken.*test_function_tool\.py:\d+.*'handle'"):
+
+        @FunctionTool
+        def broken(x: int, handle: typing.IO): ...
+
+    with pytest.raises(DefinitionError, match=r"slow.*timeout"):
+
+        @FunctionTool(timeout=0)
+        def slow(): ...
+
+    with pytest.raises(DefinitionError):
+        FunctionTool(42)
+    with pytest.raises(DefinitionError, match="Inject|wrap|signature|schema"):
+        FunctionTool(lambda f: f, name="f").func and FunctionTool(_takes_module, name="g")
+
+
+def _takes_module(m: type(sys)): ...
+
+
+# ---- results
+
+
+def test_a_result_of_the_body_is_taken_as_it_is():
+    """A body may return a `ToolResult`, failures included."""
+
+    @FunctionTool
+    async def go():
+        return ToolResult.failed("no", type="Nope", metadata={"k": 1})
+
+    result = call(go)
+
+    assert (result.error.type, result.metadata, result.call_id) == ("Nope", {"k": 1}, "c1")
+
+
+def test_stop_iteration_of_a_sync_function_is_a_failure():
+    """A StopIteration neither hangs nor leaves."""
+
+    @FunctionTool
+    def stop():
+        return next(iter(()))
+
+    assert call(stop).error.type == "RuntimeError"
+
+
+def test_output_schema():
+    """The return annotation gives the schema of the value; its text is the docstring's."""
+
+    @FunctionTool
+    def go() -> list[int]:
+        """Go.
+
+        Returns:
+            The numbers.
+        """
+
+    def nothing() -> None: ...
+
+    def content() -> ToolResult: ...
+
+    def lazy() -> Iterator[int]:
+        yield 1
+
+    assert go.schema.output == {"type": "array", "items": {"type": "integer"}, "description": "The numbers."}
+    assert [FunctionTool(f).schema.output for f in (nothing, content, lazy)] == [None, None, None]
+
+
+# ---- strict
+
+
+class Deep(BaseModel):
+    label: str = "d"
+    weights: dict[str, int] = {}
+    pair: tuple[int, str] = (1, "a")
+
+
+def strict_one(
+    query: str,
+    limit: int = 10,
+    maybe: int | None = 5,
+    deep: Deep = Deep(),
+    tags: dict[str, int] = {},
+    spot: tuple[int, str] = (0, "z"),
+    what: Any = None,
+    **rest: int,
+):
+    return (query, limit, maybe, deep, tags, spot, what, rest)
+
+
+def test_strict_loses_nothing():
+    """Every optional argument is published as required, and what the model then sends arrives as if it had been left out or said plainly."""
+    from functool.strict import violations
+
+    tool = FunctionTool(strict_one, strict=True)
+    published = tool.schema.parameters
+    sent = {
+        "query": "q",
+        "limit": None,
+        "maybe": None,
+        "deep": {"label": None, "weights": [{"key": "a", "value": 1}], "pair": {"item_0": 4, "item_1": "b"}},
+        "tags": [{"key": "t", "value": 2}],
+        "spot": {"item_0": 1, "item_1": "y"},
+        "what": "w",
+        "rest": [{"key": "r", "value": 3}],
+    }
+
+    assert tool.strict is True
+    assert sorted(published["required"]) == sorted(published["properties"])
+    assert violations(published) == []
+    assert call(tool, sent).value == ("q", 10, None, Deep(weights={"a": 1}, pair=(4, "b")), {"t": 2}, (1, "y"), "w", {"r": 3})
+    assert call(tool, {"query": "q", "tags": {"t": 2}, "r": 3}).value == ("q", 10, 5, Deep(), {"t": 2}, (0, "z"), None, {"r": 3})
+
+
+def test_strict_still_validates():
+    """Keywords that the subset lacks stay enforced."""
+
+    @FunctionTool(strict=True)
+    def go(name: Annotated[str, Field(min_length=3)], unique: set[int] = set()):
+        return (name, unique)
+
+    assert call(go, {"name": "ab", "unique": None}).error.type == "ArgumentError"
+    assert call(go, {"name": "abc", "unique": [1, 1]}).value == ("abc", {1})
+    assert "minLength" in go.schema.parameters["properties"]["name"]["description"]
+
+
+def test_strict_refuse_names_every_reason():
+    """`"refuse"` raises at definition, with every reason and its remedy."""
+    with pytest.raises(SchemaError, match=r"strict_one .*test_function_tool") as caught:
+        FunctionTool(strict_one, strict="refuse")
+
+    assert len(caught.value.reasons) >= 5
+    assert FunctionTool(_needs_all, strict="refuse").strict is True
+
+
+def _needs_all(query: str, limit: int): ...
+
+
+def test_what_has_no_strict_form_is_refused():
+    """Untyped `**kwargs` and unions whose members get one strict form raise in both modes."""
+
+    def loose(**kwargs): ...
+
+    def double(x: dict[str, int] | list[dict[str, Any]]): ...
+
+    for strict in (True, "refuse"):
+        with pytest.raises(SchemaError):
+            FunctionTool(loose, strict=strict)
+
+
+def test_the_plain_schema_stays_beside_the_strict_one():
+    """`schema.plain` is neutral: defaults stay optional there."""
+    tool = FunctionTool(search.func, strict=True)
+
+    assert tool.schema.plain["required"] == ["query"]
+    assert tool.schema.plain["properties"]["limit"]["default"] == 10
+    assert search.schema.parameters == search.schema.plain
+    assert search.strict is False
+
+
+def test_a_subclass_that_overrides_run_is_heard():
+    """Overriding `run` of a FunctionTool works, `super().run` included."""
+
+    class Twice(FunctionTool):
+        async def run(self, call, context):
+            first = await super().run(call, context)
+            return ToolResult.of([first.value, call.arguments["limit"]])
+
+    @Twice
+    def go(limit: int = 3):
+        return limit * 2
+
+    assert call(go).value == [6, 3]
+
+
+def test_a_raised_tool_error_is_for_the_model():
+    """Raise `ToolError` in a body: the model reads its message."""
+
+    @FunctionTool
+    def go():
+        raise ToolError("use an ISO date")
+
+    assert call(go).text == "use an ISO date"
+
+
+def test_alias_choices():
+    """Of several aliases the first is the one that is published."""
+
+    @FunctionTool
+    def go(x: Annotated[int, Field(validation_alias=AliasChoices("ex", "eks"))]):
+        return x
+
+    assert list(go.schema.parameters["properties"]) == ["ex"]
+    assert call(go, {"ex": 1}).value == 1
