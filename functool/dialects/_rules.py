@@ -25,15 +25,7 @@ _BELONGS = {
     "number": _NUMERIC,
     "integer": _NUMERIC,
 }
-_TYPES = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
+_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array", dict: "object"}
 
 Node = dict[str, Any]
 
@@ -156,11 +148,8 @@ def _one_of(rules: Rules, node: Node) -> Iterator[str]:
 
 
 def _exclusive(rules: Rules, node: Node) -> Iterator[str]:
-    for keyword, bound, step, nearer in (
-        ("exclusiveMinimum", "minimum", 1, max),
-        ("exclusiveMaximum", "maximum", -1, min),
-    ):
-        value = node.get(keyword)
+    for keyword, bound, step, nearer in (("exclusiveMinimum", "minimum", 1, max), ("exclusiveMaximum", "maximum", -1, min)):
+        value: Any = node.get(keyword)
         whole = type(value) in (int, float) and math.isfinite(value) and value == int(value)
         if whole and node.get("type") == "integer" and rules.allows(bound) and not rules.allows(keyword):
             new = int(node.pop(keyword)) + step

@@ -156,9 +156,7 @@ class _Walk:
             describe(node, f"as {ref} describes")
             return self.node(node, path)
         target, back = self.names.target(name), name in self.open
-        cut = back and (
-            rules.recursion == "cut" or (rules.recursion == "optional" and self.optional <= self.open[name])
-        )
+        cut = back and (rules.recursion == "cut" or (rules.recursion == "optional" and self.optional <= self.open[name]))
         if cut or (rules.refs == "inline" and self.nodes > MAX_NODES):
             self.lose(path, f"$ref {ref} is cut: a schema that holds itself cannot be said here")
             describe(node, f"the same shape as {'the whole' if name == '#' else name}")
@@ -193,7 +191,7 @@ def _together(parts: Iterable[Node]) -> Node | None:
     out: Node = {}
     for part in parts:
         for key, value in part.items():
-            known = out.setdefault(key, value)
+            known: Any = out.setdefault(key, value)
             if known == value or key in ("title", "description"):
                 continue
             if key == "required":

@@ -11,17 +11,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json, to_json
 
-from functool import (
-    AudioContent,
-    Content,
-    FileContent,
-    ImageContent,
-    TextContent,
-    Tool,
-    ToolCall,
-    ToolResult,
-    ToolSchema,
-)
+from functool import AudioContent, Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult, ToolSchema
 from functool.dialects._refs import Names, children
 
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
@@ -74,11 +64,7 @@ def argument_losses(schema: Mapping[str, Any], pattern: re.Pattern[str]) -> list
 def twice(tools: Iterable[Tool]) -> list[str]:
     """Return the names that two tools of one request share."""
     names = [tool.name for tool in tools]
-    return [
-        f"request: {names.count(name)} tools are named {name!r}"
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
-    ]
+    return [f"request: {names.count(name)} tools are named {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
 def over(what: str, count: int, limit: int) -> list[str]:

@@ -38,8 +38,7 @@ PLAIN = Rules()
 
 STRICT = Rules(
     keywords=split(
-        "type title description properties required additionalProperties items minItems enum const anyOf "
-        "allOf $ref format pattern"
+        "type title description properties required additionalProperties items minItems enum const anyOf allOf $ref format pattern"
     ),
     formats=split("date-time time date duration email hostname uri ipv4 ipv6 uuid"),
     enums=(str, int, float, bool, type(None)),
@@ -113,11 +112,7 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost, strict = strict_schema(tool, STRICT)
     about = {"name": tool.name, "description": tool.schema.description}
     names = [*name_losses(tool.name), *argument_losses(schema, ARGUMENT)]
-    return {**about, "input_schema": schema, "strict": strict}, [
-        *lost[:1],
-        *names,
-        *lost[1:],
-    ]  # the reason for no strict comes first
+    return {**about, "input_schema": schema, "strict": strict}, [*lost[:1], *names, *lost[1:]]  # the reason for no strict comes first
 
 
 def _block(part: Content) -> dict[str, Any]:

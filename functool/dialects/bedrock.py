@@ -59,13 +59,7 @@ def calls(message: Any) -> list[ToolCall]:
 def result(result: ToolResult) -> dict[str, Any]:
     """Return the result as a block of the next user message, its bytes as bytes. Sounds become placeholders."""
     blocks = [_block(part, number) for number, part in enumerate(contents(result), 1)]
-    return {
-        "toolResult": {
-            "toolUseId": result.call_id,
-            "content": blocks,
-            "status": "error" if result.is_error else "success",
-        }
-    }
+    return {"toolResult": {"toolUseId": result.call_id, "content": blocks, "status": "error" if result.is_error else "success"}}
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

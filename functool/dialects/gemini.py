@@ -36,6 +36,7 @@ OPENAPI = Rules(
         "minProperties maxProperties anyOf properties required propertyOrdering default example title "
         "description"
     ),
+    formats=split("date-time enum float double int32 int64"),
     enums=(str,),
     refs="inline",
     recursion="cut",
@@ -88,20 +89,12 @@ def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
         result: The result of a call.
         name: The name of the function, `call.name`: the API wants it beside the id, and a result does not know it.
     """
-    shown = [
-        part for part in contents(result) if isinstance(part, (ImageContent, FileContent)) and part.media_type in _SHOWN
-    ]
+    shown = [part for part in contents(result) if isinstance(part, (ImageContent, FileContent)) and part.media_type in _SHOWN]
     texts = [text_of(part) for part in contents(result) if part not in shown]
     response: dict[str, Any] = {"response": {"error" if result.is_error else "output": "\n".join(texts)}}
     if shown:
         response["parts"] = [_part(part) for part in shown]
-    return {
-        "function_response": {
-            **({"id": result.call_id} if result.call_id else {}),
-            **({"name": name} if name else {}),
-            **response,
-        }
-    }
+    return {"function_response": {**({"id": result.call_id} if result.call_id else {}), **({"name": name} if name else {}), **response}}
 
 
 def _json_schema(tool: Tool) -> tuple[dict[str, Any], list[str]]:
@@ -118,11 +111,13 @@ _BUILDS = {"parameters_json_schema": _json_schema, "parameters": _openapi}
 
 
 def _declaration(tool: Tool, field: Field, schema: dict[str, Any], lost: list[str]) -> tuple[dict[str, Any], list[str]]:
-    about = {"name": tool.name, "description": tool.schema.description}
-    arguments = (
-        {field: schema} if schema["properties"] or field != "parameters" else {}
-    )  # an OBJECT without properties is refused
-    return {**about, **arguments}, [*name_losses(tool.name, NAME), *argument_losses(schema, ARGUMENT), *lost]
+    description = tool.schema.description
+    arguments: dict[str, Any] = {field: schema}
+    if field == "parameters" and not schema["properties"]:  # an OBJECT without properties is refused
+        arguments = {}
+        description = "\n\n".join(text for text in (description, schema.get("description", "")) if text)
+    about = {"name": tool.name, "description": description, **arguments}
+    return about, [*name_losses(tool.name, NAME), *argument_losses(schema, ARGUMENT), *lost]
 
 
 def _shouted(node: dict[str, Any]) -> dict[str, Any]:

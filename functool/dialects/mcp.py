@@ -91,9 +91,7 @@ def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
         lost = ["the output schema is wrapped as {result}: this revision takes an object only"]
     made, more = _definition(tool, output)
     unions = [
-        f"#: {keyword} stands at the root: this revision does not say that it may"
-        for keyword in MANY[:3]
-        if keyword in tool.schema.plain
+        f"#: {keyword} stands at the root: this revision does not say that it may" for keyword in MANY[:3] if keyword in tool.schema.plain
     ]
     return made, [*more, *unions, *lost]
 
@@ -101,11 +99,7 @@ def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 def _definition(tool: Tool, output: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
     schema, settings = tool.schema.plain, tool.settings
     title = settings.display_name if settings.display_name != tool.name else ""
-    hints = {
-        "readOnlyHint": settings.read_only,
-        "destructiveHint": settings.destructive,
-        "idempotentHint": settings.idempotent,
-    }
+    hints = {"readOnlyHint": settings.read_only, "destructiveHint": settings.destructive, "idempotentHint": settings.idempotent}
     said = {key: value for key, value in hints.items() if value is not None}
     made = {
         "name": tool.name,
@@ -123,16 +117,9 @@ def _remote(node: Any, path: str) -> list[str]:
     if not isinstance(node, Mapping):
         return []
     ref = node.get("$ref")
-    found = (
-        [f"{path}: $ref {ref} is none that a client follows"]
-        if isinstance(ref, str) and not ref.startswith("#")
-        else []
-    )
+    found = [f"{path}: $ref {ref} is none that a client follows"] if isinstance(ref, str) and not ref.startswith("#") else []
     below = [(name, child) for name, child in node.get("$defs", {}).items()] if path == "#" else []
-    inner = [
-        *(("/".join(map(str, where)), child) for where, child in children(node)),
-        *((f"$defs/{n}", child) for n, child in below),
-    ]
+    inner = [*(("/".join(map(str, where)), child) for where, child in children(node)), *((f"$defs/{n}", child) for n, child in below)]
     return [*found, *(loss for where, child in inner for loss in _remote(child, f"{path}/{where}"))]
 
 

@@ -11,18 +11,7 @@ from typing import Any
 from functool import Content, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects._rules import Rules
 from functool.dialects._walk import render
-from functool.dialects._wire import (
-    call,
-    contents,
-    fresh,
-    function_calls,
-    get,
-    name_losses,
-    text_of,
-    told,
-    twice,
-    url_of,
-)
+from functool.dialects._wire import call, contents, fresh, function_calls, get, name_losses, text_of, told, twice, url_of
 from functool.strict import violations
 
 PLAIN = Rules()

@@ -13,20 +13,7 @@ from typing import Any
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects._rules import Rules
 from functool.dialects._walk import render
-from functool.dialects._wire import (
-    IMAGES,
-    call,
-    contents,
-    fresh,
-    get,
-    name_losses,
-    over,
-    size,
-    text_of,
-    told,
-    twice,
-    url_of,
-)
+from functool.dialects._wire import IMAGES, call, contents, fresh, get, name_losses, over, size, text_of, told, twice, url_of
 from functool.strict import violations
 
 PLAIN = Rules(items=True)
@@ -76,10 +63,7 @@ def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost = parameters(tool)
     about = {"name": tool.name, "description": tool.schema.description}
-    return {"type": "function", **about, "parameters": schema, "strict": tool.schema.strict}, [
-        *name_losses(tool.name),
-        *lost,
-    ]
+    return {"type": "function", **about, "parameters": schema, "strict": tool.schema.strict}, [*name_losses(tool.name), *lost]
 
 
 def _limits(schema: dict[str, Any]) -> list[str]:

@@ -37,10 +37,5 @@ def result(result: ToolResult) -> dict[str, Any]:
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost = parameters(tool)
-    function = {
-        "name": tool.name,
-        "description": tool.schema.description,
-        "parameters": schema,
-        "strict": tool.schema.strict,
-    }
+    function = {"name": tool.name, "description": tool.schema.description, "parameters": schema, "strict": tool.schema.strict}
     return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]

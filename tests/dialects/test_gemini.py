@@ -62,6 +62,12 @@ def test_what_json_schema_loses_is_said_otherwise(schema, made, loss):
             {"anyOf": [{"type": "INTEGER", "minimum": 1}, {"type": "STRING", "maxLength": 3}]},
             ['type ["integer", "string"] is written as anyOf'],
         ),
+        (
+            {"type": "string", "format": "uri"},
+            {"type": "STRING", "description": "format: uri"},
+            ['format "uri" is moved into the description'],
+        ),
+        ({"type": "string", "format": "date-time"}, {"type": "STRING", "format": "date-time"}, []),
         ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "STRING"}, ['type "string" is added beside enum']),
         (
             {"type": "integer", "enum": [1, 2]},
@@ -135,7 +141,14 @@ def test_a_tool_without_arguments_has_no_parameters():
     """An OBJECT without properties is refused in `parameters`: the field is left out."""
     tool = FunctionTool(ping)
 
+    def tally(**rest: int) -> None:
+        """Count."""
+
     assert gemini.definition(tool, "parameters") == {"name": "ping", "description": "Say hello."}
+    assert gemini.definition(FunctionTool(tally), "parameters") == {
+        "name": "tally",
+        "description": 'Count.\n\nadditionalProperties: {"type": "integer"}',
+    }
     assert gemini.definition(tool)["parameters_json_schema"]["properties"] == {}
 
 

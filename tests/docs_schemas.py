@@ -1,0 +1,204 @@
+"""Writes docs/schemas.md: what becomes of each Python type. Run `python -m tests.docs_schemas` after a change of schemas or dialects."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+from typing_extensions import NotRequired, TypedDict
+
+from functool import FunctionTool
+from functool.dialects import anthropic, bedrock, gemini, mcp, mistral, openai, xai
+
+PAGE = Path(__file__).parent.parent / "docs" / "schemas.md"
+
+INTRODUCTION = """\
+# What a Python type becomes
+
+This page is written by `python -m tests.docs_schemas`, and a test keeps it true.
+
+Each row is the schema of one argument, `value`, of that type. *plain* is `tool.schema.plain`, the neutral one; *strict* is
+`tool.schema.parameters` of a tool made with `strict=True`. The others are what a dialect publishes, and one row stands for all that publish the
+same. Where a provider lacks a keyword it moves into the description: the tool enforces it all the same, and the dialect's
+`losses(tool)` names it. A tool takes a call in its plain form, and one made with `strict=True` in any of these forms.
+
+`openai` stands for `openai_chat` too. `gemini` is its field `parameters_json_schema`, `gemini (parameters)` the older one. A dialect's
+*strict* form is what it publishes of a tool with `strict=True`.
+"""
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(NamedTuple):
+    x: float
+    label: str
+
+
+class Movie(TypedDict):
+    title: str
+    year: NotRequired[int]
+
+
+@dataclass
+class Size:
+    width: int
+    height: int = 1
+
+
+class Book(BaseModel):
+    """A book."""
+
+    title: str
+    pages: int = Field(default=1, gt=0)
+
+
+class Tree(BaseModel):
+    name: str
+    children: list["Tree"] = []
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str
+
+
+def rows() -> dict[str, Callable[..., Any]]:
+    """Python's spelling of each type -> a function with an argument `value` of it."""
+
+    def of(annotation: Any) -> Callable[..., Any]:
+        def show(value): ...
+
+        show.__annotations__ = {"value": annotation}
+        return show
+
+    def with_default(value: int = 3): ...
+
+    def or_none(value: str | None = None): ...
+
+    def arguments(*value: int): ...
+
+    def keywords(**value: int): ...
+
+    return {
+        "str": of(str),
+        "int": of(int),
+        "float": of(float),
+        "bool": of(bool),
+        "Any": of(Any),
+        "int = 3": with_default,
+        "str | None": of(str | None),
+        "str | None = None": or_none,
+        "int | str": of(int | str),
+        'Literal["a", "b"]': of(Literal["a", "b"]),
+        "Literal[1, 2]": of(Literal[1, 2]),
+        'Literal["a", None]': of(Literal["a", None]),
+        "Enum (Colour)": of(Colour),
+        "Annotated[int, Field(gt=0, le=10)]": of(Annotated[int, Field(gt=0, le=10)]),
+        'Annotated[str, "A hint."]': of(Annotated[str, "A hint."]),
+        'Annotated[str, Field(pattern="^[a-z]+$", max_length=8)]': of(Annotated[str, Field(pattern="^[a-z]+$", max_length=8)]),
+        "date": of(date),
+        "datetime": of(datetime),
+        "time": of(time),
+        "timedelta": of(timedelta),
+        "UUID": of(UUID),
+        "Decimal": of(Decimal),
+        "Path": of(Path),
+        "bytes": of(bytes),
+        "list[int]": of(list[int]),
+        "set[str]": of(set[str]),
+        "tuple[int, ...]": of(tuple[int, ...]),
+        "tuple[int, int]": of(tuple[int, int]),
+        "tuple[int, str]": of(tuple[int, str]),
+        "NamedTuple (Point)": of(Point),
+        "dict[str, float]": of(dict[str, float]),
+        "TypedDict (Movie)": of(Movie),
+        "dataclass (Size)": of(Size),
+        "BaseModel (Book)": of(Book),
+        "BaseModel that holds itself (Tree)": of(Tree),
+        "Annotated[Cat | Dog, Field(discriminator='kind')]": of(Annotated[Cat | Dog, Field(discriminator="kind")]),
+        "*value: int": arguments,
+        "**value: int": keywords,
+    }
+
+
+def forms(function: Callable[..., Any]) -> dict[str, str]:
+    """The forms of the argument `value`, by name, each as JSON."""
+    plain, strict = (FunctionTool(function, name="show", description="", strict=flag) for flag in (False, True))
+    found = {
+        "plain": plain.schema.plain,
+        "strict": strict.schema.parameters,
+        "openai": openai.definition(plain)["parameters"],
+        "openai strict": openai.definition(strict)["parameters"],
+        "anthropic": anthropic.definition(plain)["input_schema"],
+        "anthropic strict": _strict(anthropic.definition(strict), "input_schema"),
+        "bedrock": bedrock.definition(plain)["toolSpec"]["inputSchema"]["json"],
+        "bedrock strict": _strict(bedrock.definition(strict)["toolSpec"], "inputSchema"),
+        "gemini": gemini.definition(plain)["parameters_json_schema"],
+        "gemini (parameters)": gemini.definition(plain, "parameters").get("parameters", {}),
+        "mistral": mistral.definition(plain)["function"]["parameters"],
+        "mistral strict": mistral.definition(strict)["function"]["parameters"],
+        "xai": xai.definition(plain)["function"]["parameters"],
+        "mcp": mcp.definition(plain)["inputSchema"],
+    }
+    return {name: _argument(schema) for name, schema in found.items()}
+
+
+def _strict(made: dict[str, Any], key: str) -> dict[str, Any] | None:
+    return (made[key].get("json") or made[key]) if made["strict"] else None
+
+
+def _argument(schema: dict[str, Any] | None) -> str:
+    """The schema of `value` as JSON, with the definitions it needs; of keyword arguments the whole."""
+    if schema is None:
+        return "not strict"
+    defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    shown = schema["properties"]["value"] | defs if "value" in schema.get("properties", {}) else schema
+    return json.dumps(_ordered(shown), ensure_ascii=False)
+
+
+ORDER = ["type", "nullable", "$ref", "enum", "const", "properties", "required", "additionalProperties", "prefixItems", "items", "anyOf"]
+
+
+def _ordered(node: Any) -> Any:
+    """The same schema with its keywords in one order, so that equal forms read alike."""
+    if isinstance(node, list):
+        return [_ordered(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    keys = sorted(node, key=lambda key: (ORDER.index(key) if key in ORDER else len(ORDER), key == "description", key == "$defs"))
+    named = ("properties", "$defs")
+    return {key: {k: _ordered(v) for k, v in node[key].items()} if key in named else _ordered(node[key]) for key in keys}
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [INTRODUCTION, "| Python type | form | schema |", "|---|---|---|"]
+    for spelling, function in rows().items():
+        grouped: dict[str, list[str]] = {}
+        for name, text in forms(function).items():
+            grouped.setdefault(text, []).append(name)
+        first = f"`{spelling}`"
+        for text, names in grouped.items():
+            names = ["*all others*"] if len(names) > 8 else names
+            said = text if text == "not strict" else f"`{text}`"
+            lines.append(" | ".join(cell.replace("|", "\\|") for cell in ("", first, ", ".join(names), said, "")).strip())
+            first = ""
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
