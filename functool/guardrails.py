@@ -8,6 +8,7 @@ closed: the body does not run, the output is not shown.
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import re
 import threading
@@ -244,7 +245,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     return [_cleaned(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
+_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE)
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -264,7 +265,7 @@ def _spans(text: str, patterns: list[re.Pattern[str]]) -> set[tuple[int, int]]:
             letters.extend(view[end : match.start()])
             new_places.extend(places[end : match.start()])
             letter, code = match.groups()
-            letters.append(chr(int(code, 16)) if code else _LETTERS.get(letter, letter))
+            letters.append(json.loads(f'"\\u{code}"') if code else _LETTERS.get(letter, letter))
             new_places.append(places[match.start()])
             end = match.end()
         if end == 0:

@@ -1,0 +1,536 @@
+"""The built-in guardrails, each with the attack that it stops, and approvals."""
+
+import asyncio
+import dataclasses
+import itertools
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functool import (
+    ApprovalRequest,
+    Context,
+    Decision,
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    InputGuardrail,
+    OutputGuardrail,
+    TextContent,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    Tripwire,
+    WrapperTool,
+)
+from functool.guardrails import block, rate_limit, redact, require_approval, truncate
+
+
+def echo_tool(value, **options):
+    async def echo():
+        """Say it."""
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    return FunctionTool(echo, **options)
+
+
+def call(tool, arguments="{}", context=None, id="c1"):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
+
+
+def test_the_aliases_are_generic():
+    """A host can use the aliases on its own message types."""
+    assert InputGuardrail[ToolCall] == InputGuardrail[ToolCall]
+    assert OutputGuardrail[str] != OutputGuardrail[ToolResult]
+
+
+# ---- truncate
+
+
+def test_truncate_keeps_the_limit_and_says_what_is_missing():
+    """The marker is inside the limit and says how much is missing."""
+    result = call(echo_tool("word " * 100, output_guardrails=[truncate(60)]))
+
+    missing = int(re.search(r"\[(\d+) of 500 truncated\]", result.text).group(1))
+    kept = result.text.partition("…")[0]
+    assert len(result.text) <= 60
+    assert len(kept) == 500 - missing and ("word " * 100).startswith(kept)
+    assert result.value == result.text
+
+
+def test_truncate_leaves_short_results_alone():
+    """Within the limit nothing is replaced."""
+    result = call(echo_tool("x" * 60, output_guardrails=[truncate(60)]))
+
+    assert (result.text, result.metadata) == ("x" * 60, {})
+
+
+def test_truncate_counts_as_it_is_told():
+    """`count` may be a token counter."""
+    words = lambda text: len(text.split())  # noqa: E731
+    result = call(echo_tool("one two three four five six seven eight nine ten", output_guardrails=[truncate(8, count=words)]))
+
+    assert words(result.text) <= 8 and result.text.startswith("one two")
+
+
+@pytest.mark.parametrize("unit", ["👩‍👩‍👧‍👦", "e\u0301", "🇩🇪", "👍🏽", "\r\n", "한", "각", "नी"], ids=ascii)
+def test_truncate_never_splits_a_grapheme(unit):
+    """Emoji sequences, accents, flags and syllables are kept whole."""
+    for limit in range(40, 60):
+        text = call(echo_tool(unit * 60, output_guardrails=[truncate(limit)])).text
+        kept = text.partition("…")[0]
+
+        assert len(text) <= limit
+        assert kept == unit * (len(kept) // len(unit))
+
+
+def test_truncate_shortens_errors_and_keeps_images():
+    """The error's message is shortened too; other content stays."""
+    image = ImageContent(data=b"png")
+    failed = call(echo_tool(ToolResult.failed("m" * 500, output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(50)]))
+    mixed = call(echo_tool(["t" * 500, image], output_guardrails=[truncate(50)]))
+
+    assert len(failed.text) <= 50 and len(failed.error.message) <= 50
+    assert mixed.output[1] == image and len(mixed.output[0].text) <= 50
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300), st.integers(1, 200))
+def test_truncate_law(text, limit):
+    """Law: never longer than the limit, and otherwise a beginning of the text plus the marker."""
+    result = truncate(limit)(ToolResult.of(text), Context())
+    if result is None:
+        assert len(ToolResult.of(text).text) <= limit
+    else:
+        assert len(result.text) <= limit
+        assert text.startswith(result.text.partition("…")[0]) or "…" in text
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
+def test_truncate_refuses_nonsense(limit):
+    """A limit is a positive int."""
+    with pytest.raises(DefinitionError):
+        truncate(limit)
+
+
+# ---- redact
+
+
+def test_redact_cleans_text_value_and_errors():
+    """What matches is gone from the text, the value and the error."""
+    tool = echo_tool({"key": "sk-12345", "n": 1}, output_guardrails=[redact([r"sk-\w+"])])
+    failed = echo_tool(ValueError("bad key sk-12345"), output_guardrails=[redact([r"sk-\w+"])])
+    details = echo_tool(ToolResult.failed("x", details={"k": ["sk-1"]}), output_guardrails=[redact([r"sk-\w+"])])
+
+    assert json.loads(call(tool).text) == {"key": "[redacted]", "n": 1}
+    assert "12345" not in str(call(tool).value)
+    assert call(failed).text == "ValueError: bad key [redacted]"
+    assert call(details).error.details == {"k": ["[redacted]"]}
+
+
+@pytest.mark.parametrize("secret", ["pässwört", 'with "quotes"', "back\\slash", "new\nline", "emoji 🙂", "tab\tbed"])
+@pytest.mark.parametrize("levels", [0, 1, 2, 3])
+def test_redact_sees_through_escapes(secret, levels):
+    """The escaped spelling of a secret, in JSON and in JSON inside JSON, is found."""
+    text = secret
+    for _ in range(levels):
+        text = json.dumps({"inner": text})
+    cleaned = call(echo_tool(f"log: {text} end", output_guardrails=[redact([re.escape(secret)])])).text
+
+    assert "[redacted]" in cleaned
+    for _ in range(levels + 1):
+        assert secret not in cleaned
+        cleaned = (
+            cleaned.encode().decode("unicode_escape", "replace") if "\\u" in cleaned else cleaned.replace("\\\\", "\\").replace('\\"', '"')
+        )
+
+
+def test_redact_before_truncate_leaves_no_half_secret():
+    """In this order no part of a secret survives the cut, wherever it falls."""
+    secret = "sk-" + "A" * 40
+    for start in range(0, 120, 7):
+        text = call(echo_tool("x" * start + " " + secret + " y" * 200, output_guardrails=[redact([r"sk-A{40}"]), truncate(100)])).text
+        assert "sk-A" not in text
+
+
+def test_truncate_before_redact_drops_a_cut_word():
+    """In the other order, too, a cut falls between words: half a secret does not escape the pattern."""
+    secret = "sk-" + "A" * 40
+    for start in range(0, 90, 3):
+        text = call(echo_tool("x " * start + secret + " y" * 200, output_guardrails=[truncate(100), redact([r"sk-A{40}"])])).text
+        assert "sk-A" not in text
+
+
+def test_overlapping_matches_are_redacted_whole():
+    """Matches that overlap leave nothing of either."""
+    assert call(echo_tool("abcdef", output_guardrails=[redact(["abcd", "cdef"])])).text == "[redacted]"
+
+
+@pytest.mark.parametrize("patterns", ["one", [r"("]])
+def test_patterns_are_checked_at_definition(patterns):
+    """One text instead of a list, and what is no pattern, is refused at once."""
+    for make in (redact, block):
+        with pytest.raises(DefinitionError):
+            make(patterns)
+
+
+# ---- block
+
+
+def run_command(**options):
+    ran = []
+
+    def shell(command: str, note: str = "", extra: dict[str, list[str]] | None = None):
+        """Run a command."""
+        ran.append(command)
+        return "ran"
+
+    return FunctionTool(shell, **options), ran
+
+
+def test_block_looks_at_decoded_arguments():
+    """An escaped spelling in the JSON does not get past."""
+    tool, ran = run_command(input_guardrails=[block([r"rm\s+-rf"], argument="command")])
+
+    assert call(tool, '{"command": "r\\u006d -rf /"}').error.type == "GuardrailError"
+    assert call(tool, {"command": "ls", "note": "rm -rf"}).text == "ran"
+    assert ran == ["ls"]
+
+
+def test_block_without_argument_looks_everywhere():
+    """Keys and values at every depth are looked at."""
+    tool, ran = run_command(input_guardrails=[block(["secret"])])
+
+    for arguments in ({"command": "secret"}, {"command": "x", "extra": {"k": ["a", "secret"]}}, {"command": "x", "extra": {"secret": []}}):
+        assert call(tool, arguments).is_error
+    assert ran == []
+
+
+def test_block_with_a_wrong_argument_name_fails_closed():
+    """A misspelt argument name in the guardrail refuses every call: it never lets through what it cannot see."""
+    tool, ran = run_command(input_guardrails=[block(["rm"], argument="comand")])
+
+    assert call(tool, {"command": "ls"}).is_error and ran == []
+
+
+def test_a_block_refusal_does_not_repeat_the_argument():
+    """The refusal names the argument, not its value."""
+    tool, _ = run_command(input_guardrails=[block(["tok"], argument="command")])
+
+    assert "tok-123" not in call(tool, {"command": "tok-123"}).text
+
+
+# ---- rate_limit
+
+
+def test_rate_limit_counts_per_tool_and_context(monkeypatch):
+    """So many calls per time, by a clock that nobody sets; other tools and other contexts have their own."""
+    clock = [1000.0]
+    monkeypatch.setattr("functool.guardrails.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("functool.guardrails.time.time", lambda: 0.0)
+    limit = rate_limit(2, 10)
+    one, two = echo_tool(1, name="one", input_guardrails=[limit]), echo_tool(2, name="two", input_guardrails=[limit])
+    context, other = Context(), Context()
+
+    assert [call(one, context=context).success for _ in range(3)] == [True, True, False]
+    assert call(two, context=context).success
+    assert call(one, context=other).success
+    clock[0] += 10
+    assert [call(one, context=context).success for _ in range(3)] == [True, True, False]
+    assert "2 in 10 seconds" in call(one, context=context).text
+
+
+def test_rate_limit_holds_under_parallel_calls():
+    """A hundred calls at once: two run."""
+    tool, context = echo_tool(1, input_guardrails=[rate_limit(2, 60)]), Context()
+    results = asyncio.run(Toolset([tool]).call_all([ToolCall(name="echo", id=str(i)) for i in range(100)], context))
+
+    assert sum(result.success for result in results) == 2
+
+
+@pytest.mark.parametrize(("calls", "seconds"), [(0, 1), (True, 1), (1, 0), (1, -1), (1.5, 1), (1, float("nan"))])
+def test_rate_limit_refuses_nonsense(calls, seconds):
+    """Bad numbers are refused at definition."""
+    with pytest.raises(DefinitionError):
+        rate_limit(calls, seconds)
+
+
+# ---- approval
+
+
+def guarded(when=None, name="pay"):
+    ran = []
+
+    async def pay(amount: int, to: str = "bob"):
+        """Pay."""
+        ran.append((amount, to))
+        return "paid"
+
+    return FunctionTool(pay, name=name, input_guardrails=[require_approval(when)]), ran
+
+
+def asked(tool, arguments, context=None, id="c1"):
+    return call(tool, arguments, context, id).metadata["approval"]
+
+
+def test_without_an_approver_the_result_carries_the_request():
+    """The error's type is `ApprovalRequired`, and the request says what is asked, in JSON too."""
+    tool, ran = guarded()
+    result = call(tool, {"amount": 5})
+    request = result.metadata["approval"]
+
+    assert result.error.type == "ApprovalRequired" and ran == []
+    assert (request.tool, request.arguments, request.call_id) == ("pay", {"amount": 5, "to": "bob"}, "c1")
+    assert ApprovalRequest.from_json(request.to_json()) == request
+    assert set(json.loads(request.to_json())) == {"id", "tool", "definition", "arguments", "call_id", "digest", "created"}
+
+
+def test_an_approved_call_runs_once():
+    """After `approve` the same call runs once; a replay asks again."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(ApprovalRequest.from_json(asked(tool, {"amount": 5}, context).to_json()))
+
+    assert call(tool, '{"amount": 5, "to": "bob"}', context).value == "paid"
+    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert ran == [(5, "bob")]
+
+
+@pytest.mark.parametrize(("arguments", "id"), [({"amount": 6}, "c1"), ({"amount": 5, "to": "eve"}, "c1"), ({"amount": 5}, "c2")])
+def test_another_call_is_another_request(arguments, id):
+    """Edited arguments or another call id run nothing."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context))
+
+    assert call(tool, arguments, context, id).error.type == "ApprovalRequired"
+    assert ran == []
+
+
+def test_a_changed_definition_is_another_request():
+    """A tool that claims to be something else runs nothing on the old grant."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context))
+    changed = FunctionTool(tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()])
+
+    assert call(changed, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"arguments": {"amount": 500, "to": "bob"}}, {"call_id": "c9"}, {"definition": "0" * 64}, {"digest": "0" * 64}]
+)
+def test_a_request_that_does_not_match_itself_is_refused(change):
+    """`approve` recomputes the digest."""
+    tool, ran = guarded()
+    context = Context()
+    request = dataclasses.replace(asked(tool, {"amount": 5}, context), **change)
+
+    with pytest.raises(ValueError, match="digest"):
+        context.approve(request)
+    with pytest.raises(ValueError, match="digest"):
+        context.deny(request)
+    assert call(tool, {"amount": 500}, context).is_error and ran == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"id": 1}', "null"])
+def test_a_broken_request_is_a_value_error(text):
+    """`from_json` says what it wants."""
+    with pytest.raises(ValueError):
+        ApprovalRequest.from_json(text)
+
+
+def test_grants_expire(monkeypatch):
+    """A grant counts for `expires_in` seconds, on a clock that nobody sets."""
+    clock = [50.0]
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context), expires_in=10)
+    clock[0] += 10.1
+
+    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired" and ran == []
+    with pytest.raises(ValueError):
+        context.approve(asked(tool, {"amount": 5}, context), expires_in=0)
+
+
+def test_a_denied_call_is_refused_with_the_reason():
+    """The model reads why."""
+    tool, ran = guarded()
+    context = Context()
+    context.deny(asked(tool, {"amount": 5}, context), reason="too much")
+
+    assert "too much" in call(tool, {"amount": 5}, context).text and ran == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "paid"),
+    [
+        (True, True),
+        (False, False),
+        (Decision(approved=True), True),
+        (Decision(approved=False, reason="no"), False),
+        (None, False),
+        ("yes", False),
+        (1, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_approver_decides(answer, paid, is_async):
+    """A bool or a Decision, sync or async; anything else fails closed."""
+    requests = []
+
+    async def aask(request):
+        requests.append(request)
+        return answer
+
+    def ask(request):
+        requests.append(request)
+        return answer
+
+    tool, ran = guarded()
+    result = call(tool, {"amount": 5}, Context(approver=aask if is_async else ask))
+
+    assert (result.success, bool(ran)) == (paid, paid)
+    assert requests[0].arguments == {"amount": 5, "to": "bob"}
+
+
+def test_an_approver_that_crashes_fails_closed():
+    """An exception of the approver refuses the call."""
+    tool, ran = guarded()
+
+    assert call(tool, {"amount": 5}, Context(approver=lambda request: 1 / 0)).is_error and ran == []
+
+
+def test_when_says_which_calls_need_approval():
+    """`when(call, context)`, sync or async, sees canonical arguments."""
+
+    async def big(call, context):
+        return call.arguments["amount"] > 10
+
+    for when in (big, lambda call, context: call.arguments["amount"] > 10):
+        tool, _ = guarded(when)
+        assert call(tool, {"amount": 5}).success
+        assert call(tool, {"amount": 50}).error.type == "ApprovalRequired"
+
+
+def test_twenty_executions_of_one_grant_run_once():
+    """A grant is used up before the body starts."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context))
+
+    async def main():
+        return await asyncio.gather(*(tool.invoke(ToolCall(name="pay", arguments={"amount": 5}, id="c1"), context) for _ in range(20)))
+
+    results = asyncio.run(main())
+
+    assert ran == [(5, "bob")]
+    assert sum(result.success for result in results) == 1
+
+
+def test_requires_approval_is_seen_from_outside():
+    """`tool.requires_approval` is what integrations read; a wrapper answers for its inner tool."""
+    tool, _ = guarded()
+    plain = echo_tool(1)
+
+    assert tool.requires_approval and WrapperTool(tool).requires_approval
+    assert not plain.requires_approval
+    plain.add_input_guardrails([require_approval()])
+    assert plain.requires_approval
+
+
+def test_an_error_function_does_not_lose_the_request():
+    """Whatever words an error function finds, the request stays in the metadata."""
+    tool, _ = guarded()
+    tool.add_on_error_func(lambda error, context: "please wait")
+    result = call(tool, {"amount": 5})
+
+    assert result.text == "please wait" and result.metadata["approval"].tool == "pay"
+
+
+# ---- every verdict at every position, against a small oracle
+
+
+VERDICTS = ["pass", "replace", "refuse", "crash", "trip", "nonsense"]
+
+
+def guardrail(verdict, stage, is_async, log):
+    def judge(value, context):
+        log.append((stage, verdict))
+        if verdict == "refuse":
+            raise GuardrailError("refused")
+        if verdict == "crash":
+            raise RuntimeError("crashed")
+        if verdict == "trip":
+            raise Tripwire("tripped")
+        if verdict == "nonsense":
+            return 42
+        if verdict == "replace":
+            if stage == "input":
+                return dataclasses.replace(value, arguments={"n": value.arguments["n"] + 1})
+            return dataclasses.replace(value, output=[TextContent(text=value.text + "!")])
+        return None
+
+    async def ajudge(value, context):
+        await asyncio.sleep(0)
+        return judge(value, context)
+
+    return ajudge if is_async else judge
+
+
+def oracle(inputs, outputs):
+    """What has to come of it: ("trip",), ("error", body ran), or ("ok", value)."""
+    n, ran = 0, False
+    refused = False
+    for verdict in inputs:
+        if verdict == "trip":
+            return ("trip",), ran
+        if verdict in ("refuse", "crash", "nonsense"):
+            refused = True
+            break
+        n += verdict == "replace"
+    if not refused:
+        ran = True
+    text = "E" if refused else str(n)
+    for verdict in outputs:
+        if verdict == "trip":
+            return ("trip",), ran
+        if verdict in ("refuse", "crash", "nonsense"):
+            return ("error",), ran
+        text += "!" if verdict == "replace" else ""
+    return ("error",) if refused else ("ok", text), ran
+
+
+@pytest.mark.parametrize("inputs", list(itertools.product(VERDICTS, repeat=2)), ids="-".join)
+def test_every_verdict_at_every_position(inputs):
+    """Two input and two output guardrails of every verdict, sync and async, do what the oracle says."""
+    for outputs in itertools.product(VERDICTS, repeat=2):
+        for is_async in (False, True):
+            log, ran = [], []
+
+            async def body(n: int):
+                ran.append(n)
+                return str(n)
+
+            tool = FunctionTool(
+                body,
+                input_guardrails=[guardrail(v, "input", is_async, log) for v in inputs],
+                output_guardrails=[guardrail(v, "output", is_async, log) for v in outputs],
+            )
+            expected, should_run = oracle(inputs, outputs)
+            try:
+                result = call(tool, {"n": 0})
+                actual = ("error",) if result.is_error else ("ok", result.text)
+            except Tripwire:
+                actual = ("trip",)
+
+            assert (actual, bool(ran)) == (expected, should_run), (inputs, outputs)
