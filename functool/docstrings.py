@@ -13,18 +13,7 @@ from typing import Any
 
 _PARAMS = {f"{prefix}{word}" for prefix in ("", "other ", "keyword ") for word in ("args", "arguments", "params", "parameters")}
 _RETURNS = {"return", "returns", "yield", "yields"}
-_DROPPED = {
-    "raise",
-    "raises",
-    "except",
-    "exceptions",
-    "warns",
-    "attributes",
-    "example",
-    "examples",
-    "references",
-    "see also",
-}
+_DROPPED = {"raise", "raises", "except", "exceptions", "warns", "attributes", "example", "examples", "references", "see also"}
 _TITLE = "|".join(sorted(title.replace(" ", r"[ ]") for title in _PARAMS | _RETURNS | _DROPPED))
 _SECTION = re.compile(
     rf"""^(?P<indent>[ ]*)(?:
