@@ -561,3 +561,31 @@ def test_interrupting(terminal):
 
     assert "Traceback" not in rest
     assert child.exitstatus == 1
+
+
+# The page
+
+
+PAGE = (ROOT / "docs" / "cli.md").read_text("utf-8")
+
+
+def page_commands():
+    """Return each command of the page's console block, with what it prints."""
+    block = PAGE.partition("```console\n$ ")[2].partition("```")[0]
+    return [part.partition("\n")[::2] for part in block.split("\n$ ")]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the commands are those of a POSIX shell")
+@pytest.mark.parametrize(("command", "printed"), page_commands())
+def test_the_page(command, printed, tmp_path):
+    """Each command of docs/cli.md prints what the page says, for the file that the page shows."""
+    if "serve" in command:
+        pytest.importorskip("mcp")
+    (tmp_path / "kit.py").write_text(PAGE.partition("```python\n")[2].partition("```")[0])
+    shell = tmp_path / "functool"
+    shell.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from functool.cli import main; main()' \"$@\"\n")
+    shell.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+
+    assert (done.stdout.rstrip("\n"), done.stderr) == (printed.rstrip("\n"), "")

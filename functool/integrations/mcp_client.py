@@ -127,14 +127,12 @@ class _Link:
         offered, pinned = self._offered.get(name), self._pins.get(name)
         if offered is not None and offered == pinned:
             return None
-        change = "is no longer offered" if offered is None else "was changed since it was accepted"
-        text = f"The tool {change} by its server; it is refused until a person accepts that."
+        change = "is no longer offered by its server" if offered is None else "was changed by its server since it was accepted"
+        text = f"The tool {change}; it is refused until a person accepts that."
         details = {"tool": name, "pinned": pinned, "offered": offered}
         return ToolResult.failed(text, type="DefinitionChanged", details=details)
 
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], context: Context[Any], check: Tool | None
-    ) -> ToolResult:
+    async def call(self, name: str, arguments: Mapping[str, Any], context: Context[Any], check: Tool | None) -> ToolResult:
         """Call the tool that the server calls `name`; what goes wrong on the way is an error result."""
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
