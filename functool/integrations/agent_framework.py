@@ -48,6 +48,10 @@ RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` under which their middleware finds our whole `ToolResult`."""
 
 
+class RunStopped(Tripwire, af.MiddlewareFailure):  # type: ignore[misc]
+    """A `Tripwire` that agent-framework lets through: any other exception becomes a tool result, and the run goes on."""
+
+
 class _Exported(af.FunctionTool):  # type: ignore[misc]
     """Their tool, handing us the call's id and every argument name, `self` among them."""
 
@@ -244,8 +248,7 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
     try:
         result = await tool.invoke(call, context)
     except Tripwire as stop:
-        # Any other exception would become a tool result, and the run would go on.
-        raise af.MiddlewareFailure(str(stop)) from stop
+        raise RunStopped(str(stop)) from stop
     if invocation is not None:
         invocation.metadata[RESULT] = result
     return result

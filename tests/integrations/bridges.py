@@ -289,16 +289,16 @@ class _ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetr
             if isinstance(turn, str)
             else [AFContent.from_function_call(call_id=i, name=n, arguments=as_json(a)) for i, n, a in turn]
         )
+        usage = {"input_token_count": 10, "output_token_count": 3, "total_token_count": 13}
         if stream:
 
             async def updates() -> Any:
-                for content in contents:
+                for content in [*contents, AFContent.from_usage(usage)]:
                     yield ChatResponseUpdate(contents=[content], role="assistant")
 
             return self._build_response_stream(updates())
 
         async def respond() -> ChatResponse:
-            usage = {"input_token_count": 10, "output_token_count": 3, "total_token_count": 13}
             return ChatResponse(messages=[Message("assistant", contents)], usage_details=usage)
 
         return respond()

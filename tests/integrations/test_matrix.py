@@ -21,7 +21,7 @@ pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
-from functool import Context, FunctionTool, GuardrailError, ImageContent, ToolCall, ToolError
+from functool import AgentTool, Context, FunctionTool, GuardrailError, ImageContent, ToolCall, ToolError, ToolResult, Tripwire
 from functool.guardrails import redact, require_approval
 from functool.strict import violations
 from tests.integrations.bridges import BRIDGES, Outcome
@@ -334,6 +334,76 @@ def play(bridge: Any, scenario: Callable[[Any], Any]) -> str:
 def test_scenario(bridge: Any, scenario: Callable[[Any], Any]) -> None:
     """The scenario holds over the bridge, or its limit is as it is said to be."""
     play(bridge, scenario)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
+    """A `Tripwire` leaves every framework's run as a functool `Tripwire`, streamed or not, and the calls beside it are cancelled."""
+    notes: list[str] = []
+
+    def trip(call: ToolCall, context: Context) -> None:
+        raise Tripwire("stop everything")
+
+    @FunctionTool(input_guardrails=[trip])
+    async def bad() -> str:
+        """Trip."""
+        return "never"
+
+    @FunctionTool
+    async def good() -> str:
+        """Wait."""
+        try:
+            await asyncio.sleep(30)
+        finally:
+            notes.append("cancelled")
+        return "never"
+
+    with pytest.raises(Tripwire, match="stop everything"):
+        asyncio.run(bridge.play([bad, good], [("c1", "good", {}), ("c2", "bad", {})], "done", stream=stream))
+    assert notes == ["cancelled"]
+
+
+@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+def test_tripwire_of_a_sub_agent_stops_the_outer_run(bridge: Any) -> None:
+    """A `Tripwire` in a sub-agent of any framework leaves the outer call, and is not an answer."""
+
+    def trip(call: ToolCall, context: Context) -> None:
+        raise Tripwire("stop everything")
+
+    @FunctionTool(input_guardrails=[trip])
+    async def bad() -> str:
+        """Trip."""
+        return "never"
+
+    agent = bridge.agent([bridge.export(bad)], [("c1", "bad", {})], "done")
+    tool = AgentTool(agent, "expert", "d", runner=bridge.runner)
+
+    with pytest.raises(Tripwire, match="stop everything"):
+        asyncio.run(tool.invoke(ToolCall(name="expert", arguments={"input": "go"})))
+
+
+@pytest.mark.parametrize("outer", BRIDGES, ids=lambda bridge: bridge.name)
+@pytest.mark.parametrize("inner", BRIDGES, ids=lambda bridge: bridge.name)
+def test_agent_of_one_framework_in_another(outer: Any, inner: Any) -> None:
+    """An agent of every framework is a tool of an agent of every framework: answer and guardrails arrive, usage is counted."""
+    usages: list[Any] = []
+
+    async def keep(result: ToolResult, context: Context) -> None:
+        usages.append(result.metadata["usage"]["requests"] if "requests" in result.metadata["usage"] else result.metadata["usage"])
+
+    @FunctionTool(output_guardrails=[redact(["secret"])])
+    async def look() -> str:
+        """Look."""
+        return "a secret place"
+
+    agent = inner.agent([inner.export(look)], [("i1", "look", {})], "found it")
+    tool = AgentTool(agent, "expert", "Asks an expert.", runner=inner.runner, output_guardrails=[keep])
+    outcome = asyncio.run(outer.play([tool], [("o1", "expert", {"input": "where?"})], "done"))
+
+    assert outcome.of("o1").text == "found it"
+    assert outcome.final == "done"
+    assert len(usages) == 1 and usages[0]
 
 
 def test_limits_name_cells() -> None:
