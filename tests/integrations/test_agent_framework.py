@@ -54,9 +54,7 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
             return [Content.from_text("done")]
         return [
             Content.from_function_call(
-                call_id=f"call-{n}",
-                name=name,
-                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
+                call_id=f"call-{n}", name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments)
             )
             for n, (name, arguments) in enumerate(turn)
         ]
@@ -108,10 +106,7 @@ def test_an_agent_calls_the_tool(stream: bool) -> None:
     """A real agent, streamed or not, calls the tool, reads its answer and goes on."""
     client = Scripted([("add", {"a": 2, "b": 3}), ("add", {"a": 1})])
     response = run(client, agent_framework.export(add), stream=stream)
-    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [
-        ("call-0", "5", None),
-        ("call-1", "2", None),
-    ]
+    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [("call-0", "5", None), ("call-1", "2", None)]
     assert response.text == "done"
 
 
@@ -129,8 +124,7 @@ def test_export_is_their_function_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "read"),
-    [("none", ""), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", ""), ("deep", '{"a":["é"]}')],
+    ("value", "read"), [("none", ""), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", ""), ("deep", '{"a":["é"]}')]
 )
 def test_falsy_and_structured_results_arrive_whole(value: str, read: str) -> None:
     """A falsy or structured result is read as what it is."""
@@ -402,7 +396,9 @@ def test_cancelling_the_run_cancels_the_tool() -> None:
 
         agent = Agent(client=Scripted([("wait", {})]), tools=[agent_framework.export(wait)])
         task = asyncio.create_task(agent.run("go"))
-        await started.wait()
+        begun = asyncio.create_task(started.wait())
+        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -207,11 +207,7 @@ def test_a_hook_may_deny(host: Host) -> None:
 
 def test_several_calls_and_turns(host: Host) -> None:
     """Calls of one turn and of later ones each get their own answer."""
-    assert run(host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])) == [
-        "2",
-        "0",
-        "10",
-    ]
+    assert run(host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])) == ["2", "0", "10"]
 
 
 def test_a_tripwire_ends_the_run(host: Host) -> None:
@@ -244,7 +240,9 @@ def test_cancellation_passes_through() -> None:
                 cleaned.append("done")
 
         task = asyncio.create_task(amplifier.export(wait).execute({}))
-        await started.wait()
+        begun = asyncio.create_task(started.wait())
+        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -303,12 +301,7 @@ def test_progress_and_own_events_reach_the_hooks(monkeypatch: pytest.MonkeyPatch
     run(host.run([("sell", {"item": "tea"})]))
     assert host.kinds() == ["tool:pre", "tool:progress", "shop:sold", "tool:post"]
     progress, sold = host.events[1][1], host.events[2][1]
-    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == (
-        "sell",
-        "selling",
-        1,
-        2,
-    )
+    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == ("sell", "selling", 1, 2)
     assert (sold["item"], sold["when"]) == ("tea", {"day": 1})
     assert host.contributions == [["tool:progress", "shop:sold"]]
 
@@ -461,10 +454,7 @@ def test_the_validator_of_amplifier_passes(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, module.__name__, module)
     result = run(ToolValidator().validate(module.__name__))
     assert (result.passed, result.errors, result.warnings) == (True, [], [])
-    assert [check.message for check in result.checks if check.name == "tool_name"] == [
-        "Tool has name: 'add'",
-        "Tool has name: 'picture'",
-    ]
+    assert [check.message for check in result.checks if check.name == "tool_name"] == ["Tool has name: 'add'", "Tool has name: 'picture'"]
 
 
 def test_the_published_schema_is_a_copy() -> None:
@@ -520,12 +510,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
     """`amplifier-core validate tool PATH` accepts what `functool new amplifier` writes."""
-    command = [
-        str(Path(sys.executable).parent / "amplifier-core"),
-        "validate",
-        "tool",
-        str(package / "amplifier_module_tool_pet_shop"),
-    ]
+    command = [str(Path(sys.executable).parent / "amplifier-core"), "validate", "tool", str(package / "amplifier_module_tool_pet_shop")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED" in done.stdout

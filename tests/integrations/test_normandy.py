@@ -111,8 +111,7 @@ def test_results_are_ok_or_err_with_normandys_texts(registry: Registry, name: st
 
 
 @pytest.mark.parametrize(
-    ("input", "word"),
-    [({"operation": "add"}, "a"), ({"operation": "add", "a": None}, "a"), ({"operation": "add", "a": 1, "c": 2}, "c")],
+    ("input", "word"), [({"operation": "add"}, "a"), ({"operation": "add", "a": None}, "a"), ({"operation": "add", "a": 1, "c": 2}, "c")]
 )
 def test_bad_arguments_are_refused_unknown_ones_too(registry: Registry, input: Any, word: str) -> None:
     """Normandy drops a key that the tool does not know; here it is refused, as a missing or null one is."""

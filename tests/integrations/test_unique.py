@@ -38,6 +38,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from unique_toolkit.agentic.history_manager.history_manager import HistoryManager, HistoryManagerConfig
 
+# Their tools make services of their own that they call deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:unique_toolkit")
+
 logger = logging.getLogger("test")
 
 
@@ -562,7 +565,9 @@ def test_cancelling_the_manager_cancels_the_tool() -> None:
     async def main() -> None:
         call = LanguageModelFunction(id="x", name="wait", arguments={})
         task = asyncio.create_task(host.manager.execute_selected_tools([call]))
-        await started.wait()
+        begun = asyncio.create_task(started.wait())
+        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
