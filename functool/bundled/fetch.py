@@ -23,16 +23,7 @@ from pydantic import Field
 
 from functool import Content, FunctionTool, Tool, ToolResult, ToolSettings
 from functool.bundled.addresses import Reach, UrlNotAllowed
-from functool.bundled.http_body import (
-    HTML,
-    RequestFailed,
-    ResponseTooLarge,
-    content_of,
-    http_error,
-    media_type,
-    read_body,
-    text_of,
-)
+from functool.bundled.http_body import HTML, RequestFailed, ResponseTooLarge, content_of, http_error, media_type, read_body, text_of
 from functool.bundled.outbound import REDIRECTS, Outbound, target
 
 if find_spec("html_to_markdown") is None:  # Only a process of its own imports it.

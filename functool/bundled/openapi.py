@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -185,12 +185,9 @@ def _sound(found: Iterable[Listed]) -> Iterator[Operation]:
 
 def _fingerprint(document: Document, operation: Operation) -> str:
     schemes = security_schemes(document)
-    told = asdict(replace(operation, body=None)) | {
-        "body": operation.body and asdict(replace(operation.body, files=frozenset())),
-        "files": sorted(operation.body.files) if operation.body else [],
-        "schemes": {name: schemes.get(name) for names in operation.security for name in names},
-    }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    used = {name: schemes.get(name) for names in operation.security for name in names}
+    told = json.dumps({**asdict(operation), "schemes": used}, sort_keys=True, default=sorted)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping[str, str]) -> None:

@@ -117,12 +117,7 @@ class Schemas:
                 part = schema[word]
                 made[word] = part if isinstance(part, bool) else self.convert(part, depth + 1)
         # Several may fit in earnest; the server tells them apart.
-        for word, target in (
-            ("allOf", "allOf"),
-            ("anyOf", "anyOf"),
-            ("oneOf", "anyOf"),
-            ("prefixItems", "prefixItems"),
-        ):
+        for word, target in (("allOf", "allOf"), ("anyOf", "anyOf"), ("oneOf", "anyOf"), ("prefixItems", "prefixItems")):
             parts = [self.convert(part, depth + 1) for part in sequence(schema.get(word))]
             if parts and target in made:
                 made.setdefault("allOf", []).append({"anyOf": parts})
@@ -186,10 +181,11 @@ def _text(value: Any) -> bool:
 
 @lru_cache(4_096)
 def _pattern_runs(pattern: str) -> bool:
-    """Whether a pattern can be checked in linear time. One that cannot is left to the server."""
+    """Whether a pattern can be checked in linear time, and read by Python too. Any other is left to the server."""
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
-    except SchemaError:
+        re.compile(pattern)
+    except (SchemaError, re.error, RecursionError, OverflowError):
         return False
     return True
 

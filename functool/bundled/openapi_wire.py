@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from urllib.parse import urljoin
-
-import httpx2
 
 from functool import DefinitionError
 from functool.bundled.addresses import Reach, UrlNotAllowed
@@ -17,6 +15,9 @@ from functool.bundled.http_body import RequestFailed, read_body
 from functool.bundled.openapi_auth import Credentials
 from functool.bundled.openapi_request import Prepared
 from functool.bundled.outbound import HEADERS, REDIRECTS, Outbound, target
+
+if TYPE_CHECKING:
+    import httpx2
 
 MAX_RESPONSE_BYTES = 5_000_000
 MAX_REDIRECTS = 5

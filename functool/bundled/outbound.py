@@ -91,15 +91,11 @@ def _system_tls() -> ssl.SSLContext:
 
 
 async def _first_answer(
-    client: httpx2.AsyncClient,
-    method: str,
-    url: httpx2.URL,
-    headers: Mapping[str, str],
-    content: bytes | None,
-    addresses: list[str],
+    client: httpx2.AsyncClient, method: str, url: httpx2.URL, headers: Mapping[str, str], content: bytes | None, addresses: list[str]
 ) -> httpx2.Response:
     """Try one address after the other. The name stays in the Host header, and is what a certificate has to be for."""
     name = url.raw_host.decode("ascii").removesuffix(".")
+    failure: Exception | None = None
     for address in addresses:
         request = httpx2.Request(
             method,
@@ -111,7 +107,7 @@ async def _first_answer(
         try:
             return await client.send(request, stream=True, auth=None, follow_redirects=False)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            failure: Exception = error
+            failure = error
         except httpx2.HTTPError as error:
             raise RequestFailed(f"The host {name!r} did not answer as a web server does.") from error
     raise RequestFailed(f"The host {name!r} could not be reached: {failure}") from failure

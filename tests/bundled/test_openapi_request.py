@@ -1,0 +1,242 @@
+"""Arguments as requests: styles, bodies, and values that try to leave their place."""
+
+import json
+from email import message_from_bytes
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functool.bundled.openapi_document import read
+from functool.bundled.openapi_operation import operations
+from functool.bundled.openapi_request import UnsafeValue, prepare
+
+
+def operation(path="/x", parameters=(), body=None):
+    node = {"parameters": list(parameters), **({"requestBody": {"content": body}} if body else {})}
+    [listed] = operations(read({"openapi": "3.1.0", "paths": {path: {"post": node}}}))
+    return listed.read()
+
+
+def parameter(place, **options):
+    return {"name": "color", "in": place, "schema": {}, **options}
+
+
+LIST, OBJECT = ["blue", "black"], {"R": 100, "G": 200}
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "expected"),
+    [
+        ("simple", False, "blue", "/blue"),
+        ("simple", False, LIST, "/blue,black"),
+        ("simple", False, OBJECT, "/R,100,G,200"),
+        ("simple", True, OBJECT, "/R=100,G=200"),
+        ("label", False, "blue", "/.blue"),
+        ("label", False, LIST, "/.blue,black"),
+        ("label", True, LIST, "/.blue.black"),
+        ("label", False, OBJECT, "/.R,100,G,200"),
+        ("label", True, OBJECT, "/.R=100.G=200"),
+        ("matrix", False, "blue", "/;color=blue"),
+        ("matrix", False, LIST, "/;color=blue,black"),
+        ("matrix", True, LIST, "/;color=blue;color=black"),
+        ("matrix", False, OBJECT, "/;color=R,100,G,200"),
+        ("matrix", True, OBJECT, "/;R=100;G=200"),
+        ("simple", False, True, "/true"),
+        ("simple", False, 1.5, "/1.5"),
+        ("simple", False, "a b/ü?#%", "/a%20b%2F%C3%BC%3F%23%25"),
+        ("simple", False, "a,b;c=d", "/a%2Cb%3Bc%3Dd"),
+    ],
+)
+def test_path_styles(style, explode, value, expected):
+    """Path values are written in the styles of the specification, each one encoded segment."""
+    wanted = operation("/{color}", [parameter("path", style=style, explode=explode)])
+
+    assert prepare(wanted, {"color": value}).path == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "expected"),
+    [
+        ({}, "blue", "color=blue"),
+        ({}, LIST, "color=blue&color=black"),
+        ({"explode": False}, LIST, "color=blue,black"),
+        ({}, OBJECT, "R=100&G=200"),
+        ({"explode": False}, OBJECT, "color=R,100,G,200"),
+        ({"style": "spaceDelimited", "explode": False}, LIST, "color=blue%20black"),
+        ({"style": "pipeDelimited", "explode": False}, LIST, "color=blue%7Cblack"),
+        ({"style": "deepObject"}, OBJECT, "color%5BR%5D=100&color%5BG%5D=200"),
+        ({"style": "deepObject"}, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2"),
+        ({"content": {"application/json": {}}}, {"a": [1]}, "color=%7B%22a%22%3A%5B1%5D%7D"),
+        ({"allowReserved": True}, "a/b?c&d=e#f", "color=a/b?c%26d%3De%23f"),
+        ({}, "a&admin=1", "color=a%26admin%3D1"),
+        ({}, [], ""),
+        ({"explode": False}, [], ""),
+        ({}, False, "color=false"),
+        ({}, "", "color="),
+    ],
+)
+def test_query_styles(options, value, expected):
+    """Query values are written in the styles of the specification, and never become another parameter."""
+    assert prepare(operation(parameters=[parameter("query", **options)]), {"color": value}).query == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "value", "expected"),
+    [({}, LIST, "blue,black"), ({}, OBJECT, "R,100,G,200"), ({"explode": True}, OBJECT, "R=100,G=200"), ({}, 3, "3")],
+)
+def test_header_and_cookie_styles(options, value, expected):
+    """Header values are written in their one style, and cookie values encoded."""
+    assert prepare(operation(parameters=[parameter("header", **options)]), {"color": value}).headers == {"color": expected}
+    cookies = prepare(operation(parameters=[parameter("cookie")]), {"color": "a;admin=1, b"}).cookies
+    assert cookies == ("color=a%3Badmin%3D1%2C%20b",)
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", ["a", "b\n"], {"k": "v\r"}])
+def test_a_header_value_ends_no_header(value):
+    """A line break in a header value is refused, and so is what a header cannot carry."""
+    with pytest.raises(UnsafeValue):
+        prepare(operation(parameters=[parameter("header")]), {"color": value})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "..",
+        ".",
+        "",
+        "../admin",
+        "a/../../admin",
+        "..\\admin",
+        "%2e%2e",
+        "%2E%2E%2Fadmin",
+        "%252e%252e",
+        "..%2fadmin",
+        "..;/admin",
+        "..;x=1",
+        " .. /x",
+        "a\nb",
+        "a\0b",
+        [".."],
+        ["a", "../x"],
+        {"k": ".."},
+        {"..": "k"},
+    ],
+)
+def test_a_path_value_does_not_climb(value):
+    """`..` in any disguise is refused, where the plain implementation asks for another resource."""
+    wanted = operation("/files/{color}", [parameter("path")])
+
+    with pytest.raises(UnsafeValue):
+        prepare(wanted, {"color": value})
+
+
+def test_the_plain_path_climbs():
+    """The control: a path that is formatted and sent leads to another resource of the server."""
+    url = httpx2.URL("https://api.example.com/v1/files/{color}".format(color="../admin"))
+
+    assert url.path == "/v1/admin"
+
+
+def test_dots_that_stand_together_only_in_the_path_are_seen():
+    """Two harmless values that make `..` between them are refused."""
+    wanted = operation("/{a}{color}", [parameter("path"), {"name": "a", "in": "path"}])
+
+    with pytest.raises(UnsafeValue):
+        prepare(wanted, {"a": ".x", "color": "."})
+    wanted = operation("/.{color}", [parameter("path")])
+    assert prepare(wanted, {"color": ".env"}).path == "/..env"
+
+
+@settings(deadline=None)
+@given(st.text(min_size=1))
+def test_any_path_value_stays_one_segment(value):
+    """Whatever the value, the path keeps its segments, and what is sent is what was given."""
+    wanted = operation("/a/{color}/z", [parameter("path")])
+    try:
+        path = prepare(wanted, {"color": value}).path
+    except UnsafeValue:
+        return
+
+    url = httpx2.URL(f"https://api.example.com{path}")
+    assert url.raw_path.decode() == path
+    assert path.count("/") == 3 and path.startswith("/a/") and path.endswith("/z")
+    assert url.path == f"/a/{value}/z"
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), st.text()), st.text())
+def test_any_query_value_stays_in_its_parameter(deep, text):
+    """Whatever the values, the server reads the parameters that were given, and no others."""
+    wanted = operation(parameters=[parameter("query", style="deepObject"), {"name": "q", "in": "query"}])
+    query = prepare(wanted, {"color": deep, "q": text}).query
+
+    expected = [(f"color[{key}]", value) for key, value in deep.items()] + [("q", text)]
+    assert parse_qsl(urlsplit(f"https://x/?{query}").query, keep_blank_values=True) == expected
+
+
+def body_of(media_type, value, schema=None, **media):
+    wanted = operation(body={media_type: {"schema": schema or {}, **media}})
+    request = prepare(wanted, {"body": value})
+    return request.content, request.headers["Content-Type"]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "value", "content", "kind"),
+    [
+        ("application/json", {"a": [1, "ü"]}, '{"a":[1,"ü"]}'.encode(), "application/json"),
+        ("application/merge-patch+json", {"a": None}, b'{"a":null}', "application/merge-patch+json"),
+        ("*/*", [1], b"[1]", "application/json"),
+        ("text/plain", "hé", "hé".encode(), "text/plain"),
+        ("application/octet-stream", "data:;base64,AAEC", b"\0\1\2", "application/octet-stream"),
+        ("image/*", "data:image/png;base64,AAEC", b"\0\1\2", "image/png"),
+        ("application/xml", "<a/>", b"<a/>", "application/xml"),
+        ("text/plain", "data:,a%20b", b"a b", "text/plain"),
+    ],
+)
+def test_bodies(media_type, value, content, kind):
+    """A body is JSON, or the text or bytes that a string stands for, with its type."""
+    assert body_of(media_type, value) == (content, kind)
+
+
+def test_forms():
+    """Form fields are encoded, in the styles that the document asks for."""
+    encoding = {"d": {"style": "deepObject", "explode": True}, "l": {"style": "form", "explode": False}}
+    value = {"a": "x&b=1", "list": [1, 2], "l": ["a", "b"], "d": {"k": "v"}, "o": {"k": 1}, "n": None, "t": True}
+    content, kind = body_of("application/x-www-form-urlencoded", value, {"type": "object"}, encoding=encoding)
+
+    assert content == b"a=x%26b%3D1&list=1&list=2&l=a,b&d%5Bk%5D=v&o=%7B%22k%22%3A1%7D&t=true"
+    assert kind == "application/x-www-form-urlencoded"
+
+
+def test_multipart():
+    """Fields, files and lists of files are parts, and no value ends its part early."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "f": {"type": "string", "format": "binary"},
+            "g": {"type": "array", "items": {"type": "string", "format": "binary"}},
+        },
+    }
+    value = {'a"\r\nX: y': "1\r\n--boundary", "f": "data:image/png;base64,AAEC", "g": ["one", "two"], "o": {"k": [1]}, "n": None}
+    content, kind = body_of("multipart/form-data", value, schema)
+    parts = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + content).get_payload()
+
+    assert [(part.get_param("name", header="content-disposition"), part.get_filename(), part.get_content_type()) for part in parts] == [
+        ("a%22%0D%0AX: y", None, "text/plain"),
+        ("f", "f", "image/png"),
+        ("g", "g", "application/octet-stream"),
+        ("g", "g", "application/octet-stream"),
+        ("o", None, "application/json"),
+    ]
+    payloads = [part.get_payload(decode=True) for part in parts]
+    assert payloads == [b"1\r\n--boundary", b"\0\1\2", b"one", b"two", b'{"k":[1]}']
+    assert json.loads(payloads[-1]) == {"k": [1]}
+
+
+def test_broken_base64_is_an_error():
+    """A data: URL that is none is not sent as something else."""
+    with pytest.raises(UnsafeValue, match="base64"):
+        body_of("application/octet-stream", "data:;base64,????")
