@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
-from inspect import Parameter, isclass, signature
+from inspect import signature
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -45,8 +45,8 @@ class ToolFactory:
             DefinitionError: The name is empty or stands for another builder, or there is no configuration class.
         """
         found = config or _annotated_config(builder)
-        if found is None or not (isclass(found) and issubclass(found, BaseToolConfig)):
-            raise DefinitionError(f"{name!r}: the configuration must be a class made from BaseToolConfig, not {found!r}")
+        if not (isinstance(found, type) and issubclass(found, BaseToolConfig)):
+            raise DefinitionError(f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}")
         if not name or not callable(builder):
             raise DefinitionError(f"{name!r}: register(name, tool class, configuration class) needs a name and a class")
         if self._known.setdefault(name, (builder, found)) != (builder, found):
@@ -65,8 +65,7 @@ class ToolFactory:
             checked = values if isinstance(values, config_class) else config_class.model_validate(values)
         except ValidationError as error:
             # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
-            found = error.errors(include_input=False, include_url=False, include_context=False)
-            problems = [f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in found]
+            problems = [f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()]
             raise DefinitionError(f"{name!r}: bad configuration. {'; '.join(problems)}") from None
         try:
             tool = builder(checked)
@@ -141,10 +140,10 @@ class ToolFactory:
 
 def _annotated_config(builder: Builder) -> type[BaseToolConfig] | None:
     try:
-        first: Parameter | None = next(iter(signature(builder, eval_str=True).parameters.values()), None)
+        parameters = signature(builder, eval_str=True).parameters.values()
     except (TypeError, ValueError, NameError):
         return None
-    return None if first is None else first.annotation
+    return next((parameter.annotation for parameter in parameters), None)
 
 
 def _entry(entry: Any) -> tuple[str, Any]:

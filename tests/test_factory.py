@@ -50,6 +50,14 @@ def clock(config: NoConfig) -> Tool:
     return now
 
 
+def unresolvable(config: "Nowhere") -> Tool:  # type: ignore[name-defined]  # noqa: F821
+    raise AssertionError("never built")
+
+
+def postponed(config: "SearchConfig") -> Tool:
+    return Search(config)
+
+
 @pytest.fixture
 def factory() -> ToolFactory:
     made = ToolFactory()
@@ -79,6 +87,30 @@ def test_the_configuration_class_is_read_from_the_builders_annotation(factory: T
     """A builder may be a function, and its annotation names the configuration."""
     assert factory.build("clock", {}).name == "now"
     assert factory.config_schema("clock")["title"] == "NoConfig"
+
+
+def test_a_postponed_annotation_is_understood(factory: ToolFactory) -> None:
+    """An annotation written as text names the configuration too."""
+    factory.register("postponed", postponed)
+    assert factory.build("postponed", {"tool_name": "later"}).name == "later"
+
+
+def test_a_default_that_does_not_fit_is_found_out() -> None:
+    """A configuration class whose default breaks its own rules is bad configuration, not a broken tool."""
+
+    class Wrong(BaseToolConfig):
+        limit: int = Field(default=0, ge=1)
+
+    factory = ToolFactory()
+    factory.register("wrong", lambda config: clock(NoConfig()), Wrong)
+    with pytest.raises(DefinitionError, match="limit"):
+        factory.build("wrong")
+
+
+def test_a_plan_may_limit_how_many_run_at_once(factory: ToolFactory) -> None:
+    """`max_concurrency` is handed to the toolset, which checks it."""
+    with pytest.raises(DefinitionError, match="max_concurrency"):
+        factory.toolset([], max_concurrency=0)
 
 
 def test_bad_configuration_names_each_field_and_no_value(factory: ToolFactory) -> None:
@@ -113,10 +145,16 @@ def test_a_builder_that_fails_or_returns_no_tool_is_a_definition_error() -> None
     def broken(config: NoConfig) -> Tool:
         raise OSError("no route")
 
+    def picky(config: NoConfig) -> Tool:
+        raise DefinitionError("the key has expired")
+
     factory.register("broken", broken)
+    factory.register("picky", picky)
     factory.register("wrong", lambda config: 3, NoConfig)  # type: ignore[arg-type,return-value]
     with pytest.raises(DefinitionError, match="'broken' cannot be built: OSError: no route"):
         factory.build("broken")
+    with pytest.raises(DefinitionError, match="^the key has expired$"):
+        factory.build("picky")
     with pytest.raises(DefinitionError, match="'wrong': the builder returned int"):
         factory.build("wrong")
 
@@ -132,8 +170,14 @@ def test_register_refuses_what_it_cannot_build_later(factory: ToolFactory) -> No
         factory.register("x", lambda config: clock(config))
     with pytest.raises(DefinitionError, match="BaseToolConfig"):
         factory.register("x", lambda: clock(NoConfig()))
+    with pytest.raises(DefinitionError, match="BaseToolConfig"):
+        factory.register("x", Search, "SearchConfig")  # type: ignore[arg-type]
+    with pytest.raises(DefinitionError, match="BaseToolConfig"):
+        factory.register("x", unresolvable)
     with pytest.raises(DefinitionError, match="needs a name"):
         factory.register("", clock)
+    with pytest.raises(DefinitionError, match="needs a name"):
+        factory.register("x", 3, NoConfig)  # type: ignore[arg-type]
     assert factory.names() == ["search", "clock"]
 
 
@@ -161,6 +205,8 @@ def test_every_bad_entry_of_a_plan_is_in_one_error(factory: ToolFactory) -> None
                 {"tool": "clock", "konfig": {}},
                 "clock",  # type: ignore[list-item]
                 {"tool": "search"},
+                {},
+                {"tool": 3},
             ]
         )
     text = str(caught.value)
@@ -169,6 +215,8 @@ def test_every_bad_entry_of_a_plan_is_in_one_error(factory: ToolFactory) -> None
     assert "entry 2: There is no tool named 'nothing'" in text
     assert "entry 3: expected an object" in text
     assert "entry 4: expected an object" in text
+    assert "entry 6: expected an object" in text
+    assert "entry 7: expected an object" in text
     assert "entry 5: a second tool named 'search'" in text
 
 
@@ -230,9 +278,7 @@ def installed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_load_registers_installed_entry_points(installed: Any) -> None:
     """A builder, a pair and a finished tool are found by entry point; a second load finds nothing new."""
-    installed(
-        "greet = functool_test_plugin:greet\npair = functool_test_plugin:pair\nready = functool_test_plugin:ready\n"
-    )
+    installed("greet = functool_test_plugin:greet\npair = functool_test_plugin:pair\nready = functool_test_plugin:ready\n")
     factory = ToolFactory()
     assert sorted(factory.load()) == ["greet", "pair", "ready"]
     assert factory.load() == []
@@ -244,9 +290,7 @@ def test_load_registers_installed_entry_points(installed: Any) -> None:
 
 def test_load_names_bad_entry_points_and_keeps_the_good_ones(installed: Any) -> None:
     """A broken package costs no other package its tools, and the error names every broken entry."""
-    installed(
-        "bad = functool_test_plugin:nothing\ngone = functool_test_plugin_gone:x\nready = functool_test_plugin:ready\n"
-    )
+    installed("bad = functool_test_plugin:nothing\ngone = functool_test_plugin_gone:x\nready = functool_test_plugin:ready\n")
     factory = ToolFactory()
     with pytest.raises(DefinitionError, match="(?s)'bad'.*'gone'"):
         factory.load()

@@ -185,6 +185,21 @@ def test_parallel_results_keep_the_order_of_the_calls() -> None:
     assert results == [Ok("slow"), Err("Tool 'nobody' not found in registry"), Ok("quick")]
 
 
+def test_limit_and_context_hold_for_every_call_of_several(registry: Registry) -> None:
+    """The time limit and the context of a batch are those of each of its calls."""
+
+    @FunctionTool
+    def who(context: Context[str]) -> str:
+        """Say who."""
+        return context.deps
+
+    registry.register(who)
+    calls = [("who", None), ("wait", None)]
+    for run_all in (execute_parallel, execute_sequential):
+        results = asyncio.run(run_all(registry, calls, timeout=20, context=Context("Bo")))
+        assert results == [Ok("Bo"), Err("Tool execution timeout after 20ms")]
+
+
 def test_sequential_stops_at_the_first_error() -> None:
     """Nothing runs after the first error, which is the last result."""
     done: list[int] = []
