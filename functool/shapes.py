@@ -7,25 +7,14 @@ has neither form stays as it is. Nothing here changes a value that it is given.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
 UNSET: Any = ...  # no JSON value, and a copy of it is itself
 SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 0, "boolean": True, "null": None}
-NAMES = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
-_IMPLIED = {
-    "array": {"items", "prefixItems"},
-    "object": {"properties", "additionalProperties", "patternProperties", "required"},
-}
+NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", list: "array", dict: "object"}
+_IMPLIED = {"array": {"items", "prefixItems"}, "object": {"properties", "additionalProperties", "patternProperties", "required"}}
 STRUCTURE = {
     *str.split("type enum const $ref anyOf oneOf allOf items prefixItems minItems maxItems"),
     *str.split("properties required additionalProperties patternProperties propertyNames"),
@@ -38,6 +27,7 @@ _MOST = 50
 Memo = dict[tuple[int, int], tuple[Any, Any]]
 Step = Callable[[Any, Memo], Any]
 Steps = tuple[Step | None, Step | None]
+_Judge = Generator[tuple[Any, Any], Any, bool]
 
 
 class Form(NamedTuple):
@@ -64,11 +54,11 @@ def target_of(root: Any, ref: str) -> Any:
     """Find what a reference leads to, `UNSET` if to nothing or only to itself."""
     target = end = lookup(root, ref)
     seen = {ref}
-    while isinstance(end, dict) and isinstance(ref := end.get("$ref"), str):
-        if ref in seen:
+    while isinstance(end, dict) and isinstance(inner := end.get("$ref"), str):
+        if inner in seen:
             return UNSET
-        seen.add(ref)
-        end = lookup(root, ref)
+        seen.add(inner)
+        end = lookup(root, inner)
     return target
 
 
@@ -136,7 +126,7 @@ def optional(form: dict[str, Any], default: Any, absent: bool) -> dict[str, Any]
     else:
         values = values_of(form)
         choice = {} if values is None else {"enum": [*values, None]}
-        form = {**without(form, ["const"]), **typed([*types_of(form), "null"]), **choice}
+        form = {**without(form, ["const"]), **typed([*dict.fromkeys([*types_of(form), "null"])]), **choice}
     return beside(form, {}, ["Null means that it is left out." if default is UNSET else "Null means the default."])
 
 
@@ -154,8 +144,7 @@ def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bo
 def _bare(form: dict[str, Any]) -> Any:
     """Take away what only describes; a property of such a name has a schema, not a text."""
     return json.loads(
-        text(form),
-        object_hook=lambda part: {k: v for k, v in part.items() if k not in ("title", "description") or isinstance(v, dict)},
+        text(form), object_hook=lambda part: {k: v for k, v in part.items() if k not in ("title", "description") or isinstance(v, dict)}
     )
 
 
@@ -166,23 +155,41 @@ def text(value: Any) -> str:
 
 def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     """Say whether a value has the plain shape of a schema: its types, names and constants."""
-    if not isinstance(schema, dict):
-        return schema is True
-    key = (id(schema), id(value))
-    if key not in memo:
-        memo[key] = (False, value)  # where a reference leads back to itself
-        memo[key] = (_has_shape(schema, value, root, memo), value)
-    return bool(memo[key][0])
+    # With a stack of its own, since a hundred levels of unions ask for more frames than Python has.
+    stack: list[tuple[tuple[int, int], Any, _Judge]] = []
+    while True:
+        key = (id(schema), id(value))
+        answer: Any = schema is True
+        if isinstance(schema, dict) and key in memo:
+            answer = memo[key][0]
+        elif isinstance(schema, dict):
+            memo[key] = (False, value)  # where a reference leads back to itself
+            stack.append((key, value, _judge(schema, value, root)))
+            answer = None
+        while stack:
+            try:
+                schema, value = stack[-1][2].send(answer)
+                break
+            except StopIteration as end:
+                key, value, _ = stack.pop()
+                answer = end.value
+                memo[key] = (answer, value)
+        else:
+            return bool(answer)
 
 
-def _has_shape(schema: dict[str, Any], value: Any, root: Any, memo: Memo) -> bool:
+def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
+    """Ask for the (schema, value) on which the answer depends, one by one, and return it."""
     types, values = types_of(schema), values_of(schema)
     if types and not is_type(value, types):
         return False
     if values is not None and not any(value == known and isinstance(value, bool) == isinstance(known, bool) for known in values):
         return False
     for word in ("anyOf", "oneOf"):
-        if word in schema and not any(fits(member, value, root, memo) for member in schema[word]):
+        fitting = word not in schema
+        for member in schema.get(word, ()):
+            fitting = fitting or (yield member, value)
+        if not fitting:
             return False
     parts = [(member, value) for member in schema.get("allOf", ())]
     parts += [(lookup(root, schema["$ref"]), value)] if "$ref" in schema else []
@@ -197,7 +204,20 @@ def _has_shape(schema: dict[str, Any], value: Any, root: Any, memo: Memo) -> boo
         parts += zip(prefix, value, strict=False)
     elif isinstance(value, list):
         parts += [(schema.get("items", True), item) for item in value]
-    return all(fits(part, item, root, memo) for part, item in parts)
+    for part, item in parts:
+        if not (yield part, item):
+            return False
+    return True
+
+
+def _has_tags(schema: Any, value: Any, root: Any) -> bool:
+    """Say whether a value names an object by the constants that it has."""
+    while isinstance(schema, dict) and "$ref" in schema:
+        schema = lookup(root, schema["$ref"])
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return False
+    fields = {name: field for name, field in schema.get("properties", {}).items() if isinstance(field, dict) and "const" in field}
+    return bool(fields) and all(value.get(name, UNSET) == field["const"] for name, field in fields.items())
 
 
 def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> list[Any]:
@@ -336,16 +356,21 @@ def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tup
     """Make the steps of a union: what a member takes as plain stays, else the first that takes its decoding wins."""
     pairs = [*zip(members, forms, strict=True)]
 
+    def read_as(value: Any, memo: Memo) -> Any:
+        for member, form in pairs:
+            plain = form.decode(value, memo) if form.decode else value
+            if fits(member, plain, root, memo):
+                return plain
+        # A mistake inside of a member should be the only one that validation finds.
+        named = next((form for member, form in pairs if form.decode and _has_tags(member, value, root)), None)
+        return named.decode(value, memo) if named and named.decode else value
+
     def decode(value: Any, memo: Memo) -> Any:
         key = (id(pairs), id(value))
         if key not in memo:
             memo[key] = (value, value)
             if isinstance(value, (dict, list)) and not any(fits(member, value, root, memo) for member in members):
-                for member, form in pairs:
-                    plain = form.decode(value, memo) if form.decode else value
-                    if fits(member, plain, root, memo):
-                        memo[key] = (plain, value)
-                        break
+                memo[key] = (read_as(value, memo), value)
         return memo[key][0]
 
     def encode(value: Any, memo: Memo) -> Any:

@@ -279,7 +279,8 @@ class _Reader:
         names = s.get("propertyNames")
         names = shapes.lookup(self.root, names["$ref"]) if isinstance(names, dict) and "$ref" in names else names
         names = {**(names if isinstance(names, dict) else {}), "type": "string"}
-        names |= dict.fromkeys(["pattern"] if "patternProperties" in s else [], *s.get("patternProperties", ()))
+        for pattern in s.get("patternProperties", ()):
+            names["pattern"] = pattern
         return self.build(names, f"{path}/propertyNames")
 
 

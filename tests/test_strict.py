@@ -222,6 +222,10 @@ def test_what_is_in_the_subset_stays() -> None:
             {"type": ["string", "null"], "enum": ["a", None], "description": 'Default: "a". Null is a value of its own here.'},
         ),
         (
+            {"type": ["string", "null"], "enum": ["F", "C"]},
+            {"type": ["string", "null"], "enum": ["F", "C", None], "description": "Null means that it is left out."},
+        ),
+        (
             {"type": ["string", "integer"], "default": 1},
             {"type": ["string", "integer", "null"], "description": "Default: 1. Null means the default."},
         ),
@@ -233,10 +237,7 @@ def test_what_is_in_the_subset_stays() -> None:
                 "description": "Default: []. Null means the default.",
             },
         ),
-        (
-            {**closed(), "title": "V"},
-            {"title": "V", "anyOf": [closed(), NULL], "description": "Null means that it is left out."},
-        ),
+        ({**closed(), "title": "V"}, {"title": "V", "anyOf": [closed(), NULL], "description": "Null means that it is left out."}),
         (
             {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1},
             {"anyOf": [{"type": "integer"}, {"type": "string"}, NULL], "description": "Default: 1. Null means the default."},
@@ -393,18 +394,14 @@ INT, STR = {"type": "integer"}, {"type": "string"}
             {"a": 1},
             [("a", 1)],
         ),
-        (
-            {"type": "object", "patternProperties": {"^a": INT}},
-            pairs(INT, {"type": "string", "pattern": "^a"}),
-            {"a": 1},
-            [("a", 1)],
-        ),
+        ({"type": "object", "patternProperties": {"^a": INT}}, pairs(INT, {"type": "string", "pattern": "^a"}), {"a": 1}, [("a", 1)]),
         (
             {"type": "object", "patternProperties": {"^(?!a)": INT}, "additionalProperties": False},
             pairs(INT, {"type": "string", "description": 'pattern: "^(?!a)".'}),
             {"b": 1},
             [("b", 1)],
         ),
+        ({"patternProperties": {}}, pairs(ANY), {"b": 1}, [("b", 1)]),
         (
             {"type": "object", "additionalProperties": INT, "minProperties": 1, "title": "D"},
             {**pairs(INT), "title": "D", "description": "minProperties: 1."},
@@ -676,6 +673,16 @@ def test_a_value_of_no_member_stays() -> None:
     assert made.decode(value) == made.encode(value) == value
 
 
+def test_a_mistake_inside_of_a_member_is_decoded_around() -> None:
+    """A value that names its member by a constant is decoded as that member, so that validation finds only the mistake."""
+    made = of(list[Cat | Dog])
+    wrong = {"kind": "dog", "lives": None, "owner": {"pets": [{"kind": "cat", "lives": None}], "names": "none"}}
+
+    assert made.decode({"v": [wrong]}) == {"v": [{"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": "none"}}]}
+    assert made.decode({"v": [{"kind": "cow", "lives": None}]}) == {"v": [{"kind": "cow", "lives": None}]}
+    assert made.decode({"v": [{"lives": None, "more": 1}]}) == {"v": [{"lives": None, "more": 1}]}
+
+
 def test_a_union_of_one_object_and_scalars_needs_no_telling_apart() -> None:
     """With one member that is no scalar, even a value with a mistake inside is decoded around it."""
     made = of(Cat | int | None)
@@ -785,21 +792,29 @@ def test_types_that_recurse_through_each_other() -> None:
     assert made.encode(made.decode(sent)) == sent
 
 
-@pytest.mark.parametrize("depth", [1, 45])
-def test_deep_values_are_decoded(depth: int) -> None:
-    """A value of nearly a hundred levels, a union at each other one, is decoded and encoded."""
-    expression = {
-        "anyOf": [
-            {**obj(op={"const": "not"}, of={"$ref": "#/$defs/E"}, n=INT, required=["op", "of"])},
-            {**obj(op={"const": "all"}, of={"type": "array", "items": {"$ref": "#/$defs/E"}}, n=INT, required=["op", "of"])},
-            {"type": "object", "additionalProperties": {"type": "boolean"}},
-            {"type": "string"},
-        ]
-    }
-    made = one({"$ref": "#/$defs/E"}, E=expression)
+@pytest.mark.parametrize(("op", "depth"), [("not", 1), ("not", 98), ("all", 1), ("all", 48), ("via", 98)])
+def test_deep_values_are_decoded(op: str, depth: int) -> None:
+    """A value of nearly a hundred levels, with a union in each, is decoded and encoded."""
+
+    def branch(name: str, of: Any) -> dict[str, Any]:
+        return obj(op={"const": name}, of=of, n=INT, required=["op", "of"])
+
+    made = one(
+        {"$ref": "#/$defs/E"},
+        E={
+            "anyOf": [
+                branch("not", {"$ref": "#/$defs/E"}),
+                branch("all", {"type": "array", "items": {"$ref": "#/$defs/E"}}),
+                branch("via", {"$ref": "#/$defs/F"}),
+                {"type": "object", "additionalProperties": {"type": "boolean"}},
+                {"type": "string"},
+            ]
+        },
+        F={"oneOf": [{"$ref": "#/$defs/E"}, NULL]},
+    )
     plain: Any = {"a": True}
     for _ in range(depth):
-        plain = {"op": "all", "of": [plain, "x"]}
+        plain = {"op": op, "of": [plain, "x"] if op == "all" else plain}
 
     assert made.decode(made.encode({"v": plain})) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
@@ -816,11 +831,13 @@ def test_members_with_the_same_names_do_not_multiply() -> None:
     for _ in range(40):
         plain = {"left": plain, "right": 1, "op": "c"}
     wrong: Any = "x"
+    read: Any = "x"
     for _ in range(40):
         wrong = {"left": wrong, "right": 1, "n": None, "op": "c"}
+        read = {"left": read, "right": 1, "op": "c"}
 
     assert made.decode(made.encode({"v": plain})) == {"v": plain}
-    assert made.decode({"v": wrong}) == {"v": wrong}
+    assert made.decode({"v": wrong}) == {"v": read}
 
 
 def test_references_are_kept_and_named_once() -> None:
@@ -1051,7 +1068,7 @@ TAKERS = [
 
 
 @given(value=json_values, made=st.sampled_from(TAKERS))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_wrong_values_never_raise(value: Any, made: Codec) -> None:
     """Any JSON value at all passes through both directions."""
     before = copy.deepcopy(value)
@@ -1098,7 +1115,7 @@ any_schema = st.recursive(
 
 
 @given(fields=st.dictionaries(st.sampled_from(["a", "b"]), any_schema, max_size=2), a=any_schema, b=any_schema, junk=json_values)
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_any_schema_becomes_strict_or_is_refused(fields: Any, a: Any, b: Any, junk: Any) -> None:
     """Whatever a schema holds, references in circles included, its form meets the subset or every reason is named."""
     schema = {**obj(**fields), "$defs": {"A": a, "B": b}}
@@ -1109,11 +1126,12 @@ def test_any_schema_becomes_strict_or_is_refused(fields: Any, a: Any, b: Any, ju
         return
 
     assert violations(made.schema) == []
+    jsonschema.Draft202012Validator.check_schema(made.schema)
     made.decode(made.encode({"a": junk}))
 
 
 @given(schema=json_values)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_nonsense_is_refused_in_order(schema: Any) -> None:
     """JSON that is no schema is refused or taken, never an accident."""
     for given_ in (
