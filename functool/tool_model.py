@@ -46,7 +46,7 @@ class ToolModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", ignored_types=(str,))
 
-    def run(self, *args: Any) -> Any:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work."""
         raise NotImplementedError(f"{type(self).__name__} must implement run")
 
