@@ -229,7 +229,7 @@ def new() -> None:
 def amplifier(name: str, folder: Path) -> None:
     """Write an Amplifier tool module called NAME."""
     with _told():
-        click.echo(import_module("functool.integrations.amplifier").scaffold(name, folder))
+        click.echo(import_module("functool.integrations.amplifier_template").scaffold(name, folder))
 
 
 def _with_toolset(target: str, run: Callable[[Toolset], Awaitable[None]], *, may_be_empty: bool = False, yes: bool = False) -> None:

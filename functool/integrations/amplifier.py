@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ try:
     from pydantic import BaseModel, ValidationError
 except ImportError as error:
     raise ImportError("functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'") from error
+
+_log = logging.getLogger("functool")
 
 APPROVAL_SECONDS = 300.0
 _ALLOW, _DENY = "Allow", "Deny"
@@ -91,7 +94,7 @@ class Exported:
             # An exception would only end this one call: the session's own switch ends the run.
             coordinator = self.context.metadata.get("coordinator")
             if coordinator is not None:
-                await coordinator.request_cancel(immediate=True)
+                await _cancel(coordinator)
         return _native(result)
 
 
@@ -209,6 +212,13 @@ def _forward(coordinator: Any) -> Callable[[ToolEvent], Awaitable[None]]:
         await coordinator.hooks.emit(event.kind, json.loads(ToolResult.of(data).text))
 
     return forward
+
+
+async def _cancel(coordinator: Any) -> None:
+    try:
+        await coordinator.request_cancel(immediate=True)
+    except Exception:
+        _log.error("the session could not be cancelled", exc_info=True)
 
 
 def _native(result: ToolResult) -> Result:

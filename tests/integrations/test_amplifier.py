@@ -223,6 +223,18 @@ def test_a_tripwire_outside_a_session_is_a_failed_result() -> None:
     assert run(amplifier.export(stopped).execute({})).error["type"] == "Tripwire"
 
 
+def test_a_session_that_cannot_be_cancelled_is_no_crash(caplog: Any) -> None:
+    """When the cancellation itself fails, `execute` still answers, and the failure is logged."""
+
+    class Stuck:
+        async def request_cancel(self, immediate: bool = False) -> None:
+            raise RuntimeError("stuck")
+
+    exported = amplifier.export(stopped, context=Context(metadata={"coordinator": Stuck()}))
+    assert run(exported.execute({})).error["type"] == "Tripwire"
+    assert "could not be cancelled" in caplog.text
+
+
 def test_cancellation_passes_through() -> None:
     """A cancelled call raises CancelledError, after the tool has cleaned up."""
     cleaned: list[str] = []
@@ -605,12 +617,19 @@ def test_a_bundled_module_with_a_bad_configuration_is_not_loaded(
     assert host.results[-1].success
 
 
-@pytest.mark.parametrize("name", ["", "Pets", "pet_shop", "-x", "x-", "a--b", "../x", "9lives", "x" * 51])
+@pytest.mark.parametrize("name", ["", "Pets", "-x", "x-", "a--b", "../x", "9lives", "x" * 51])
 def test_a_bad_module_name_is_refused(name: str, tmp_path: Path) -> None:
     """A name that is no module's name is refused before anything is written."""
     with pytest.raises(DefinitionError, match="small letters"):
         amplifier_template.scaffold(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_underscores_in_a_module_name_are_hyphens(tmp_path: Path) -> None:
+    """Amplifier's names have hyphens: an underscore is taken for one."""
+    root = amplifier_template.scaffold("pet_shop", tmp_path)
+    assert root.name == "amplifier-module-tool-pet-shop"
+    assert (root / "amplifier_module_tool_pet_shop" / "__init__.py").is_file()
 
 
 def test_scaffold_never_overwrites(tmp_path: Path) -> None:
