@@ -30,7 +30,7 @@ from functool.bundled.beneath import Boundary, FileNotFound, PathNotAllowed, req
 __all__ = ["EditRefused", "FileNotFound", "FileTooLarge", "NotText", "PathNotAllowed", "file_tools"]
 
 MAX_SCANNED = 256 * 1024 * 1024
-"""Bytes that one call looks at, at most, to find the lines or the matches it wants."""
+"""What one call looks at, at most, to find the lines (in characters) or the matches (in bytes) it wants."""
 
 MAX_SEARCH_SECONDS = 10.0
 MAX_VISITED = 100_000
