@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakValueDictionary
 
 from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import ToolError
-from functool.executors import in_thread
+from functool.executors import in_thread, inline
 from functool.tool import Tool
 
 MAX_DEPTH = 8
@@ -24,7 +25,7 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 _depth: ContextVar[int] = ContextVar("functool_agent_depth", default=0)
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
-_turns: dict[Any, tuple[asyncio.Lock, int]] = {}
+_turns: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
 
 
 class AgentTool(Tool):
@@ -52,12 +53,8 @@ class AgentTool(Tool):
         on_error_func: Callable[[Exception, Context[Any]], Any] | None = None,
         **options: Any,
     ) -> None:
-        parameters = {
-            "type": "object",
-            "properties": {arg_name: {"type": "string", "description": "What the agent is asked, complete in itself."}},
-            "required": [arg_name],
-            "additionalProperties": False,
-        }
+        argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
+        parameters = {"type": "object", "properties": {arg_name: argument}, "required": [arg_name], "additionalProperties": False}
         super().__init__(name=name, description=description, parameters=parameters, on_error_func=on_error_func, **options)
         self.agent = agent
         self._arg_name = arg_name
@@ -75,7 +72,7 @@ class AgentTool(Tool):
             raise ToolError(f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent.")
         assert isinstance(call.arguments, Mapping)
         text = call.arguments[self._arg_name]
-        thread = None if self._thread is None else await _ask(self._thread, context)
+        thread = None if self._thread is None else await inline(self._thread, context)
         depth = _depth.set(_depth.get() + 1)
         try:
             async with _turn(self.agent, thread):
@@ -103,7 +100,7 @@ class AgentTool(Tool):
         metadata = dict(given.metadata) if given else {"usage": usage} if (usage := _usage_of(outcome)) else {}
         run = metadata.pop("run", outcome)
         if self._extract is not None and (given is None or given.success):
-            value = await _ask(self._extract, run)
+            value = await inline(self._extract, run)
             result = value if isinstance(value, ToolResult) else ToolResult.of(value)
         elif given is not None:
             result = given
@@ -114,17 +111,11 @@ class AgentTool(Tool):
         return ToolResult(output=result.output, value=result.value, error=result.error, metadata=merged)
 
 
-async def _ask(func: Callable[..., Any], *args: Any) -> Any:
-    value = func(*args)
-    return await value if inspect.isawaitable(value) else value
-
-
 async def _begin(func: Callable[..., Any], *args: Any) -> Any:
     """Call what runs an agent: a sync one on a thread, for it may take minutes."""
-    target = func if inspect.isroutine(func) else getattr(func, "__call__", func)  # noqa: B004
-    if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
-        return await _ask(func, *args)
-    value = await in_thread(func, *args)
+    sides = (func, getattr(func, "__call__", None))  # noqa: B004
+    is_async = any(inspect.iscoroutinefunction(side) or inspect.isasyncgenfunction(side) for side in sides)
+    value = await (inline if is_async else in_thread)(func, *args)
     return await value if inspect.isawaitable(value) else value
 
 
@@ -138,17 +129,13 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     key = (id(asyncio.get_running_loop()), *((id(agent), thread) if isinstance(thread, str) else (id(thread),)))
     if key in _held.get():
         raise ToolError("The agent is being asked from within its own conversation, which is waiting for this answer.")
-    lock, waiting = _turns.get(key) or (asyncio.Lock(), 0)
-    _turns[key] = lock, waiting + 1
+    lock = _turns.setdefault(key, asyncio.Lock())
     held = _held.set(_held.get() | {key})
     try:
         async with lock:
             yield
     finally:
         _held.reset(held)
-        lock, waiting = _turns.pop(key)
-        if waiting > 1:
-            _turns[key] = lock, waiting - 1
 
 
 def _usage_of(run: Any) -> dict[str, int]:

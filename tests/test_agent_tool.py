@@ -1,8 +1,10 @@
 """An agent as a tool: runners, threads, progress, approvals, depth, usage."""
 
 import asyncio
+import gc
 import threading
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -469,3 +471,43 @@ def test_error_of_an_agent_tool_error_is_its_message() -> None:
         raise ToolError("I do not know that city.")
 
     assert ask(AgentTool(agent, "expert", "d")).text == "I do not know that city."
+
+
+def test_no_lock_outlives_its_turn() -> None:
+    """Nothing is kept of a thread on which nobody waits."""
+
+    def locks() -> int:
+        gc.collect()
+        return sum(isinstance(thing, asyncio.Lock) for thing in gc.get_objects())
+
+    before = locks()
+    for number in range(20):
+        both(AgentTool("a", "expert", "d", runner=Recorder(), thread=lambda context: f"talk {number}"))
+
+    assert locks() == before
+
+
+def test_partial_of_an_async_runner_stays_on_the_loop() -> None:
+    """Options bound to an async runner do not move it to a thread."""
+
+    async def runner(agent: str, text: str, context: Context, *, mark: str) -> str:
+        return threading.current_thread().name + mark
+
+    tool = AgentTool("a", "expert", "d", runner=partial(runner, mark="!"))
+
+    assert ask(tool).text == "MainThread!"
+
+
+def test_stream_that_is_left_is_closed() -> None:
+    """An agent whose time is up while it streams gets to clean up."""
+    notes: list[str] = []
+
+    async def agent(text: str):
+        try:
+            yield "one"
+            await asyncio.sleep(30)
+        finally:
+            notes.append("closed")
+
+    assert ask(AgentTool(agent, "expert", "d", timeout=0.05)).error.type == "ToolTimeoutError"
+    assert notes == ["closed"]
