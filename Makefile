@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTEST := -m pytest -m "not slow"
 # Every file in tests/integrations belongs to one suite; each suite also runs the pages that its packages make runnable.
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
-SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy unique))
+SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS),$(wildcard tests/integrations/test_*.py))
 CORE_TESTS := $(wildcard tests/test_*.py)
 
@@ -85,7 +85,7 @@ test-dialects: .venv-dialects/.filled
 	$(call versions,dialects)
 	.venv-dialects/bin/python $(PYTEST) tests/dialects tests/test_docs.py
 
-#: make test-systems   where a body runs: processes, engines, sandboxes
+#: make test-systems   the four tool systems: Amplifier, Unique, agent-framework, Normandy
 test-systems: .venv-systems/.filled
 	$(call versions,systems)
 	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS) tests/test_docs.py
