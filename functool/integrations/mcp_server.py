@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from importlib.metadata import version
 from time import monotonic
 from typing import Any, Literal
@@ -62,6 +63,7 @@ class _Served:
         if not dialect.NAME.fullmatch(tool.name):
             rule = f"MCP names are {dialect.NAME.pattern}: WrapperTool(tool, name=...) gives it another"
             raise DefinitionError(f"tool {tool.name!r} cannot be served: {rule}")
+        self.tool, self._alone = tool, Toolset([tool])
         output = None if tool.output_guardrails else tool.schema.output
         self.validator = None if output is None else Draft202012Validator(output, registry=Registry())
         older, latest = dialect.definition(tool, LAST_OLDER), dialect.definition(tool)
@@ -75,6 +77,10 @@ class _Served:
             older.pop("outputSchema", None)
             latest.pop("outputSchema", None)
         self._older, self._latest = types.Tool.model_validate(older), types.Tool.model_validate(latest)
+
+    def is_enabled(self, context: Context[Any]) -> bool:
+        """Whether the tool is switched on in this context."""
+        return bool(self._alone.enabled(context))
 
     def definition(self, latest: bool) -> types.Tool:
         """Return what a client of the latest revision, or of an older one, is told."""
@@ -176,7 +182,9 @@ class ToolServer(Server[Any]):
             self._decide(context, asked, params.input_responses or {})
         unsubscribe = context.subscribe(_progress_to(request))
         try:
-            result = await self._toolset.call(call, context)
+            # The orchestrator of the calls is at the client; what may not run is for the toolset to say.
+            runs = served is not None and served.is_enabled(context)
+            result = await (served.tool.invoke if served and runs else self._toolset.call)(call, context)
         except Tripwire as stop:
             # To stop a run is the host's to do: an error of the protocol reaches it and never the model.
             raise MCPError(types.INTERNAL_ERROR, str(stop), {"type": type(stop).__name__}) from stop
@@ -295,7 +303,7 @@ def _answer(result: ToolResult, served: _Served | None, latest: bool) -> dict[st
         except ToolError as error:
             # Content that breaks its schema makes clients raise: the model gets to read why there is none.
             result = ToolResult.failed(str(error), output=result.output)
-    said = dialect.result(result)
+    said = dialect.result(replace(result, value=None))
     return {"content": said["content"], "isError": said["isError"], "resultType": "complete", **structured}
 
 
