@@ -62,7 +62,7 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
         self, *, arguments: Any = None, context: FunctionInvocationContext | None = None, tool_call_id: str | None = None, **kwargs: Any
     ) -> Any:
         """Run the tool as theirs does, its call id known to us."""
-        if context is not None and tool_call_id:
+        if context is not None:
             context.metadata.setdefault("call_id", tool_call_id)
         return await super().invoke(arguments=arguments, context=context, tool_call_id=tool_call_id, **kwargs)
 

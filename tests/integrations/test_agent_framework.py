@@ -372,7 +372,7 @@ def test_the_export_is_callable_as_theirs_is() -> None:
 
     async def main() -> Any:
         called = await native(a=1, b=2)
-        invoked = await native.invoke(arguments={"a": 3})
+        invoked = await native.invoke(arguments={"a": 3}, tool_call_id="x")
         return [called[0].text, invoked[0].text]
 
     assert asyncio.run(main()) == ["3", "4"]
