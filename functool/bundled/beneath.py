@@ -70,9 +70,7 @@ class Boundary:
                 raise DefinitionError(f"{os.fspath(root)!r} cannot be opened as a directory: {error}") from error
             weakref.finalize(self, os.close, descriptor)
             self._roots.append(descriptor)
-            self._names += [
-                (name, descriptor) for name in {posixpath.normpath(Path(root).absolute()), os.path.realpath(root)}
-            ]
+            self._names += [(name, descriptor) for name in {posixpath.normpath(Path(root).absolute()), os.path.realpath(root)}]
         if not self._roots:
             raise DefinitionError("no directory was given: file tools reach nothing but the directories they are given")
         self._names.sort(key=lambda entry: len(entry[0]), reverse=True)

@@ -63,10 +63,7 @@ class EditRefused(ToolError):
 
 
 def file_tools(
-    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    *,
-    max_bytes: int = 1_048_576,
-    read_only: bool = False,
+    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, max_bytes: int = 1_048_576, read_only: bool = False
 ) -> Toolset:
     """Return `read_file`, `list_files`, `search_files`, `write_file` and `edit_file` for some directories.
 
@@ -119,11 +116,7 @@ class _Files:
                 raise ToolError(f"{path!r} cannot be read: {error.strerror}.") from error
         return ToolResult.of(text, metadata={"path": path, "size": status.st_size})
 
-    def list_files(
-        self,
-        path: PathText = ".",
-        pattern: GlobText = "*",
-    ) -> ToolResult:
+    def list_files(self, path: PathText = ".", pattern: GlobText = "*") -> ToolResult:
         """List the files and directories that match; directories end in a slash."""
         if not stat.S_ISDIR(self.boundary.status(path).st_mode):
             raise PathNotAllowed(f"{path!r} is not a directory.")

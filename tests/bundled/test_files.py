@@ -86,9 +86,7 @@ def test_named_encodings(root, tools):
     assert call(tools, "read_file", path="wide.txt", encoding="utf-16", offset=1).value == "twee\n"
 
 
-@pytest.mark.parametrize(
-    "encoding", ["punycode", "idna", "zlib", "base64", "rot13", "unicode_escape", "no", "a\0b", ""]
-)
+@pytest.mark.parametrize("encoding", ["punycode", "idna", "zlib", "base64", "rot13", "unicode_escape", "no", "a\0b", ""])
 def test_codecs_that_are_no_encodings(root, tools, encoding):
     """A codec that is not a plain character encoding is refused: some take quadratic time."""
     (root / "a.txt").write_text("text")
@@ -106,9 +104,7 @@ def test_codecs_that_are_no_encodings(root, tools, encoding):
         ("search_files", {"text": "secret"}),
     ],
 )
-@pytest.mark.parametrize(
-    "way", ["../secret.txt", "{outside}/secret.txt", "out", "up/secret.txt", "sub/../../secret.txt"]
-)
+@pytest.mark.parametrize("way", ["../secret.txt", "{outside}/secret.txt", "out", "up/secret.txt", "sub/../../secret.txt"])
 def test_no_tool_leads_out(root, tools, tool, arguments, way):
     """Every tool refuses every way out, and what is outside stays as it was."""
     (root / "out").symlink_to("../secret.txt")
@@ -284,8 +280,7 @@ def test_what_cannot_be_written(root, tools):
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "count"),
-    [("abc", "x", 0), ("", "x", 0), ("a b a", "a", 2), ("aaa", "aa", 2), ("x" * 10, "x", 10)],
+    ("text", "old", "count"), [("abc", "x", 0), ("", "x", 0), ("a b a", "a", 2), ("aaa", "aa", 2), ("x" * 10, "x", 10)]
 )
 def test_ambiguous_edits(root, tools, text, old, count):
     """An edit whose old text is gone or ambiguous, overlapping included, is refused with the count."""
@@ -431,12 +426,9 @@ def test_searching(tree, tools):
     found = call(tools, "search_files", text="needle in sub/").value
 
     assert sorted(found, key=str) == [
-        {"path": path, "line": 1, "text": f"needle in {path}"}
-        for path in ("sub/c.py", "sub/deep/d.py", "sub/deep/e.txt")
+        {"path": path, "line": 1, "text": f"needle in {path}"} for path in ("sub/c.py", "sub/deep/d.py", "sub/deep/e.txt")
     ]
-    assert call(tools, "search_files", text="second", path="a.py").value == [
-        {"path": "a.py", "line": 2, "text": "second line"}
-    ]
+    assert call(tools, "search_files", text="second", path="a.py").value == [{"path": "a.py", "line": 2, "text": "second line"}]
     assert call(tools, "search_files", text="n.edle").value == []
     assert call(tools, "search_files", text="second", path="sub/deep", regex=False).success
 
@@ -503,10 +495,7 @@ def test_read_only(root):
 
 def test_what_hosts_are_told(tools):
     """The settings say which tools only look, which destroy, and which may be repeated."""
-    said = {
-        name: (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent)
-        for name, tool in tools.items()
-    }
+    said = {name: (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent) for name, tool in tools.items()}
 
     assert said["read_file"] == said["list_files"] == said["search_files"] == (True, False, True)
     assert said["write_file"] == (False, True, True)
