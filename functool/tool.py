@@ -14,6 +14,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -415,7 +416,7 @@ def checked_parameters(parameters: Any) -> dict[str, Any]:
     """
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')
-    return {"type": "object", **({} if parameters else {"properties": {}}), **parameters}
+    return {"type": "object", **({} if parameters else {"properties": {}}), **deepcopy(dict(parameters))}
 
 
 def checked_timeout(timeout: Any) -> float | None:

@@ -1,0 +1,179 @@
+"""The values that travel, and how a Python value becomes what a model reads."""
+
+import copy
+import dataclasses
+import datetime
+import itertools
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from functool import AudioContent, FileContent, ImageContent, TextContent, ToolCall, ToolError, ToolFailure, ToolResult, ToolSchema
+
+
+class Model(BaseModel):
+    a: int
+
+
+class Odd:
+    def __str__(self):
+        return "odd"
+
+
+class Unprintable:
+    def __str__(self):
+        raise RuntimeError
+
+
+CIRCLE: list = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (True, "true"),
+        (3, "3"),
+        (2.5, "2.5"),
+        (float("nan"), '"NaN"'),
+        (float("inf"), '"Infinity"'),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        ([], "[]"),
+        ((1, 2), "[1,2]"),
+        ({1}, "[1]"),
+        (datetime.date(2026, 1, 2), '"2026-01-02"'),
+        (Model(a=1), '{"a":1}'),
+        ([Model(a=1)], '[{"a":1}]'),
+        (b"\xff\x00", '"_wA="'),
+        ({"x": b"\xff"}, '{"x":"_w=="}'),
+        (Odd(), '"odd"'),
+        ({"k": Odd()}, '{"k":"odd"}'),
+        (10**5000, "1" + "0" * 5000),
+        (CIRCLE, "[[...]]"),
+        (Unprintable(), '"<Unprintable>"'),
+        (itertools.count(), "count(0)"),
+        ({"deep": [itertools.count()]}, "{'deep': [count(0)]}"),
+        ("\ud83d\ude00", "😀"),
+        ("lone \ud800!", "lone �!"),
+        ({"k": "\ud800"}, None),
+    ],
+    ids=lambda value: ascii(value)[:20] if not isinstance(value, int) else "int",
+)
+def test_how_a_value_reads(value, text):
+    """None is nothing, a str itself, everything else one JSON text; what JSON cannot say is its str."""
+    result = ToolResult.of(value)
+
+    assert text is None or result.text == text
+    assert result.value is value and result.success
+    result.text.encode()
+    assert len(result.text) <= max(5_001, len(text or ""))
+
+
+def test_none_is_no_content():
+    """None has no output and no text."""
+    assert (ToolResult.of(None).output, ToolResult.of(None).text) == ([], "")
+
+
+def test_content_is_kept_in_order():
+    """A Content, or a list holding one, is kept; the rest of the list is rendered around it."""
+    image = ImageContent(data=b"x", media_type="image/png")
+
+    assert ToolResult.of(image).output == [image]
+    assert ToolResult.of(["look", image, {"a": 1}]).output == [TextContent(text="look"), image, TextContent(text='{"a":1}')]
+    assert ToolResult.of(["look", image]).text == "look\n[image/png: 1 bytes]"
+    assert (
+        ToolResult.of(FileContent(uri="https://example.com/a.pdf", name="a.pdf")).text
+        == "[application/octet-stream: https://example.com/a.pdf]"
+    )
+
+
+def test_a_huge_str_of_an_object_is_cut():
+    """What JSON cannot say is cut at 4,000 characters."""
+
+    class Long:
+        def __repr__(self):
+            return "x" * 10_000
+
+    assert len(ToolResult.of(Long()).value.__repr__()) == 10_000
+    assert len(json.loads(ToolResult.of(Long()).text)) == 4_000
+
+
+def test_failures():
+    """`failed("x").text == "x"`: no prefix; of a failure with output the message stands first."""
+    failed = ToolResult.failed("no", type="Nope", details={"k": 1}, metadata={"m": 2})
+
+    assert (failed.text, failed.is_error, failed.success) == ("no", True, False)
+    assert (failed.error, failed.metadata, failed.value) == (ToolFailure(type="Nope", message="no", details={"k": 1}), {"m": 2}, None)
+    assert ToolResult.failed("no", output=[TextContent(text="log")]).text == "no\nlog"
+    assert ToolResult.failed("").text == "ToolError"
+
+
+def test_unwrap():
+    """`unwrap` returns the value or raises a `ToolError` with the message and details."""
+    assert ToolResult.of(5).unwrap() == 5
+    with pytest.raises(ToolError, match="no") as caught:
+        ToolResult.failed("no", details={"k": 1}).unwrap()
+    assert caught.value.details == {"k": 1}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ToolCall(name="a", arguments={"x": 1}, id="1"),
+        ToolResult.of({"a": 1}, metadata={"k": 1}),
+        ToolResult.failed("no"),
+        TextContent(text="t"),
+        ImageContent(data=b"x"),
+        AudioContent(uri="u"),
+        FileContent(name="n"),
+        ToolSchema(name="n", description="d", parameters={}, plain={}, strict=False, output=None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_are_slotted_keyword_only_and_travel(value):
+    """They compare, pickle, copy and change with `dataclasses.replace`; positions and new attributes are refused."""
+    assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == dataclasses.replace(value) == value
+    assert not hasattr(value, "__dict__")
+    with pytest.raises(TypeError):
+        type(value)("positional")
+    with pytest.raises(AttributeError):
+        value.other = 1
+
+
+def test_defaults_are_not_shared():
+    """Two results never share a list or a dict."""
+    assert ToolResult().output is not ToolResult().output
+    assert ToolCall(name="a").arguments is not ToolCall(name="a").arguments
+    assert (ToolCall(name="a").arguments, ToolCall(name="a").id) == ({}, "")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=10,
+    )
+)
+def test_any_value_becomes_valid_text(value):
+    """Law: whatever a body returns, the text is valid UTF-8, and of a container it is JSON."""
+    text = ToolResult.of(value).text
+    text.encode()
+    if isinstance(value, (list, dict)):
+        json.loads(text)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), max_size=50))
+def test_a_str_is_itself(text):
+    """Law: a str that is valid UTF-8 arrives as it is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        ToolResult.of(text).text.encode()
+    else:
+        assert ToolResult.of(text).text == text

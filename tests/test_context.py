@@ -1,0 +1,254 @@
+"""Context: views, events from anywhere, listeners that raise or block."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from functool import Context, FunctionTool, ToolCall, ToolError, ToolEvent
+from functool.testing import EventLog
+
+
+def call(tool, context, arguments="{}", id="c1"):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
+
+
+def test_a_context_holds_what_it_was_given():
+    """Dependencies, thread, metadata and approver are attributes; state is a dict of its own."""
+    deps, approver = object(), lambda request: True
+    context = Context(deps, thread="t", approver=approver, metadata={"k": 1})
+
+    assert (context.deps, context.thread, context.approver, context.metadata, context.state) == (deps, "t", approver, {"k": 1}, {})
+    assert (context.call, context.schema, Context().deps, Context().metadata) == (None, None, None, {})
+
+
+def test_inside_a_call_the_context_knows_it():
+    """`call` is the canonical one being run and `schema` its tool's; outside they stay None."""
+
+    @FunctionTool
+    async def look(ctx: Context, x: int = 3):
+        return (ctx.call, ctx.schema.name)
+
+    context = Context()
+    result = call(look, context)
+
+    assert result.value == (ToolCall(name="look", arguments={"x": 3}, id="c1"), "look")
+    assert context.call is None and context.schema is None
+
+
+def test_parallel_calls_share_state_but_not_their_call():
+    """What belongs to one call is a view; state is shared."""
+
+    @FunctionTool
+    async def look(n: int, ctx: Context):
+        await asyncio.sleep(0.001 * (5 - n))
+        ctx.state.setdefault("seen", []).append(n)
+        return ctx.call.id
+
+    async def main(context):
+        return await asyncio.gather(*(look.invoke(ToolCall(name="look", arguments={"n": n}, id=f"id{n}"), context) for n in range(5)))
+
+    context = Context()
+    results = asyncio.run(main(context))
+
+    assert [result.value for result in results] == [f"id{n}" for n in range(5)]
+    assert sorted(context.state["seen"]) == [0, 1, 2, 3, 4]
+
+
+def test_a_subclass_stays_one_inside_a_call():
+    """A host's own context class reaches the body."""
+
+    class Mine(Context):
+        extra = "extra"
+
+    @FunctionTool
+    async def look(ctx: Mine):
+        return (type(ctx), ctx.extra)
+
+    assert call(look, Mine()).value == (Mine, "extra")
+
+
+def test_events_from_a_thread_arrive_in_order_before_the_result():
+    """A sync body emits from its thread; every listener has seen every event before the answer."""
+
+    @FunctionTool
+    def work(ctx: Context):
+        for i in range(50):
+            ctx.emit("step", i=i)
+        ctx.progress("end", done=50, total=50)
+
+    context, log = Context(), EventLog()
+    context.subscribe(log)
+    call(work, context)
+
+    assert [event.data.get("i") for event in log.events] == [*range(50), None]
+    assert log.events[-1] == ToolEvent(
+        kind="tool:progress", tool_name="work", call_id="c1", data={"message": "end", "done": 50, "total": 50}, at=log.events[-1].at
+    )
+
+
+def test_emit_never_waits_for_a_listener():
+    """A listener that blocks holds up the result, not the emitting body."""
+    release, emitted, order = threading.Event(), threading.Event(), []
+
+    @FunctionTool
+    def work(ctx: Context):
+        ctx.emit("one")
+        ctx.emit("two")
+        emitted.set()
+
+    async def listener(event):
+        await asyncio.to_thread(emitted.wait)
+        release.set()
+        order.append(event.kind)
+
+    context = Context()
+    context.subscribe(listener)
+    call(work, context)
+
+    assert release.is_set() and order == ["one", "two"]
+
+
+def test_a_listener_that_raises_is_logged_and_skipped(caplog):
+    """The other listeners and the call go on."""
+    log = EventLog()
+
+    @FunctionTool
+    async def work(ctx: Context):
+        ctx.emit("one")
+        return "fine"
+
+    async def abroken(event):
+        raise RuntimeError
+
+    context = Context()
+    context.subscribe(lambda event: 1 / 0)
+    context.subscribe(abroken)
+    context.subscribe(log)
+    with caplog.at_level(logging.WARNING, "functool"):
+        result = call(work, context)
+
+    assert (result.value, log.kinds) == ("fine", ["one"])
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING and record.exc_info]) == 2
+
+
+def test_a_subscription_can_be_undone():
+    """`subscribe` returns its undo, which may be called twice."""
+    context, log = Context(), EventLog()
+    undo = context.subscribe(log)
+    context.emit("one")
+    undo()
+    undo()
+    context.emit("two")
+
+    assert log.kinds == ["one"]
+
+
+def test_a_listener_added_during_a_call_hears_the_rest():
+    """Subscribing while a call runs works."""
+    log = EventLog()
+
+    @FunctionTool
+    async def work(ctx: Context):
+        ctx.emit("before")
+        ctx.subscribe(log)
+        ctx.emit("after")
+        await asyncio.sleep(0.01)
+
+    call(work, Context())
+
+    assert log.kinds == ["after"]
+
+
+def test_emit_outside_of_a_call():
+    """Outside of any call events are delivered at once, or by the running loop; async listeners too."""
+    log, heard = EventLog(), []
+
+    async def listener(event):
+        heard.append(event.kind)
+
+    async def main():
+        context.emit("in a loop")
+        await asyncio.sleep(0.01)
+
+    context = Context()
+    context.subscribe(log)
+    context.subscribe(listener)
+    context.emit("no loop", x=1)
+    asyncio.run(main())
+
+    assert log.kinds == heard == ["no loop", "in a loop"]
+    assert (log.events[0].data, log.events[0].tool_name) == ({"x": 1}, "")
+
+
+def test_debug_events_reach_only_those_who_asked():
+    """Kinds that end in `:debug` are for debug listeners."""
+    plain, full, context = EventLog(), EventLog(), Context()
+    context.subscribe(plain)
+    assert not context.debugged
+    context.subscribe(full, debug=True)
+    context.emit("my:debug")
+    context.emit("my")
+
+    assert (plain.kinds, full.kinds, context.debugged) == (["my"], ["my:debug", "my"], True)
+
+
+def test_events_after_the_result_are_dropped():
+    """A body that was let go after its time limit cannot speak after its result."""
+    late = threading.Event()
+
+    @FunctionTool(timeout=0.02)
+    def work(ctx: Context):
+        ctx.emit("early")
+        release.wait(5)
+        ctx.emit("late")
+        late.set()
+
+    release, log, context = threading.Event(), EventLog(), Context()
+    context.subscribe(log)
+
+    async def main():
+        await work.invoke(ToolCall(name="work"), context)
+        release.set()
+        while not late.is_set():
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+
+    assert log.kinds == ["early"]
+
+
+def test_error_functions_and_guardrails_see_the_view():
+    """The context that they get knows the call, on the short road too."""
+    seen = []
+
+    @FunctionTool(on_error_func=lambda error, ctx: seen.append((ctx.call.id, ctx.schema.name)))
+    async def work():
+        raise ToolError("x")
+
+    call(work, Context())
+    call(work, None)
+
+    assert seen == [("c1", "work")] * 2
+
+
+def test_nothing_is_built_when_nobody_listens(monkeypatch):
+    """Without listeners no event is made."""
+    monkeypatch.setattr("functool.context.ToolEvent", None)
+
+    @FunctionTool
+    def work(ctx: Context):
+        ctx.emit("one")
+        ctx.progress("two")
+        return "done"
+
+    assert call(work, Context()).value == "done"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_approve_wants_a_positive_time(seconds):
+    """`expires_in` is a positive number of seconds."""
+    with pytest.raises(ValueError, match="expires_in"):
+        Context().approve(None, expires_in=seconds)

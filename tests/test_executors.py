@@ -1,0 +1,186 @@
+"""Executors: threads of our own that nobody else waits for."""
+
+import asyncio
+import contextvars
+import gc
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from functool import FunctionTool, ToolCall, Toolset
+from functool.executors import Abandoned, abandoned, in_thread, inline
+
+
+def test_inline_calls_and_awaits():
+    """`inline` runs on the loop's thread and awaits what can be awaited."""
+
+    async def later(x):
+        return (x, threading.current_thread())
+
+    assert asyncio.run(inline(later, 1)) == (1, threading.main_thread())
+    assert asyncio.run(inline(lambda x: x, x=2)) == 2
+
+
+def test_in_thread_passes_arguments_results_and_errors():
+    """A thread other than the loop's runs the function; what it raises is raised."""
+
+    def work(a, *, b):
+        return (a, b, threading.current_thread() is threading.main_thread())
+
+    assert asyncio.run(in_thread(work, 1, b=2)) == (1, 2, False)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(in_thread(lambda: 1 / 0))
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(in_thread(lambda: next(iter(()))))
+    with pytest.raises(SystemExit):
+        asyncio.run(in_thread(exit_now))
+
+
+def exit_now():
+    raise SystemExit(3)
+
+
+def test_context_variables_are_carried_in_and_not_out():
+    """The thread sees the caller's context variables; what it sets stays there."""
+    variable = contextvars.ContextVar("v", default=0)
+
+    def work():
+        seen = variable.get()
+        variable.set(9)
+        return seen
+
+    async def main():
+        variable.set(5)
+        return (await in_thread(work), variable.get())
+
+    assert asyncio.run(main()) == (5, 5)
+
+
+def test_an_idle_thread_is_used_again():
+    """One call after the other needs one thread."""
+
+    async def main():
+        return {await in_thread(threading.get_ident) for _ in range(20)}
+
+    assert len(asyncio.run(main())) == 1
+
+
+def test_the_threads_are_daemons_of_their_own():
+    """They are not the default executor's, and do not keep the process alive."""
+    thread = asyncio.run(in_thread(threading.current_thread))
+
+    assert thread.daemon and thread.name == "functool"
+
+
+def test_an_idle_thread_retires(monkeypatch):
+    """A thread without work ends after its idle time."""
+    monkeypatch.setattr("functool.executors.IDLE_SECONDS", 0.02)
+
+    async def main():
+        threads = await asyncio.gather(*(in_thread(pause) for _ in range(3)))
+        for _ in range(500):
+            if not any(thread.is_alive() for thread in threads):
+                return True
+            await asyncio.sleep(0.01)
+
+    assert asyncio.run(main())
+    assert asyncio.run(in_thread(lambda: 5)) == 5
+
+
+def pause():
+    time.sleep(0.01)
+    return threading.current_thread()
+
+
+def test_cancelling_says_that_the_body_works_on():
+    """Cancelled while the function runs, the wait ends as `Abandoned`, and the function is counted until it ends."""
+    release = threading.Event()
+
+    async def main():
+        while abandoned():
+            await asyncio.sleep(0.01)
+        task = asyncio.ensure_future(in_thread(release.wait, 10))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(Abandoned):
+            await task
+        counted = abandoned()
+        release.set()
+        for _ in range(500):
+            if not abandoned():
+                break
+            await asyncio.sleep(0.01)
+        return counted, abandoned()
+
+    assert asyncio.run(main()) == (1, 0)
+
+
+def test_a_loop_that_closes_first_is_no_problem():
+    """A body that ends after its loop was closed ends quietly."""
+    release, done = threading.Event(), threading.Event()
+
+    def work():
+        release.wait(10)
+        done.set()
+
+    async def main():
+        task = asyncio.ensure_future(in_thread(work))
+        await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(main())
+    release.set()
+
+    assert done.wait(5)
+    assert asyncio.run(in_thread(lambda: 7)) == 7
+    gc.collect()
+
+
+def test_hung_tools_delay_nothing_else():
+    """While 64 tools hang, a quick tool answers, a name is looked up and `asyncio.to_thread` works, before any of them ends."""
+    release = threading.Event()
+    ended = []
+
+    @FunctionTool
+    def hang():
+        release.wait(30)
+        ended.append(1)
+
+    @FunctionTool
+    def quick():
+        return "quick"
+
+    tools = Toolset([hang, quick])
+
+    async def main():
+        hung = asyncio.ensure_future(tools.call_all([ToolCall(name="hang") for _ in range(64)]))
+        await asyncio.sleep(0.05)
+        answer = await tools.call(ToolCall(name="quick"))
+        await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80, type=socket.SOCK_STREAM)
+        other = await asyncio.to_thread(lambda: "other")
+        before = list(ended)
+        release.set()
+        await hung
+        return answer.value, other, before, len(ended)
+
+    assert asyncio.run(main()) == ("quick", "other", [], 64)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_threads_after_a_fork():
+    """A forked child starts threads of its own instead of waiting for its parent's."""
+    asyncio.run(in_thread(lambda: 1))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, str(asyncio.run(in_thread(lambda: 41 + 1))).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+
+    assert os.read(reader, 10) == b"42"
+    os.close(reader)

@@ -1,0 +1,105 @@
+"""SchemaTool: a tool from a JSON Schema that somebody else wrote."""
+
+import asyncio
+import threading
+
+import pytest
+
+from functool import Context, DefinitionError, SchemaError, SchemaTool, ToolCall, ToolError, ToolResult
+
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}}, "required": ["city"]}
+
+
+def call(tool, arguments="{}", context=None):
+    return asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments, id="c1"), context))
+
+
+def test_handlers_take_arguments_and_perhaps_the_context():
+    """`handler(arguments)` or `handler(arguments, context)`, sync or async, with defaults filled in."""
+
+    async def both(arguments, context):
+        return (arguments, context.call.id)
+
+    def one(arguments):
+        return (arguments, threading.current_thread() is threading.main_thread())
+
+    def star(*given):
+        return len(given)
+
+    assert call(SchemaTool("f", "F.", PARAMETERS, both), {"city": "Rome"}).value == ({"city": "Rome", "days": 1}, "c1")
+    assert call(SchemaTool("f", "F.", PARAMETERS, one), '{"city": "Rome", "days": 2}').value == ({"city": "Rome", "days": 2}, False)
+    assert call(SchemaTool("f", "F.", PARAMETERS, star), {"city": "Rome"}).value == 2
+    assert (
+        call(
+            SchemaTool("f", "F.", PARAMETERS, lambda arguments: both(arguments, Context().view(call=ToolCall(name="x", id="i")))),
+            {"city": "a"},
+        ).value[1]
+        == "i"
+    )
+
+
+def test_a_result_or_an_error_of_the_handler():
+    """A handler may return a `ToolResult` or raise."""
+
+    def refuse(arguments):
+        raise ToolError("closed")
+
+    assert call(SchemaTool("f", "F.", PARAMETERS, lambda a: ToolResult.failed("no")), {"city": "x"}).text == "no"
+    assert call(SchemaTool("f", "F.", PARAMETERS, refuse), {"city": "x"}).text == "closed"
+
+
+@pytest.mark.parametrize("parameters", [{"type": "array"}, {"type": "string"}, [], None, "object"], ids=str)
+def test_parameters_are_the_schema_of_an_object(parameters):
+    """Another root is refused at definition."""
+    with pytest.raises(DefinitionError, match="object"):
+        SchemaTool("f", "F.", parameters, print)
+
+
+def test_empty_parameters_take_no_arguments():
+    """`{}` is a tool without arguments."""
+    tool = SchemaTool("f", "F.", {}, lambda arguments: arguments)
+
+    assert call(tool).value == {}
+    assert call(tool, {"x": 1}).is_error
+
+
+@pytest.mark.parametrize("handler", [lambda: 0, lambda a, b, c: 0, "text"])
+def test_a_handler_takes_one_or_two_arguments(handler):
+    """Another handler is refused at definition."""
+    with pytest.raises(DefinitionError, match="handler"):
+        SchemaTool("f", "F.", PARAMETERS, handler)
+
+
+def test_a_builtin_handler_gets_the_arguments():
+    """A callable without a readable signature gets the arguments alone."""
+    got = []
+
+    assert call(SchemaTool("f", "F.", PARAMETERS, got.append), {"city": "x"}).success
+    assert got == [{"city": "x", "days": 1}]
+
+
+def test_strict_schemas_are_encoded_and_decoded():
+    """A foreign schema has a strict form too, and the handler sees the plain one."""
+    schema = {
+        "type": "object",
+        "properties": {"m": {"type": "object", "additionalProperties": {"type": "integer"}}, "n": {"type": "integer"}},
+        "required": ["m"],
+    }
+    tool = SchemaTool("f", "F.", schema, lambda arguments: arguments, strict=True)
+
+    assert tool.schema.parameters["required"] == ["m", "n"] and tool.schema.plain == schema
+    assert call(tool, {"m": [{"key": "a", "value": 1}], "n": None}).value == {"m": {"a": 1}}
+    assert call(tool, {"m": {"a": 1}}).value == {"m": {"a": 1}}
+    with pytest.raises(SchemaError):
+        SchemaTool("f", "F.", schema, print, strict="refuse")
+
+
+def test_the_callers_schema_is_not_shared():
+    """Changing the dict afterwards does not change what is checked."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tool = SchemaTool("f", "F.", schema, lambda arguments: arguments)
+    schema["properties"]["n"]["type"] = "string"
+    schema["properties"]["m"] = {}
+
+    assert call(tool, {"n": 1}).value == {"n": 1}
+    assert list(tool.schema.plain["properties"]) == ["n"]

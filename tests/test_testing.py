@@ -1,0 +1,121 @@
+"""The fakes and checks that ship."""
+
+import asyncio
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from functool import Context, DefinitionError, FunctionTool, SchemaTool, ToolCall, ToolResult
+from functool.testing import EventLog, MockTool, check_tool
+
+
+def call(tool, arguments="{}"):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c")))
+
+
+def test_mock_tool():
+    """It takes any arguments, counts the calls and answers what it was told to."""
+    tool = MockTool("search", "Search.", return_value={"hits": 3})
+
+    assert (tool.call_count, tool.last_input) == (0, None)
+    assert call(tool, '{"any": [1]}').value == {"hits": 3}
+    assert call(tool, {"other": 2}).success
+    assert (tool.call_count, tool.last_input) == (2, {"other": 2})
+    assert call(MockTool("m", "M.", error=ValueError("x"))).text == "ValueError: x"
+    assert call(MockTool("m", "M.", error="no")).text == "no"
+    assert call(MockTool("m", "M.", return_value=ToolResult.failed("f"))).text == "f"
+    assert MockTool().name == "mock_tool"
+
+
+def test_event_log():
+    """It keeps events and their kinds."""
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+    context.emit("a", x=1)
+
+    assert log.kinds == ["a"] and log.events[0].data == {"x": 1}
+
+
+@FunctionTool
+def good(query: str, limit: int = 10) -> str:
+    """Search the documents.
+
+    Args:
+        query: What to look for.
+        limit: How many to return.
+    """
+    return query
+
+
+def test_a_good_tool_has_nothing_wrong():
+    """An empty list is good."""
+    assert check_tool(good) == []
+
+
+def bare(query): ...
+
+
+def undocumented(query: str):
+    """Search."""
+
+
+def ghost(query: str):
+    """Search.
+
+    Args:
+        query: What.
+        colour: There is no such parameter.
+    """
+
+
+def look(name: Annotated[str, Field(pattern="^a", description="d")]):
+    """Look."""
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        (FunctionTool(bare), "no description: write a docstring"),
+        (FunctionTool(undocumented), "'query' has no description"),
+        (FunctionTool(ghost), "'colour'"),
+        (FunctionTool(good.func, description="x" * 1025), "1025"),
+        (FunctionTool(good.func, name="math.sum"), "portable"),
+        (FunctionTool(good.func, name="x" * 65), "portable"),
+        (FunctionTool(good.func, name="9lives"), "portable"),
+        (FunctionTool(good.func, name="searchDocs"), "snake_case"),
+        (SchemaTool("f", "F.", {"type": "object", "properties": {"a": {"type": "text", "description": "d"}}}, print), "2020-12"),
+        (SchemaTool("f", "F.", {"type": "object", "properties": {"a": {"pattern": "(?=a)b", "description": "d"}}}, print), "linear engine"),
+        (SchemaTool("f", "F.", {"type": "object", "patternProperties": {"(?=a)b": {}}}, print), "linear engine"),
+        (FunctionTool(good.func, strict=True), "limit"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_everything_wrong_is_said(tool, words):
+    """Each fault is named, in words that say what to do."""
+    assert any(words in fault for fault in check_tool(tool)), check_tool(tool)
+
+
+def test_a_result_is_compared_with_the_output_schema():
+    """A real result that does not fit the return annotation is said."""
+
+    @FunctionTool
+    def wrong() -> int:
+        """Return a number."""
+        return "text"
+
+    faults = check_tool(wrong, call(wrong))
+
+    assert len(faults) == 1 and "output schema" in faults[0]
+    assert check_tool(good, call(good, {"query": "x"})) == []
+
+
+def test_a_tool_without_a_schema_raises():
+    """A name that cannot be resolved is the author's mistake."""
+
+    @FunctionTool
+    def late(x: "Nowhere"):  # noqa: F821
+        """Late."""
+
+    with pytest.raises(DefinitionError, match="Nowhere"):
+        check_tool(late)

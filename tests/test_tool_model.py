@@ -1,0 +1,165 @@
+"""ToolModel: a model whose fields are the arguments, and which runs itself."""
+
+import asyncio
+from typing import ClassVar, Literal
+
+import pytest
+from pydantic import Field, field_validator, model_validator
+
+from functool import Context, ToolCall, ToolError, ToolModel, ToolResult, Tripwire
+from functool.testing import EventLog
+from functool.tool_model import Err, Ok
+
+
+class Calculator(ToolModel):
+    """Do one sum.
+
+    Args:
+        a: The first number.
+    """
+
+    operation: Literal["add", "divide"]
+    a: float
+    b: float = Field(1.0, description="The second number.")
+
+    def run(self):
+        if self.operation == "divide" and self.b == 0:
+            return Err("Division by zero")
+        return Ok(self.a + self.b if self.operation == "add" else self.a / self.b)
+
+
+class HTTPFetch(ToolModel):
+    """Fetch."""
+
+    name: str
+    context: int = 0
+
+    async def run(self, ctx: Context):
+        ctx.progress(self.name)
+        if self.name == "bad":
+            raise ToolError("cannot")
+        return (self.name, self.context, ctx.call.id if ctx.call else None)
+
+
+class Named(ToolModel):
+    name: ClassVar[str] = "given"
+
+    def run(self):
+        raise ValueError("broken")
+
+
+class NamedPlainly(ToolModel):
+    name = "plainly"
+
+    def run(self):
+        return ToolResult.failed("no")
+
+
+class Range(ToolModel):
+    """A range."""
+
+    low: int
+    high: int = 10
+
+    @field_validator("low")
+    @classmethod
+    def double(cls, value):
+        return value * 2
+
+    @model_validator(mode="after")
+    def ordered(self):
+        if self.low > self.high:
+            raise ValueError("low must not be above high")
+        return self
+
+    def run(self):
+        return (self.low, self.high)
+
+
+def call(model, arguments, context=None):
+    return asyncio.run(model.tool().invoke(ToolCall(name="t", arguments=arguments, id="c1"), context))
+
+
+def test_what_needs_no_instance():
+    """Name, description and schema come from the class."""
+    schema = Calculator.input_schema()
+
+    assert (Calculator.tool_name(), Calculator.tool_description()) == ("calculator", "Do one sum.")
+    assert [model.tool_name() for model in (HTTPFetch, Named, NamedPlainly)] == ["http_fetch", "given", "plainly"]
+    assert schema["required"] == ["operation", "a"]
+    assert schema["properties"]["a"] == {"type": "number", "description": "The first number."}
+    assert schema["properties"]["b"] == {"type": "number", "description": "The second number.", "default": 1.0}
+
+
+def test_an_instance_runs_directly():
+    """Called, an instance gives `Ok` or `Err`, which `match` takes apart."""
+    assert Calculator(operation="add", a=5, b=3)() == Ok(8)
+    match Calculator(operation="divide", a=5, b=0)():
+        case Err(reason):
+            assert reason == "Division by zero"
+        case _:
+            pytest.fail("not an Err")
+    assert Named()() == Err("ValueError: broken")
+    assert NamedPlainly()() == Err("no")
+    assert asyncio.run(HTTPFetch(name="x")()) == Ok(("x", 0, None))
+    assert asyncio.run(HTTPFetch(name="bad")()) == Err("cannot")
+
+
+def test_as_a_tool():
+    """`tool()` answers calls; an `Err` is a failure with its reason, an `Ok` its value."""
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+
+    assert call(Calculator, '{"operation": "add", "a": 5}').value == 6.0
+    assert call(Calculator, {"operation": "divide", "a": 1, "b": 0}).error.message == "Division by zero"
+    assert call(Calculator, {"operation": "pow", "a": 1}).error.type == "ArgumentError"
+    assert call(Calculator, {"operation": "add", "a": 1, "c": 2}).error.type == "ArgumentError"
+    assert call(HTTPFetch, {"name": "x", "context": 4}, context).value == ("x", 4, "c1")
+    assert call(Named, {}).text == "ValueError: broken"
+    assert call(NamedPlainly, {}).text == "no"
+    assert log.kinds == ["tool:progress"]
+
+
+def test_validators_of_the_model_count_once():
+    """Field validators run on what was sent, once; model validators refuse in words."""
+    assert call(Range, {"low": 3}).value == (6, 10)
+    assert "low must not be above high" in call(Range, {"low": 30}).text
+    assert call(Range, {"low": 30}).error.type == "ArgumentError"
+    assert call(Range, {"low": 1, "high": None}).value == (2, 10)
+
+
+def test_options_are_those_of_a_function_tool():
+    """Guardrails, strict and names may be given to `tool()`."""
+    seen = []
+    tool = Calculator.tool(name="sums", strict=True, input_guardrails=[lambda c, x: seen.append(c.arguments["b"])])
+    result = asyncio.run(tool.invoke(ToolCall(name="sums", arguments={"operation": "add", "a": 1, "b": None})))
+
+    assert (tool.name, tool.strict, result.value, seen) == ("sums", True, 2.0, [1.0])
+
+
+def test_a_tripwire_leaves():
+    """A tripwire is no `Err`."""
+
+    class Trip(ToolModel):
+        def run(self):
+            raise Tripwire("stop")
+
+    class ATrip(ToolModel):
+        async def run(self):
+            raise Tripwire("stop")
+
+    with pytest.raises(Tripwire):
+        Trip()()
+    with pytest.raises(Tripwire):
+        asyncio.run(ATrip()())
+    with pytest.raises(Tripwire):
+        call(Trip, {})
+
+
+def test_a_model_without_run_says_so():
+    """The author is told what is missing."""
+
+    class Empty(ToolModel):
+        pass
+
+    assert "must implement run" in Empty()().reason

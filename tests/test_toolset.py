@@ -1,0 +1,389 @@
+"""Toolset: one call, a whole turn of calls, the events, and sync code."""
+
+import asyncio
+import contextvars
+import threading
+
+import pytest
+
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    ToolError,
+    ToolPrompts,
+    ToolResult,
+    ToolSettings,
+    Toolset,
+    Tripwire,
+    WrapperTool,
+)
+from functool.testing import EventLog, MockTool
+
+
+@FunctionTool
+async def add(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+@FunctionTool
+def fail():
+    """Fail."""
+    raise ToolError("failed")
+
+
+@FunctionTool
+async def trip():
+    """Trip."""
+    raise Tripwire("stop all")
+
+
+def calls(*names):
+    return [ToolCall(name=name, arguments={"a": i} if name == "add" else {}, id=str(i)) for i, name in enumerate(names)]
+
+
+def run(work):
+    return asyncio.run(work)
+
+
+def test_it_is_a_mapping():
+    """A Toolset maps names to tools, in order, and cannot be written to."""
+    tools = Toolset([add, fail])
+
+    assert (list(tools), len(tools), tools["add"], "fail" in tools, tools.get("x")) == (["add", "fail"], 2, add, True, None)
+    with pytest.raises(TypeError):
+        tools["new"] = add
+
+
+@pytest.mark.parametrize("tools", [[add, add], [add, WrapperTool(fail, name="add")], [len], ["add"], [add.func]], ids=str)
+def test_what_is_no_set_of_tools_is_refused(tools):
+    """Duplicate names, and what is no tool, raise at construction."""
+    with pytest.raises(DefinitionError):
+        Toolset(tools)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True])
+def test_a_bad_limit_is_refused(limit):
+    """`max_concurrency` is a positive int or None."""
+    with pytest.raises(DefinitionError):
+        Toolset([add], max_concurrency=limit)
+
+
+def test_the_sets_of_a_set():
+    """`filtered`, `prefixed` and `|` return new sets."""
+    tools = Toolset([add, fail], max_concurrency=3)
+
+    assert list(tools.filtered(lambda tool: tool.name == "add")) == ["add"]
+    assert list(tools.prefixed("x_")) == ["x_add", "x_fail"]
+    assert run(tools.prefixed("x_").call(ToolCall(name="x_add", arguments={"a": 1}))).value == 2
+    assert list(tools | Toolset([trip])) == ["add", "fail", "trip"]
+    assert (tools | Toolset([trip], max_concurrency=2)).max_concurrency == 2
+    with pytest.raises(DefinitionError):
+        tools | Toolset([add])
+    with pytest.raises(TypeError):
+        tools | [trip]
+
+
+def test_unknown_tools_are_answered_with_close_names():
+    """A misspelt name is an error result that names the tool that was meant."""
+    result = run(Toolset([add, fail]).call(ToolCall(name="adds", id="q")))
+
+    assert (result.error.type, result.call_id) == ("UnknownToolError", "q")
+    assert "'add'" in result.text
+    assert "add, fail" in run(Toolset([add, fail]).call(ToolCall(name="zzzz"))).text
+    assert run(Toolset().call(ToolCall(name="x"))).error.type == "UnknownToolError"
+
+
+@pytest.mark.parametrize("switch", [False, lambda context: context.deps == "admin", lambda context: 1 / 0])
+def test_disabled_tools(switch):
+    """A tool that is switched off, or whose switch crashes, is a `ToolDisabledError`, and not listed."""
+    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch)), fail])
+
+    assert run(tools.call(calls("add")[0], Context("guest"))).error.type == "ToolDisabledError"
+    assert [tool.name for tool in tools.enabled(Context("guest"))] == ["fail"]
+    if callable(switch) and switch.__code__.co_consts[1:] == ("admin",):
+        assert run(tools.call(calls("add")[0], Context("admin"))).value == 1
+
+
+def test_a_turn_keeps_order_and_siblings():
+    """Results come in the order of the calls, and a failure loses no sibling."""
+    results = run(Toolset([add, fail]).call_all(calls("add", "fail", "nope", "add")))
+
+    assert [result.call_id for result in results] == ["0", "1", "2", "3"]
+    assert [result.error.type if result.error else result.value for result in results] == [1, "ToolError", "UnknownToolError", 4]
+    assert run(Toolset([add]).call_all([])) == []
+
+
+def test_two_calls_with_one_id_get_their_own_results():
+    """An id is the caller's business."""
+    pair = [ToolCall(name="add", arguments={"a": a}, id="same") for a in (1, 5)]
+
+    assert [result.value for result in run(Toolset([add]).call_all(pair))] == [2, 6]
+
+
+def counting_tool(name="work", **settings):
+    state = {"now": 0, "most": 0, "order": []}
+
+    async def work(n: int = 0):
+        state["now"] += 1
+        state["most"] = max(state["most"], state["now"])
+        state["order"].append((name, n, state["now"]))
+        await asyncio.sleep(0.005)
+        state["now"] -= 1
+
+    return FunctionTool(work, name=name, settings=ToolSettings(**settings)), state
+
+
+def test_max_concurrency_is_honoured():
+    """No more calls of a turn run at once than allowed; without a limit all do."""
+    tool, state = counting_tool()
+    many = [ToolCall(name="work", arguments={"n": i}) for i in range(20)]
+    run(Toolset([tool], max_concurrency=3).call_all(many))
+    limited = state["most"]
+    run(Toolset([tool]).call_all(many))
+
+    assert (limited, state["most"]) == (3, 20)
+
+
+def test_an_exclusive_tool_runs_alone():
+    """While an exclusive tool runs nothing else of the turn does."""
+    running, overlaps = set(), []
+
+    def watched(name, **settings):
+        async def work():
+            overlaps.extend((name, other) for other in running)
+            running.add(name)
+            await asyncio.sleep(0.005)
+            running.discard(name)
+            return name
+
+        return FunctionTool(work, name=name, settings=ToolSettings(**settings))
+
+    tools = Toolset([watched("alone", is_exclusive=True), watched("a"), watched("b")])
+    results = run(tools.call_all([ToolCall(name=name) for name in ("a", "alone", "b", "alone")]))
+
+    assert [result.value for result in results] == ["a", "alone", "b", "alone"]
+    assert not any("alone" in pair for pair in overlaps) and overlaps != []
+
+
+def test_a_tool_that_takes_control_is_not_run_beside_others():
+    """None of such a turn runs, and each answer says why; alone it runs."""
+    tool, state = counting_tool("control", takes_control=True)
+    tools = Toolset([tool, add])
+    results = run(tools.call_all([ToolCall(name="control", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]))
+
+    assert [result.is_error for result in results] == [True, True]
+    assert all("control" in result.text for result in results)
+    assert state["order"] == []
+    assert run(tools.call_all([ToolCall(name="control")]))[0].success
+
+
+def test_a_tripwire_is_raised_after_the_others_have_ended():
+    """Siblings end first, and their results are on the exception."""
+    tool, state = counting_tool()
+
+    with pytest.raises(Tripwire, match="stop all") as caught:
+        run(Toolset([tool, trip, add]).call_all(calls("trip", "work", "add")))
+
+    assert state["now"] == 0 and len(state["order"]) == 1
+    assert [result and result.success for result in caught.value.results] == [None, True, True]
+
+
+def test_cancelling_the_caller_cancels_what_runs():
+    """Cancelled, a turn cancels its calls and waits for their clean-up."""
+    cleaned = []
+
+    @FunctionTool
+    async def slow(n: int):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(n)
+
+    async def main():
+        task = asyncio.ensure_future(Toolset([slow]).call_all([ToolCall(name="slow", arguments={"n": n}) for n in range(3)]))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+
+    assert sorted(cleaned) == [0, 1, 2]
+
+
+def test_ten_thousand_parallel_calls():
+    """Each of 10,000 parallel calls gets its own result."""
+    many = [ToolCall(name="add", arguments={"a": i}, id=str(i)) for i in range(10_000)]
+    results = run(Toolset([add]).call_all(many))
+
+    assert [(result.call_id, result.value) for result in results] == [(str(i), i + 1) for i in range(10_000)]
+
+
+# ---- sync code
+
+
+def test_call_sync_in_a_script():
+    """`call_sync` drives the one async road."""
+    assert Toolset([add]).call_sync(calls("add")[0]).value == 1
+    assert [r.value for r in Toolset([add]).call_all_sync(calls("add", "add"))] == [1, 2]
+
+
+def test_call_sync_inside_a_running_loop():
+    """Where a loop is running, as in a notebook, it works too, with the caller's context variables; tripwires leave."""
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    @FunctionTool
+    def read():
+        return variable.get()
+
+    async def main():
+        variable.set("set")
+        with pytest.raises(Tripwire):
+            Toolset([trip]).call_sync(calls("trip")[0])
+        return Toolset([read]).call_sync(calls("read")[0])
+
+    assert run(main()).value == "set"
+
+
+def test_call_sync_from_another_thread():
+    """Threads of the host's own may call."""
+    results = []
+    threads = [
+        threading.Thread(target=lambda i=i: results.append(Toolset([add]).call_sync(ToolCall(name="add", arguments={"a": i})).value))
+        for i in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(results) == list(range(1, 9))
+
+
+def test_a_tool_may_call_tools():
+    """A sync tool that drives a toolset of its own does not lock anything up."""
+
+    @FunctionTool
+    def outer(depth: int) -> int:
+        return 0 if depth == 0 else tools.call_sync(ToolCall(name="outer", arguments={"depth": depth - 1})).value + 1
+
+    tools = Toolset([outer])
+
+    assert tools.call_sync(ToolCall(name="outer", arguments={"depth": 20})).value == 20
+
+
+# ---- events
+
+
+def events_of(tools, turn, debug=False):
+    context, log = Context(), EventLog()
+    context.subscribe(log, debug=debug)
+    results = run(tools.call_all(turn, context))
+    return log.events, results
+
+
+def test_the_events_of_a_call():
+    """`tool:pre`, then exactly one of `tool:post` and `tool:error`, with their data."""
+    events, results = events_of(Toolset([add, fail]), calls("add", "fail", "nope"))
+
+    for i, (name, kind) in enumerate([("add", "tool:post"), ("fail", "tool:error"), ("nope", "tool:error")]):
+        own = [event for event in events if event.call_id == str(i)]
+        assert [event.kind for event in own] == ["tool:pre", kind]
+        assert {event.tool_name for event in own} == {name}
+        assert own[1].data["result"] == results[i]
+    assert events[0].data == {"input": {"a": 0}}
+    assert sorted(e.data["error"].type for e in events if e.kind == "tool:error") == ["ToolError", "UnknownToolError"]
+
+
+def test_disabled_and_controlling_tools_have_error_events():
+    """Whatever is not a success is a `tool:error`."""
+    off = FunctionTool(add.func, name="off", settings=ToolSettings(is_enabled=False))
+    control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
+    events, _ = events_of(Toolset([off]), calls("off"))
+    more, _ = events_of(Toolset([control, add]), calls("control", "add"))
+
+    assert [event.kind for event in events] == ["tool:pre", "tool:error"]
+    assert sorted(event.kind for event in more) == ["tool:error"] * 2 + ["tool:pre"] * 2
+
+
+def test_debug_events_go_to_those_who_asked():
+    """The full details are for debug listeners only."""
+    plain, _ = events_of(Toolset([add]), calls("add"))
+    full, results = events_of(Toolset([add]), calls("add"), debug=True)
+
+    assert [event.kind for event in plain] == ["tool:pre", "tool:post"]
+    assert [event.kind for event in full] == ["tool:pre", "tool:pre:debug", "tool:post", "tool:post:debug"]
+    assert full[1].data["call"] == calls("add")[0] and full[3].data["result"] == results[0]
+
+
+def test_a_tool_called_directly_emits_no_orchestration():
+    """Without a Toolset the host is the orchestrator: only progress and the author's own events."""
+
+    @FunctionTool
+    async def work(ctx: Context):
+        ctx.progress("half", 1, 2)
+        ctx.emit("work:note", text="hi")
+
+    context, log = Context(), EventLog()
+    context.subscribe(log)
+    run(work.invoke(ToolCall(name="work", id="7"), context))
+
+    assert [(e.kind, e.tool_name, e.call_id, e.data) for e in log.events] == [
+        ("tool:progress", "work", "7", {"message": "half", "done": 1, "total": 2}),
+        ("work:note", "work", "7", {"text": "hi"}),
+    ]
+
+
+def test_progress_stands_between_pre_and_post():
+    """Every event of a body has been seen before the outcome."""
+
+    @FunctionTool
+    def work(ctx: Context):
+        for i in range(100):
+            ctx.progress(str(i))
+
+    context, seen = Context(), []
+
+    async def slow_listener(event):
+        await asyncio.sleep(0)
+        seen.append(event)
+
+    context.subscribe(slow_listener)
+    run(Toolset([work]).call(ToolCall(name="work"), context))
+
+    assert [e.kind for e in seen] == ["tool:pre"] + ["tool:progress"] * 100 + ["tool:post"]
+    assert [e.data["message"] for e in seen[1:-1]] == [str(i) for i in range(100)]
+
+
+# ---- for hosts
+
+
+def test_describe():
+    """What a host's templates need, in order."""
+    tool = MockTool("m", "Mock.", prompts=ToolPrompts(system="S", user_reminder="R"), settings=ToolSettings(display_name="M"))
+
+    assert Toolset([tool]).describe() == [
+        {
+            "name": "m",
+            "display_name": "M",
+            "description": "Mock.",
+            "system": "S",
+            "system_format": "",
+            "user": "",
+            "user_format": "",
+            "user_reminder": "R",
+            "parameters": {"type": "object", "additionalProperties": True},
+        }
+    ]
+
+
+def test_a_result_object_shared_by_calls_is_not_changed():
+    """Each call gets its own id also where a tool answers with one object."""
+    shared = ToolResult.of("x")
+    results = run(Toolset([MockTool("m", "M.", return_value=shared)]).call_all([ToolCall(name="m", id="a"), ToolCall(name="m", id="b")]))
+
+    assert ([result.call_id for result in results], shared.call_id) == (["a", "b"], "")
