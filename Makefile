@@ -7,7 +7,8 @@ PYTEST := -m pytest -m "not slow"
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS),$(wildcard tests/integrations/test_*.py))
-CORE_TESTS := $(wildcard tests/test_*.py)
+CORE_TESTS := $(wildcard tests/test_*.py) tests/typing
+TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
 .PHONY: help demo test coverage lint format types bench soak mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
 
@@ -66,8 +67,8 @@ format: $(VENV)/.lint
 
 #: make types          mypy --strict and pyright over functool and tests/typing
 types: $(VENV)/.lint
-	$(VENV)/bin/mypy functool $(wildcard tests/typing/*.py)
-	$(VENV)/bin/pyright functool $(wildcard tests/typing/*.py)
+	$(VENV)/bin/mypy $(TYPED)
+	$(VENV)/bin/pyright $(TYPED)
 
 #: make bench          print the cost of the core beside its floor
 bench: $(VENV)/.core
@@ -95,15 +96,15 @@ test-agents: .venv-agents/.filled
 	$(call versions,agents)
 	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS) tests/test_docs.py
 
-#: make test-bundled   the tools that ship, and the command line
+#: make test-bundled   the tools that ship
 test-bundled: .venv-bundled/.filled
 	$(call versions,bundled)
 	.venv-bundled/bin/python $(PYTEST) tests/bundled tests/test_docs.py
 
-#: make test-mcp       the Model Context Protocol, with its own conformance suite
+#: make test-mcp       the Model Context Protocol with its own conformance suite, and the command line
 test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
-	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) tests/test_docs.py
+	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) tests/test_cli.py tests/test_docs.py
 
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local
