@@ -125,8 +125,14 @@ def mount(
         events: The kinds of the tools' own events (`Context.emit`), announced as observability events.
 
     Raises:
-        DefinitionError: Two tools have one name: Amplifier would silently keep the second.
+        DefinitionError: Something is no tool and makes none, `config_model` is no model, or two tools have one name, of which
+            Amplifier would silently keep the second.
     """
+    for item in tools:
+        if not callable(item) and not isinstance(item, Toolset):
+            raise DefinitionError(f"mount takes tools, toolsets and functions that make them, not {item!r}")
+    if config_model is not None and not (isinstance(config_model, type) and issubclass(config_model, BaseModel)):
+        raise DefinitionError(f"config_model must be a pydantic model class, not {config_model!r}")
     Toolset(_expand([item for item in tools if isinstance(item, Tool | Toolset)], None))
 
     async def mount_tools(coordinator: Any, config: dict[str, Any] | None = None) -> Cleanup | None:
@@ -183,8 +189,13 @@ def _checked(config: Any, model: type[BaseModel] | None) -> Any:
 
 def _expand(tools: Iterable[Mountable], config: Any) -> Iterable[Tool]:
     for item in tools:
-        made = item if isinstance(item, (Tool, Toolset)) else item(config)
-        yield from [made] if isinstance(made, Tool) else made.values() if isinstance(made, Toolset) else made
+        made = item if isinstance(item, Tool | Toolset) else item(config)
+        if isinstance(made, Tool):
+            yield made
+        elif isinstance(made, Iterable):
+            yield from made.values() if isinstance(made, Toolset) else made
+        else:
+            raise DefinitionError(f"{item!r} was asked for tools and returned {type(made).__name__}")
 
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:

@@ -449,6 +449,31 @@ def test_two_tools_of_one_name_are_refused() -> None:
         amplifier.mount(add, Toolset([add]))
 
 
+@pytest.mark.parametrize(
+    ("items", "model", "words"),
+    [
+        ((add, 3), None, "not 3"),
+        (([add],), None, "takes tools"),
+        ((add,), dict, "pydantic model"),
+        ((add,), ShopConfig(), "pydantic model"),
+    ],
+)
+def test_what_cannot_be_mounted_is_refused_at_once(items: Any, model: Any, words: str) -> None:
+    """A module written wrongly is refused when it is imported, not when a session loads it."""
+    with pytest.raises(DefinitionError, match=words):
+        amplifier.mount(*items, config_model=model)
+
+
+@pytest.mark.parametrize(("made", "words"), [(["no tool"], "not str"), (3, "returned int")])
+def test_a_function_that_makes_no_tool_is_told(monkeypatch: pytest.MonkeyPatch, caplog: Any, made: Any, words: str) -> None:
+    """A plain function in the place of a tool is taken for a builder: that it made none is why the module is not loaded."""
+    host = Host(monkeypatch, amplifier.mount(lambda config: made))
+    with caplog.at_level(logging.CRITICAL, "amplifier_core"):
+        run(host.run())
+    ((kind, failed),) = host.events
+    assert kind == "module:load_failed" and words in failed["error"]
+
+
 def test_a_missing_description_is_a_demand() -> None:
     """Amplifier's validators want a description: the check says so, and a plain one is made up for the export."""
     bare = FunctionTool(lambda: 1, name="bare", description="")
