@@ -59,7 +59,7 @@ def command_of(tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_j
     properties: dict[str, Any] = tool.schema.plain.get("properties", {})
     required = () if from_json else tool.schema.plain.get("required", ())
     options: list[click.Parameter] = []
-    taken = set(FLAGS)
+    taken: set[str] = set(FLAGS)
     for place, (name, part) in enumerate(properties.items()):
         options.append(_option(f"p{place}", _flag(name, taken), part, name in required))
     whole = _Value({"type": "object"})
@@ -164,7 +164,7 @@ def _one_form(part: Any) -> dict[str, Any]:
     return others[0] if len(others) == 1 else part
 
 
-class _Value(click.ParamType):
+class _Value(click.ParamType):  # type: ignore[type-arg]
     """A value as JSON Schema types it; whether it fits is for the tool to say."""
 
     def __init__(self, part: dict[str, Any]) -> None:

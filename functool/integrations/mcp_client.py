@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import anyio
 import mcp_types as types
-from mcp import Client, StdioServerParameters
+from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.stdio import StdioServerParameters
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib.metadata import version
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import mcp_types as types
@@ -43,7 +43,7 @@ from functool import (
 )
 from functool.dialects import mcp as dialect
 
-Request = ServerRequestContext[Any, Any]
+Request: TypeAlias = ServerRequestContext[Any, Any]
 
 LAST_OLDER = "2025-11-25"
 APPROVAL = "approval"
@@ -277,7 +277,7 @@ async def _serve_stdio(served: ToolServer) -> None:
 
 
 def _serve_http(served: ToolServer, host: str, port: int, allowed_hosts: Sequence[str]) -> None:
-    import uvicorn
+    import uvicorn  # type: ignore[import-not-found]
 
     names = allowed_hosts or [f"{name}:*" for name in (host, "127.0.0.1", "localhost", "[::1]")]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]

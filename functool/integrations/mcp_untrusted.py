@@ -81,9 +81,8 @@ def has_hidden(schema: Any) -> bool:
 def hints(definition: types.Tool) -> ToolSettings:
     """Return what a trusted server says of how a tool behaves."""
     said = definition.annotations or types.ToolAnnotations()
-    title = visible(definition.title or said.title or "")
     return ToolSettings(
-        **({"display_name": title} if title else {}),
+        display_name=visible(definition.title or said.title or ""),
         read_only=said.read_only_hint,
         destructive=said.destructive_hint,
         idempotent=said.idempotent_hint,
@@ -108,7 +107,7 @@ async def result(answer: types.CallToolResult, check: Tool | None) -> ToolResult
     texts = [part.text for part in output if isinstance(part, TextContent)]
     metadata = {"mcp": answer.meta} if answer.meta else {}
     if answer.is_error:
-        others = [part for part in output if not isinstance(part, TextContent)]
+        others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
         details = None if answer.structured_content is None else {"structured": answer.structured_content}
         text = "\n".join(texts) or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
