@@ -17,7 +17,7 @@ from tests.integrations.bridges import BRIDGES
 from tests.integrations.test_matrix import LIMITS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+BLOCKS = re.findall(r"```py(?:thon)?\n(.*?)```", TEXT, re.DOTALL)
 OWN, *AGENTS, TOOLS = BLOCKS
 MODELS = dict(zip(("openai-agents", "pydantic-ai", "langchain", "agent-framework"), AGENTS, strict=True))
 
