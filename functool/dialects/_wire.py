@@ -41,7 +41,7 @@ def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]
     schema = tool.schema
     kept = _kept.setdefault(tool, {})
     found = kept.get(build)
-    if found is None or found[0] is not schema:
+    if found is None or found[0] != schema:
         definition, losses = build(tool)
         kept[build] = found = (schema, to_json(definition), tuple(losses))
     return found

@@ -1,0 +1,229 @@
+"""The walker: references, combinators at the root, and what it does not change."""
+
+import copy
+
+import pytest
+
+from functool.dialects._rules import Rules, split
+from functool.dialects._walk import MAX_NODES, render
+
+ANY = Rules()
+CLOSED = Rules(
+    closed=True, typed=True, booleans=False, keywords=split("type properties required additionalProperties items anyOf $ref description")
+)
+INLINE = Rules(refs="inline", recursion="cut")
+CUT = Rules(recursion="cut")
+
+
+def obj(**properties):
+    return {"type": "object", "properties": properties}
+
+
+def test_a_schema_that_is_understood_stays_as_it_is():
+    """Without a rule against it nothing changes, nothing is lost, and the original is another object."""
+    schema = {**obj(a={"$ref": "#/$defs/A", "description": "x"}), "$defs": {"A": {"type": "integer", "minimum": 1}}}
+    before = copy.deepcopy(schema)
+
+    made, losses = render(schema, ANY)
+
+    assert made == schema == before
+    assert losses == []
+    made["properties"]["a"]["description"] = "changed"
+    assert schema == before
+
+
+def test_definitions_that_nothing_needs_are_left_out():
+    """Only the definitions that are reached go out, the reached ones of reached ones too."""
+    schema = {**obj(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "null"}, "C": {"type": "integer"}}}
+
+    made, losses = render(schema, ANY)
+
+    assert made["$defs"] == {"A": {"$ref": "#/$defs/B"}, "B": {"type": "null"}}
+    assert losses == []
+
+
+def test_references_to_other_places_become_definitions():
+    """A reference into `definitions`, or to a property, leads to a definition of its own, and the losses say so."""
+    schema = {
+        **obj(a={"$ref": "#/definitions/A%20b"}, b={"$ref": "#/properties/c~1d"}, **{"c/d": {"type": "string"}}),
+        "definitions": {"A b": {"type": "integer"}},
+    }
+
+    made, losses = render(schema, ANY)
+
+    assert made["properties"]["a"] == {"$ref": "#/$defs/A_b"}
+    assert made["properties"]["b"] == {"$ref": "#/$defs/c_d"}
+    assert made["$defs"] == {"A_b": {"type": "integer"}, "c_d": {"type": "string"}}
+    assert losses == [
+        "#/properties/a: $ref #/definitions/A%20b is written as #/$defs/A_b",
+        "#/properties/b: $ref #/properties/c~1d is written as #/$defs/c_d",
+    ]
+
+
+def test_two_places_of_one_name_stay_apart():
+    """Two references that end alike lead to two definitions."""
+    schema = {
+        **obj(a={"$ref": "#/$defs/A"}, b={"$ref": "#/definitions/A"}),
+        "$defs": {"A": {"type": "integer"}},
+        "definitions": {"A": {"type": "string"}},
+    }
+
+    assert render(schema, ANY)[0]["$defs"] == {"A": {"type": "integer"}, "A_2": {"type": "string"}}
+
+
+@pytest.mark.parametrize("ref", ["https://example.com/a.json", "#/$defs/Missing", "#anchor", "#/properties/b/3"])
+def test_a_reference_that_leads_nowhere_is_told(ref):
+    """A remote or dangling reference is never followed: the description names it, and so do the losses."""
+    made, losses = render(obj(a={"$ref": ref, "description": "What."}, b={"enum": [1]}), ANY)
+
+    assert made["properties"]["a"] == {"description": f"What. (as {ref} describes)"}
+    assert losses == [f"#/properties/a: $ref {ref} leads nowhere that a model can follow, and is moved into the description"]
+
+
+def test_the_root_holds_no_reference():
+    """A root that is a reference is replaced by what it points at, also where that holds itself."""
+    schema = {"$ref": "#/$defs/A", "$defs": {"A": obj(next={"$ref": "#/$defs/A"})}}
+
+    made, losses = render(schema, ANY)
+
+    assert made["properties"] == {"next": {"$ref": "#/$defs/A"}}
+    assert made["$defs"] == {"A": obj(next={"$ref": "#/$defs/A"})}
+    assert losses == ['#: $ref "#/$defs/A" is replaced by what it points at: the arguments are an object']
+
+
+def test_a_root_that_only_points_at_itself_is_an_object():
+    """A reference that never arrives ends as an object without properties."""
+    assert render({"$ref": "#"}, ANY)[0] == {"type": "object", "properties": {}}
+
+
+def test_the_alternatives_of_the_root_become_its_properties():
+    """The root of the arguments gets the properties of all its alternatives, and the description tells which go together."""
+    schema = {
+        "type": "object",
+        "description": "Pay.",
+        "properties": {"sum": {"type": "integer"}},
+        "anyOf": [{"$ref": "#/$defs/Card"}, {"properties": {"sum": {"type": "string"}, "iban": {"type": "string"}}}],
+        "$defs": {"Card": {"properties": {"card": {"type": "string"}}, "required": ["card"]}},
+    }
+
+    made, losses = render(schema, ANY)
+
+    assert made["properties"] == {
+        "sum": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "card": {"type": "string"},
+        "iban": {"type": "string"},
+    }
+    assert made["description"].startswith('Pay. (anyOf: [{"$ref": "#/$defs/Card"}, ')
+    assert "anyOf" not in made
+    assert len(losses) == 1
+
+
+def test_parts_of_the_root_are_put_together():
+    """`allOf` at the root is merged where the parts agree."""
+    schema = {
+        "allOf": [{"$ref": "#/$defs/A"}, {**obj(b={"type": "integer"}), "required": ["b"]}],
+        "$defs": {"A": {**obj(a={}), "required": ["a"]}},
+    }
+
+    made, losses = render(schema, ANY)
+
+    assert made == {"type": "object", "properties": {"a": {}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    assert losses == ["#: allOf is merged into the root"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"type": "integer"}, {"type": "string"}],
+        [{"minimum": 1}, {"minimum": 2}],
+        [obj(a={"type": "integer"}), obj(a={"type": "string"})],
+        [{**obj(a={}), "additionalProperties": False}, obj(b={})],
+    ],
+)
+def test_parts_that_do_not_agree_are_told(parts):
+    """Parts that take more than putting together move into the description whole."""
+    made, losses = render(obj(x={"allOf": parts}), Rules(all_of="none"))
+
+    assert made["properties"]["x"].keys() == {"description"}
+    assert losses[0].startswith("#/properties/x: allOf [")
+
+
+def test_recursion_is_cut_at_the_way_back():
+    """Where nothing may hold itself, the reference that closes the circle becomes a value of the same kind."""
+    schema = {
+        **obj(a={"$ref": "#/$defs/A"}),
+        "$defs": {"A": obj(b={"$ref": "#/$defs/B"}), "B": {"type": "array", "items": {"$ref": "#/$defs/A", "description": "x"}}},
+    }
+
+    made, losses = render(schema, CUT)
+
+    assert made["$defs"]["A"]["properties"]["b"] == {"$ref": "#/$defs/B"}
+    assert made["$defs"]["B"]["items"] == {"type": "object", "description": "x (the same shape as A)"}
+    assert losses == ["#/$defs/B/items: $ref #/$defs/A is cut: a schema that holds itself cannot be said here"]
+    whole = render(obj(a={"$ref": "#"}), CUT)[0]
+    assert whole["properties"]["a"] == {"type": "object", "description": "the same shape as the whole"}
+
+
+def test_inlining_ends():
+    """A schema that would grow without bound when inlined is cut at a limit."""
+    defs = {f"D{n}": obj(a={"$ref": f"#/$defs/D{n + 1}"}, b={"$ref": f"#/$defs/D{n + 1}"}) for n in range(40)}
+    schema = {**obj(a={"$ref": "#/$defs/D0"}), "$defs": {**defs, "D40": {"type": "null"}}}
+
+    made, losses = render(schema, INLINE)
+
+    assert "$ref" not in str(made)
+    assert len(losses) < 3 * MAX_NODES
+    assert any("is cut" in loss for loss in losses)
+
+
+def test_a_name_that_is_a_keyword_is_only_a_name():
+    """Properties called like keywords are properties."""
+    schema = obj(properties={"type": "integer"}, **{"$ref": {"type": "string"}, "allOf": {"type": "boolean"}, "const": {"type": "null"}})
+
+    assert render(schema, CLOSED)[0]["properties"] == schema["properties"]
+
+
+def test_a_closed_object_says_what_else_it_takes():
+    """Where every object is closed, an open one is a list of pairs, and one with names and more gets a name for the rest."""
+    schema = {
+        **obj(
+            d={"type": "object", "additionalProperties": {"type": "integer"}},
+            e={**obj(extra={"type": "null"}), "additionalProperties": {"type": "string"}},
+            f={"type": ["object", "null"]},
+            g=obj(),
+        )
+    }
+    pairs = {"type": "object", "required": ["key", "value"], "additionalProperties": False}
+    made = render(schema, CLOSED)[0]["properties"]
+
+    assert made["d"] == {"type": "array", "items": {**pairs, "properties": {"key": {"type": "string"}, "value": {"type": "integer"}}}}
+    assert made["e"]["properties"]["extra_"]["items"]["properties"]["value"] == {"type": "string"}
+    assert made["e"]["additionalProperties"] is False
+    assert made["f"]["type"] == ["array", "null"]
+    assert made["g"]["type"] == "array"
+    assert render(obj(), CLOSED)[0] == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def test_boolean_schemas_are_spelled_out():
+    """`true` is any value; a property that nothing fits is left out."""
+    made, losses = render(obj(a=True, b=False, c={"type": "array", "items": True}), CLOSED)
+    scalars = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
+
+    assert made["properties"] == {"a": scalars, "c": {"type": "array", "items": scalars}}
+    assert "#/properties/b: a property that no value fits is left out" in losses
+
+
+def test_infinite_numbers_are_no_json():
+    """A default that JSON cannot say moves into the description."""
+    made, losses = render(obj(a={"type": "number", "default": float("inf")}), ANY)
+
+    assert made["properties"]["a"] == {"type": "number", "description": "default: Infinity"}
+    assert losses == ["#/properties/a: default Infinity is moved into the description"]
+
+
+def test_a_root_of_another_type_is_an_object():
+    """Arguments are an object, whatever the schema says."""
+    made, losses = render({"type": ["object", "null"]}, ANY)
+
+    assert made == {"type": "object", "properties": {}}
+    assert losses == ['#: type ["object", "null"] is written as object']

@@ -1,0 +1,107 @@
+"""What every dialect does alike: kept renderings, names, sizes."""
+
+import gc
+import weakref
+
+import pytest
+
+from functool import FunctionTool, WrapperTool
+from functool.dialects import anthropic, bedrock, gemini, mcp, mistral, openai, openai_chat, xai
+from functool.dialects._wire import name_losses, size
+from tests.dialects.samples import ping, search
+
+EVERY = [openai, openai_chat, anthropic, gemini, bedrock, mistral, xai, mcp]
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_a_tool_is_rendered_once(dialect, monkeypatch):
+    """A second definition is read from the text of the first: the walker does not run again."""
+    tool = FunctionTool(search)
+    first = dialect.definition(tool)
+    before = dialect.losses(tool)
+    monkeypatch.setattr("functool.dialects._walk._Walk.root", None)
+    monkeypatch.setattr("functool.dialects._walk.Names", None)
+
+    assert dialect.definition(tool) == first
+    assert dialect.definition(tool) is not first
+    assert dialect.losses(tool) == before
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_a_definition_can_be_changed_freely(dialect):
+    """What a caller does to a definition reaches neither the tool nor the next definition."""
+    tool = FunctionTool(search, strict=True)
+    schema = repr(tool.schema)
+
+    def spoil(node):
+        for key, value in list(node.items()):
+            if isinstance(value, dict):
+                spoil(value)
+            node[key] = None
+
+    before = dialect.definition(tool)
+    spoil(dialect.definition(tool))
+
+    assert dialect.definition(tool) == before
+    assert repr(tool.schema) == schema
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
+    """`WrapperTool(tool, name=...)`, the remedy that the losses name, is what a dialect publishes."""
+    tool = WrapperTool(FunctionTool(ping, name="a.b/c"), name="a_b_c", description="Ping it.")
+    made = dialect.definition(tool)
+    made = made.get("function") or made.get("toolSpec") or made
+
+    assert (made["name"], made["description"]) == ("a_b_c", "Ping it.")
+    assert not any("renames" in loss for loss in dialect.losses(tool))
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_definitions_are_those_of_each_tool_in_order(dialect):
+    """`definitions` takes any iterable and keeps its order."""
+    tools = [FunctionTool(search), FunctionTool(ping)]
+
+    assert dialect.definitions(iter(tools)) == [dialect.definition(tool) for tool in tools]
+    assert dialect.definitions([]) == []
+    assert dialect.losses() == []
+
+
+def test_renderings_go_with_their_tool():
+    """A tool that nobody holds is not kept alive by its renderings."""
+    tool = FunctionTool(ping)
+    openai.definition(tool)
+    gone = weakref.ref(tool)
+
+    del tool
+    gc.collect()
+
+    assert gone() is None
+
+
+@pytest.mark.parametrize(("name", "better"), [("a b", "a_b"), ("1x", "x"), ("é", "_"), ("---", "tool"), ("x" * 65, "x" * 64)])
+def test_the_remedy_is_a_name_that_all_take(name, better):
+    """The name that the losses propose is one that every provider takes."""
+    said = name_losses(name)
+
+    if name != "1x" and name != "---":
+        assert f"name={better!r}" in said[0]
+    else:
+        assert said == []
+
+
+def test_sizes_are_counted_over_definitions_once():
+    """Each definition counts once; depth follows references until they repeat."""
+    leaf = {"type": "string", "enum": ["ab", "c"]}
+    tree = {
+        "type": "object",
+        "properties": {"leaf": leaf, "kids": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+        "required": ["leaf"],
+    }
+    found = size(
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/Tree"}, "b": {"type": ["null", "string"]}}, "$defs": {"Tree": tree}}
+    )
+
+    assert (found.properties, found.optional, found.unions, found.depth) == (4, 3, 1, 3)
+    assert found.characters == len("a" + "b" + "leaf" + "kids" + "Tree" + "ab" + "c")
+    assert (found.enum_values, found.longest_enum) == (2, 0)
