@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
 from functool.errors import SchemaError
@@ -1215,7 +1215,9 @@ def tupled(first: Spec, second: Spec, named: bool) -> Spec:
     if named:
         annotation = NamedTuple("Named", [("first", first.annotation), ("second", second.annotation)])  # type: ignore[misc]
 
-    unlike = named or first.annotation != second.annotation
+    unlike = first.annotation != second.annotation
+    if named and not unlike:  # titles make the items unlike, and a reference has none
+        unlike = len({json.dumps(item) for item in TypeAdapter(annotation).json_schema()["prefixItems"]}) > 1
 
     def draw(draw: Any, mode: str) -> Any:
         (a, sent_a), (b, sent_b) = first.draw(draw, mode), second.draw(draw, mode)
