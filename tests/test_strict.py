@@ -1215,9 +1215,7 @@ def tupled(first: Spec, second: Spec, named: bool) -> Spec:
     if named:
         annotation = NamedTuple("Named", [("first", first.annotation), ("second", second.annotation)])  # type: ignore[misc]
 
-    unlike = first.annotation != second.annotation
-    if named and not unlike:  # titles make the items unlike, and a reference has none
-        unlike = len({json.dumps(item) for item in TypeAdapter(annotation).json_schema()["prefixItems"]}) > 1
+    unlike = len({json.dumps(item) for item in TypeAdapter(annotation).json_schema()["prefixItems"]}) > 1
 
     def draw(draw: Any, mode: str) -> Any:
         (a, sent_a), (b, sent_b) = first.draw(draw, mode), second.draw(draw, mode)
