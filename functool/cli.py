@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 try:
     import click
-    from click.shell_completion import CompletionItem
 except ModuleNotFoundError as error:
     raise ImportError("the command line needs click and rich: pip install 'functool[cli]'") from error
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from click.shell_completion import CompletionItem
 
     from functool import Tool, Toolset
 
@@ -55,6 +56,8 @@ class _CallCommand(_Command):
 
 
 def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     tools = _known(ctx).values()
     return [CompletionItem(tool.name, help=_first_line(tool)) for tool in tools if tool.name.startswith(incomplete)]
 

@@ -14,6 +14,8 @@ pytest.importorskip("mcp")
 import httpx2
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
 
 from functool import Context, DefinitionError, FunctionTool, ToolResult, Toolset, Tripwire, WrapperTool
@@ -547,3 +549,47 @@ def test_a_missing_sdk_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 
     assert "ImportError: MCP needs the official SDK: pip install 'functool[mcp]'" in done.stderr
+
+
+def test_a_state_belongs_to_who_was_asked():
+    """Over HTTP with authentication the state of one person's approval is refused to another."""
+    ran: list[str] = []
+
+    class Verifier:
+        async def verify_token(self, token):
+            return AccessToken(token=token, client_id="app", scopes=[], subject=token)
+
+    origin = "http://127.0.0.1:8000"
+    auth = AuthSettings(issuer_url=origin, resource_server_url=None)
+    app = mcp.server([guarded(ran)]).streamable_http_app(auth=auth, token_verifier=Verifier(), json_response=True)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": LATEST,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+
+    async def call(client, who, **more):
+        params = {"name": "delete", "arguments": {"path": "a"}, "_meta": meta, **more}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {
+            "Authorization": f"Bearer {who}",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": LATEST,
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": "delete",
+        }
+        return (await client.post("/mcp", json=body, headers=headers)).json()
+
+    async def main():
+        transport = httpx2.ASGITransport(app=app)
+        async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=origin) as client:
+            asked = (await call(client, "alice"))["result"]
+            answer = {"approval": {"action": "accept", "content": {"approve": True}}}
+            round_two = {"inputResponses": answer, "requestState": asked["requestState"]}
+            return await call(client, "mallory", **round_two), await call(client, "alice", **round_two)
+
+    stolen, own = asyncio.run(main())
+
+    assert stolen["error"]["code"] == types.INVALID_PARAMS
+    assert own["result"]["content"] == [{"type": "text", "text": "deleted"}]
+    assert ran == ["a"]
