@@ -21,7 +21,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from functool import Content, FunctionTool, Tool, ToolResult, ToolSettings
+from functool import Content, DefinitionError, FunctionTool, Tool, ToolResult, ToolSettings
 from functool.bundled.addresses import Reach, UrlNotAllowed
 from functool.bundled.http_body import HTML, RequestFailed, ResponseTooLarge, content_of, http_error, media_type, read_body, text_of
 from functool.bundled.outbound import REDIRECTS, Outbound, target
@@ -34,6 +34,9 @@ __all__ = ["RequestFailed", "ResponseTooLarge", "UrlNotAllowed", "fetch_tool"]
 MAX_REDIRECTS = 10
 CONVERT_SECONDS = 10.0
 """How long a page may take to become text; every converter has pages that keep it busy for minutes."""
+
+START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+"""All of the environment that a process gets which converts a page: what some Pythons need to start."""
 
 UrlText = Annotated[str, Field(description="An http or https URL.", min_length=1, max_length=8_000)]
 
@@ -59,8 +62,10 @@ def fetch_tool(*, timeout: float = 20.0, allow: Iterable[str] | None = None, max
         max_bytes: How long a body may be after decompression, in bytes; a longer one is an error.
 
     Raises:
-        DefinitionError: `allow` holds something that is no host pattern.
+        DefinitionError: `allow` holds something that is no host pattern, or `max_bytes` is not positive.
     """
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes <= 0:
+        raise DefinitionError(f"max_bytes must be a positive number of bytes, not {max_bytes!r}")
     return tool_over(Outbound(Reach(allow)), timeout=timeout, max_bytes=max_bytes)
 
 
@@ -71,12 +76,7 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
         """Read a web page or file. HTML is returned as Markdown."""
         page = await load(outbound, url, max_bytes)
         shown = await _content(page, max_bytes)
-        metadata = {
-            "url": page.url,
-            "status": page.status,
-            "media_type": media_type(page.content_type),
-            "size": len(page.body),
-        }
+        metadata = {"url": page.url, "status": page.status, "media_type": media_type(page.content_type), "size": len(page.body)}
         if page.status >= 400:
             return http_error(page.status, shown, metadata)
         return ToolResult.of(shown, metadata=metadata)
@@ -123,7 +123,7 @@ async def _markdown(html: str, limit: int) -> str:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        env={"PYTHONPATH": os.pathsep.join(sys.path)} | {name: os.environ[name] for name in START if name in os.environ},
     )
     request = json.dumps({"limit": limit}).encode() + b"\n" + html.encode("utf-8", "replace")
     try:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import urljoin
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, ToolSettings
 from functool.bundled.addresses import UrlNotAllowed
@@ -63,7 +64,7 @@ class OpenAPITool(Tool):
         found = operation if isinstance(operation, Operation) else _named(document, operation)
         self._operation = found
         self._keyring = Keyring(auth, security_schemes(document))
-        self._wire = Wire(found.server if base_url is None else base_url, chosen=base_url is not None, client=client)
+        self._wire = Wire(_server(found, client, base_url), chosen=base_url is not None, client=client)
         super().__init__(
             name=found.name,
             description=found.description,
@@ -106,8 +107,8 @@ def openapi_tools(
         spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is fetched.
         client: An AsyncClient of httpx2 or httpx; its transport then decides what is reached. Without one, redirects to
             other hosts lead to public addresses only.
-        base_url: The URL that the paths are appended to; the first server of the document by default. Always give it for
-            a document that is not your own.
+        base_url: The URL that the paths are appended to; by default the first server of the document, a relative one
+            seen from the client's own base URL. Always give it for a document that is not your own.
         include: Patterns of the operations to take (`list*`), matched against operationId, tool name and `GET /path`.
         exclude: Patterns of those to leave out.
         auth: The secret of each security scheme by its name: a text, a pair of user and password, or a function (sync or
@@ -157,6 +158,13 @@ def _chosen(document: Document, include: Iterable[str] | None, exclude: Iterable
     if broken:
         raise DefinitionError(f"operations that cannot be tools, and can be excluded: {'; '.join(broken[:20])}")
     return chosen
+
+
+def _server(operation: Operation, client: Client | None, base_url: str | None) -> str:
+    """The host's own choice, or what the document says, seen from the base URL of the host's client."""
+    if base_url is not None:
+        return base_url
+    return urljoin(str(getattr(client, "base_url", None) or ""), operation.server)
 
 
 def _patterns(given: Iterable[str] | None) -> list[str]:

@@ -209,7 +209,7 @@ class _Reader:
         return Body(
             media_type=media_type,
             required=body.get("required") is True,
-            schema=_described(converted, body),
+            schema=_described({"description": "The body of the request.", **converted}, body),
             files=files,
             encoding=mapping(media.get("encoding")),
         )

@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-from urllib.parse import urljoin
 
 from functool import DefinitionError
 from functool.bundled.addresses import Reach, UrlNotAllowed
@@ -101,7 +100,7 @@ class Wire:
                     kind = response.headers.get("content-type", "")
                     return Answer(status=response.status_code, content_type=kind, body=body)
                 status = response.status_code
-            url = target(urljoin(str(url), location))
+            url = target(location, url)
             home = home and _origin(url) == self._origin
             if status == 303 or (status in (301, 302) and method == "POST"):
                 method, content = "GET" if method != "HEAD" else method, None

@@ -16,6 +16,7 @@ import re
 import sqlite3
 import threading
 import unicodedata
+import weakref
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import closing
 from inspect import iscoroutinefunction
@@ -111,6 +112,7 @@ class SearchIndex:
     def __init__(self, path: str | PathLike[str] = ":memory:") -> None:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, check_same_thread=False)
+        self._close = weakref.finalize(self, self._db.close)
         with self._lock, self._db:
             for table in TABLES:
                 self._db.execute(table)
@@ -197,9 +199,9 @@ class SearchIndex:
         return SearchPage(hits=hits, total=total, next_offset=end if hits and end < total else None)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database; it is closed as well when nobody has the index any more."""
         with self._lock:
-            self._db.close()
+            self._close()
 
     def _key(self, id: str) -> int:
         row = self._db.execute("SELECT key FROM documents WHERE id = ?", (id,)).fetchone()

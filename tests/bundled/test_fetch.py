@@ -16,7 +16,7 @@ import httpx2
 import pytest
 import trustme
 
-from functool import FileContent, ImageContent, ToolCall
+from functool import DefinitionError, FileContent, ImageContent, ToolCall, Toolset
 from functool.bundled.addresses import Reach
 from functool.bundled.fetch import fetch_tool, tool_over
 from functool.bundled.outbound import Outbound
@@ -543,6 +543,26 @@ def test_a_page_that_keeps_a_converter_busy_stops_nothing_else():
     assert ticks > 20
     assert children() == []
     assert asyncio.run(naive()) < 20
+
+
+@pytest.mark.parametrize("options", [{"max_bytes": 0}, {"max_bytes": True}, {"timeout": 0}, {"allow": ["http://x/"]}])
+def test_limits_that_are_none_are_refused(options):
+    """A limit that limits nothing, and a pattern that is none, are the author's mistakes."""
+    with pytest.raises(DefinitionError):
+        fetch_tool(**options)
+
+
+def test_a_page_is_converted_from_any_thread():
+    """The tool works from sync code, and from a loop that runs in another thread."""
+    with serve() as server:
+        server.reply("/", "<p>here</p>", "text/html")
+        tools = Toolset([fetch_tool(allow=["127.0.0.1"])])
+        request = ToolCall(name="fetch", arguments={"url": server.url})
+
+        async def inside():
+            return tools.call_sync(request).value
+
+        assert (tools.call_sync(request).value, asyncio.run(inside())) == ("here", "here")
 
 
 def test_the_tool_says_what_it_is():

@@ -255,6 +255,20 @@ def test_a_document_may_spell_out_a_server_on_this_machine(server):
     assert call(openapi_tools(document(get(), servers=[{"url": server.url}])), "x").value == {"ok": True}
 
 
+def test_a_relative_server_is_seen_from_the_base_url_of_the_client():
+    """A document without a server of its own is used with the host's client for that API."""
+    app = make_app()
+
+    async def run(spec):
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://pets.test") as client:
+            return (await openapi_tools(spec, client=client).call(ToolCall(name="listPets"))).value
+
+    assert asyncio.run(run(app.openapi())) == []
+    with pytest.raises(DefinitionError, match="base_url"):
+        openapi_tools(app.openapi(), client=httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)))
+
+
 # -- credentials
 
 

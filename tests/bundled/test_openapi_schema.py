@@ -36,6 +36,7 @@ def converted(schema, *, version="3.0.3", unsent="readOnly", limit=20_000, **sch
         ({"type": "string", "pattern": "^[a-z]+$"}, {"type": "string", "pattern": "^[a-z]+$"}),
         ({"type": "string", "pattern": "^(?!x)"}, {"type": "string"}),
         ({"type": "string", "pattern": "\\p{L}"}, {"type": "string"}),
+        ({"type": "string", "pattern": "[[a]]"}, {"type": "string"}),
         ({"type": "array", "items": {"type": "string"}, "minItems": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}),
         ({"additionalProperties": {"type": "integer"}}, {"additionalProperties": {"type": "integer"}}),
         (True, {}),
