@@ -32,6 +32,7 @@ from functool import (
     Tripwire,
 )
 from functool.guardrails import require_approval
+from functool.integrations._agents import relayed
 
 try:
     import agent_framework as af
@@ -241,12 +242,12 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     # A functool context of the host's own is used as it is: its state, its listeners, its limits.
     shared: Context[Any] = deps if isinstance(deps, Context) else Context(deps, metadata=metadata)
-    context = shared.view(thread=session, approver=(lambda request: True) if approved else shared.approver)
+    context = shared.view(thread=session)
     if not Toolset([tool]).enabled(context):
         return ToolResult.failed(f"The tool {tool.name!r} is disabled.", type="ToolDisabledError")
     call = ToolCall(name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or ""))
     try:
-        result = await tool.invoke(call, context)
+        result = await tool.invoke(call, relayed(tool, call, context) if approved else context)
     except Tripwire as stop:
         raise RunStopped(str(stop)) from stop
     if invocation is not None:

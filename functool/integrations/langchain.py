@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +18,10 @@ from typing_extensions import override
 from functool import (
     ApprovalRequest,
     ApprovalRequired,
-    ArgumentError,
     AudioContent,
     Content,
     Context,
     FileContent,
-    GuardrailError,
     ImageContent,
     TextContent,
     Tool,
@@ -32,10 +29,9 @@ from functool import (
     ToolError,
     ToolEvent,
     ToolResult,
-    ToolSchema,
     Toolset,
 )
-from functool.guardrails import require_approval
+from functool.integrations._agents import argument_error, decided, key_of
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -53,7 +49,8 @@ def export(tool: Tool) -> BaseTool:
 
     The model reads a failure as a `ToolMessage` whose status is "error"; called without a call id, the tool raises `ToolException`, and
     returns the body's own value. The `ToolResult` is the message's artifact. A call that waits for approval interrupts the graph: the
-    interrupt's value is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says why not.
+    interrupt's value is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says why not. For a
+    call that an agent inside the tool wants to make, resume with the request's `digest`.
     """
     schema = tool.schema
     return _Exported(
@@ -89,7 +86,7 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
     if not isinstance(agent, Pregel):
         answer = await agent.ainvoke(text, **options)
         return ToolResult.of(getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer})
-    key = _key_of(context, text)
+    key = key_of(__name__, context, text)
     if context.thread is not None:
         options["config"] = {"configurable": {"thread_id": context.thread}, **options.get("config", {})}
     pause: _Pause | None = context.state.pop(key, None)
@@ -126,12 +123,6 @@ async def _count(agent: Pregel[Any, Any, Any, Any], config: RunnableConfig | Non
     return len((await agent.aget_state(config)).values.get("messages", ()))
 
 
-def _key_of(context: Context[Any], text: str) -> str:
-    """Return where a paused run is kept in the state: the same call finds it again."""
-    tool = context.schema.name if context.schema else ""
-    return json.dumps([__name__, tool, context.call.id if context.call else "", text])
-
-
 async def _run(
     agent: Pregel[Any, Any, Any, Any], given: Any, context: Context[Any], options: dict[str, Any]
 ) -> tuple[dict[str, Any], list[Interrupt]]:
@@ -149,22 +140,12 @@ async def _run(
 
 async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
     """Return the answers to what interrupted the graph, by the decisions of this context."""
-    ask: Any = require_approval()
     for item in pause.pending:
-        if item.id in pause.answers:
-            continue
-        told = item.value if isinstance(item.value, dict) else {"value": item.value}
-        name, arguments = str(told.get("tool", "interrupt")), told.get("arguments", told)
-        call = ToolCall(name=name, arguments=arguments, id=str(told.get("call_id", item.id)))
-        schema = ToolSchema(name=name, description="", parameters={}, plain={})
-        try:
-            await ask(call, context.view(call=call, schema=schema))
-        except ApprovalRequired:
-            raise
-        except GuardrailError as refusal:
-            pause.answers[item.id] = str(refusal)
-        else:
-            pause.answers[item.id] = True
+        if item.id not in pause.answers:
+            told = item.value if isinstance(item.value, dict) else {"value": item.value}
+            name, arguments = str(told.get("tool", "interrupt")), told.get("arguments", told)
+            call = ToolCall(name=name, arguments=arguments, id=str(told.get("call_id", item.id)))
+            pause.answers[item.id] = await decided(call, context)
     return pause.answers
 
 
@@ -184,8 +165,8 @@ class _Exported(BaseTool):
         toolset = Toolset([self.tool])
         try:
             result = toolset.call_sync(call, context)
-            if (decision := _decision(result, context)) is not None:
-                result = toolset.call_sync(call, decision)
+            while _settled(result, call, context):
+                result = toolset.call_sync(call, context)
         finally:
             forget()
         return _message(result, call)
@@ -194,8 +175,8 @@ class _Exported(BaseTool):
         context, forget = _listening(call)
         try:
             result = await self.tool.invoke(call, context)
-            if (decision := _decision(result, context)) is not None:
-                result = await self.tool.invoke(call, decision)
+            while _settled(result, call, context):
+                result = await self.tool.invoke(call, context)
         finally:
             forget()
         return _message(result, call)
@@ -222,18 +203,21 @@ def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
     return context, context.subscribe(forward)
 
 
-def _decision(result: ToolResult, context: Context[Any]) -> Context[Any] | None:
-    """Ask the person behind the graph, where the call waits for one; return the context that knows the answer."""
+def _settled(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
+    """Ask the person behind the graph, where the call waits for one, and tell the context; return whether it has to run again.
+
+    The graph runs the tool anew to go on, so that a request of an agent inside the tool may have become another one: True answers only
+    for the call itself, and the digest that was shown for what it stands for.
+    """
     request = result.metadata.get("approval")
     if not isinstance(request, ApprovalRequest) or _runtime() is None:
-        return None
-    shown = {name: getattr(request, name) for name in ("tool", "arguments", "call_id", "definition", "digest")}
-    answer = interrupt(shown)
-    if answer is True:
+        return False
+    answer = interrupt({name: getattr(request, name) for name in ("tool", "arguments", "call_id", "definition", "digest")})
+    if answer == request.digest or (answer is True and request.call_id == call.id):
         context.approve(request)
     else:
         context.deny(request, answer if isinstance(answer, str) else "")
-    return context
+    return True
 
 
 def _message(result: ToolResult, call: ToolCall) -> Any:
@@ -285,8 +269,7 @@ class _Adopted(Tool):
         except ValidationError as invalid:
             if invalid.title != getattr(self._native.args_schema, "__name__", None):  # The body's own.
                 raise
-            errors = invalid.errors(include_url=False, include_context=False, include_input=False)
-            raise ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors) from invalid
+            raise argument_error(invalid) from invalid
 
 
 def _result(answer: Any) -> ToolResult:

@@ -27,12 +27,12 @@ from functool import (
     ToolCall,
     ToolError,
     ToolResult,
-    ToolSchema,
     Toolset,
     ToolSettings,
     Tripwire,
 )
 from functool.guardrails import require_approval
+from functool.integrations._agents import USAGE, decided, key_of, relayed
 
 try:
     from agents import (
@@ -72,10 +72,11 @@ def export(tool: Tool) -> FunctionTool:
 
     async def invoke(run: ToolContext[Any], arguments: str) -> Any:
         context = _context_of(run)
+        call = ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id)
         if tool.requires_approval and run.is_tool_approved(tool.name, run.tool_call_id):
-            context = context.view(approver=_agreed)
+            context = relayed(tool, call, context)
         try:
-            result = await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=run.tool_call_id), context)
+            result = await tool.invoke(call, context)
         except Tripwire as tripwire:
             raise RunStopped(str(tripwire)) from tripwire
         return _output(result)
@@ -118,28 +119,21 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
     """
-    key = _key_of(context, text)
-    start, decided = context.state.pop(key, (text, set()))
+    key = key_of(__name__, context, text)
+    start, decided_ids = context.state.pop(key, (text, set()))
     while True:
         if isinstance(start, RunState):
             try:
-                await _settle(start, decided, context)
+                await _settle(start, decided_ids, context)
             except ApprovalRequired:
-                context.state[key] = start, decided
+                context.state[key] = start, decided_ids
                 raise
         run = await _run(agent, start, context, options)
         if not run.interruptions:
             break
         start = run.to_state()
     used = run.context_wrapper.usage
-    counts = ("requests", "input_tokens", "output_tokens", "total_tokens")
-    return ToolResult.of(run.final_output, metadata={"usage": {name: getattr(used, name) for name in counts}, "run": run})
-
-
-def _key_of(context: Context[Any], text: str) -> str:
-    """Return where a paused run is kept in the state: the same call finds it again."""
-    tool = context.schema.name if context.schema else ""
-    return json.dumps([__name__, tool, context.call.id if context.call else "", text])
+    return ToolResult.of(run.final_output, metadata={"usage": {name: getattr(used, name) for name in USAGE}, "run": run})
 
 
 async def _run(agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]) -> Any:
@@ -154,23 +148,18 @@ async def _run(agent: Agent[Any], start: Any, context: Context[Any], options: di
     return run
 
 
-async def _settle(state: RunState[Any], decided: set[str], context: Context[Any]) -> None:
+async def _settle(state: RunState[Any], decided_ids: set[str], context: Context[Any]) -> None:
     """Approve or reject what the agent waits for, by the decisions of this context."""
-    ask: Any = require_approval()
     for item in state.get_interruptions():
-        if item.call_id in decided:
+        if item.call_id in decided_ids:
             continue
         call = ToolCall(name=item.name or "", arguments=_object(item.arguments), id=item.call_id or "")
-        schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
-        try:
-            await ask(call, context.view(call=call, schema=schema))
-        except ApprovalRequired:
-            raise
-        except GuardrailError as refusal:
-            state.reject(item, rejection_message=str(refusal))
-        else:
+        answer = await decided(call, context)
+        if answer is True:
             state.approve(item)
-        decided.add(call.id)
+        else:
+            state.reject(item, rejection_message=str(answer))
+        decided_ids.add(call.id)
 
 
 class _Adopted(Tool):
@@ -268,10 +257,6 @@ def _object(arguments: str | None) -> dict[str, Any]:
 
 async def _maybe(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
-
-
-def _agreed(request: Any) -> bool:
-    return True
 
 
 def _output(result: ToolResult) -> Any:

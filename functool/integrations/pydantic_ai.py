@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import weakref
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -26,7 +25,6 @@ from functool import (
     Content,
     Context,
     FileContent,
-    GuardrailError,
     ImageContent,
     TextContent,
     Tool,
@@ -34,11 +32,11 @@ from functool import (
     ToolError,
     ToolEvent,
     ToolResult,
-    ToolSchema,
     Toolset,
     ToolSettings,
 )
 from functool.guardrails import require_approval
+from functool.integrations._agents import USAGE, argument_error, decided, key_of, relayed
 
 try:
     import pydantic_ai
@@ -89,9 +87,9 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     async def run(run: RunContext[Any], /, **arguments: Any) -> Any:
         shared = _shared(run)
         context = shared.context
-        if run.tool_call_approved and tool.requires_approval:
-            context = context.view(approver=_approver(run))
         call = ToolCall(name=tool.name, arguments=_text(arguments), id=run.tool_call_id or "")
+        if run.tool_call_approved:
+            context = relayed(tool, call, context, _shown(run))
         shared.calls[call.id] = run
         try:
             result = await tool.invoke(call, context)
@@ -139,7 +137,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
     """
-    key = _key_of(context, text)
+    key = key_of(__name__, context, text)
     paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
     while True:
         if paused is None:
@@ -159,14 +157,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             raise ToolError("The agent called a tool that runs outside of it, which nobody here can answer.")
         paused = run, DeferredToolResults()
     _remember(context.thread, run)
-    counts = ("requests", "input_tokens", "output_tokens", "total_tokens")
-    return ToolResult.of(run.output, metadata={"usage": {name: getattr(run.usage, name) for name in counts}, "run": run})
-
-
-def _key_of(context: Context[Any], text: str) -> str:
-    """Return where a paused run is kept in the state: the same call finds it again."""
-    tool = context.schema.name if context.schema else ""
-    return json.dumps([__name__, tool, context.call.id if context.call else "", text])
+    return ToolResult.of(run.output, metadata={"usage": {name: getattr(run.usage, name) for name in USAGE}, "run": run})
 
 
 async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:
@@ -188,20 +179,11 @@ async def _run(agent: Any, context: Context[Any], prompt: str | None, **options:
 
 async def _settle(requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]) -> None:
     """Answer what the agent waits for, by the decisions of this context."""
-    ask: Any = require_approval()
     for part in requests.approvals:
-        if part.tool_call_id in results.approvals:
-            continue
-        call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id)
-        schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
-        try:
-            await ask(call, context.view(call=call, schema=schema))
-        except ApprovalRequired:
-            raise
-        except GuardrailError as refusal:
-            results.approvals[call.id] = ToolDenied(str(refusal))
-        else:
-            results.approvals[call.id] = True
+        if part.tool_call_id not in results.approvals:
+            call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id)
+            answer = await decided(call, context)
+            results.approvals[call.id] = True if answer is True else ToolDenied(str(answer))
 
 
 def _history(thread: Any) -> dict[str, Any]:
@@ -242,7 +224,7 @@ class _Adopted(Tool):
         try:
             arguments = tool.args_validator.validate_json(ToolResult.of(dict(call.arguments)).text)  # type: ignore[arg-type]
         except ValidationError as invalid:
-            raise _argument_error(invalid) from invalid
+            raise argument_error(invalid) from invalid
         try:
             return _result(await self._approved(tool, arguments, run, call, context))
         except (ModelRetry, ToolFailed) as failure:
@@ -308,12 +290,10 @@ def _text(arguments: dict[str, Any]) -> Any:
         return arguments
 
 
-def _approver(run: RunContext[Any]) -> Any:
-    """Return an approver for a call that pydantic-ai says is approved, bound to its request where that came back."""
+def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
+    """Return the request to which a person agreed, where the metadata of the approval brought it back."""
     sent = run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
-    if sent is None:
-        return lambda request: True
-    return lambda request: request.digest == ApprovalRequest.from_json(sent).digest
+    return None if sent is None else ApprovalRequest.from_json(sent)
 
 
 def _output(result: ToolResult) -> Any:
@@ -360,8 +340,3 @@ def _content(part: Any) -> Content:
     family = part.media_type.partition("/")[0]
     kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
     return kind(**where, media_type=part.media_type)
-
-
-def _argument_error(invalid: ValidationError) -> ArgumentError:
-    errors = invalid.errors(include_url=False, include_context=False, include_input=False)
-    return ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors)

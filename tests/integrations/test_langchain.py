@@ -150,6 +150,31 @@ def test_two_pending_approvals_have_their_own_answers() -> None:
     assert outcome.final == "done"
 
 
+@pytest.mark.parametrize("shown", [False, True])
+def test_call_of_an_agent_inside_the_tool_is_approved_by_its_digest(shown: bool) -> None:
+    """True answers for the tool's own call only; for what an agent inside it wants to do, the digest that was shown does."""
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    async def runner(agent: Any, text: str, context: Context) -> ToolResult:
+        return await Toolset([pay]).call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
+
+    tool = AgentTool("a", "clerk", "d", runner=runner)
+    graph = bridge.agent([langchain.export(tool)], [("c1", "clerk", {"input": "pay"})], "done", checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [("user", "go")]}, config)
+    (pending,) = graph.get_state(config).interrupts
+    graph.invoke(Command(resume=pending.value["digest"] if shown else True), config)
+
+    assert pending.value["call_id"] == "inner"
+    assert paid == ([7] if shown else [])
+
+
 def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
     """Where no graph can be interrupted the model reads that approval is required."""
 

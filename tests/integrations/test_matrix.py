@@ -21,7 +21,19 @@ pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
-from functool import AgentTool, Context, FunctionTool, GuardrailError, ImageContent, ToolCall, ToolError, ToolResult, Tripwire
+from functool import (
+    AgentTool,
+    ApprovalRequired,
+    Context,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Toolset,
+    Tripwire,
+)
 from functool.guardrails import redact, require_approval
 from functool.strict import violations
 from tests.integrations.bridges import BRIDGES, Outcome
@@ -404,6 +416,32 @@ def test_agent_of_one_framework_in_another(outer: Any, inner: Any) -> None:
     assert outcome.of("o1").text == "found it"
     assert outcome.final == "done"
     assert len(usages) == 1 and usages[0]
+
+
+def _clerk(paid: list[int]) -> AgentTool:
+    """An agent that has to be approved itself, and whose only tool has to be, too."""
+    pay = _payment(paid)
+
+    async def runner(agent: Any, text: str, context: Context) -> str:
+        result = await Toolset([pay]).call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
+        if (request := result.metadata.get("approval")) is not None:
+            raise ApprovalRequired(result.text, request)
+        return result.text
+
+    return AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=[require_approval()])
+
+
+@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+def test_agreeing_to_an_agent_agrees_to_nothing_inside_it(bridge: Any) -> None:
+    """A person's word for the outer call lets the agent run; what the agent's own tools ask for stays open."""
+    paid: list[int] = []
+    answers = iter([True, "not that", "not that"])
+
+    outcome = asyncio.run(bridge.play([_clerk(paid)], [("c1", "clerk", {"input": "pay"})], "done", decide=lambda *_: next(answers)))
+
+    assert paid == []
+    assert outcome.final == "done"
+    assert "approval" in outcome.of("c1").text or "refused" in outcome.of("c1").text or "not that" in outcome.of("c1").text
 
 
 def test_limits_name_cells() -> None:

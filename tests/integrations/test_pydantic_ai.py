@@ -286,7 +286,10 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
     last = asyncio.run(agent.run(message_history=pending.all_messages(), deferred_tool_results=results))
 
     assert paid == ([3] if changed else [3, 7])
-    assert last.output == "done"
+    assert (last.output == "done") is not changed
+    if changed:  # The person is asked again, about the call that it is.
+        again = ApprovalRequest.from_json(last.output.metadata["c1"]["approval"])
+        assert again.arguments == {"amount": 7}
 
 
 def test_tripwire_leaves_the_run() -> None:

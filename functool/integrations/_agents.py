@@ -1,0 +1,68 @@
+"""What the bridges to agent frameworks share: approvals that pass through a framework, and a native validator's complaints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from functool import ApprovalRequest, ApprovalRequired, ArgumentError, Context, GuardrailError, Tool, ToolCall, ToolSchema, WrapperTool
+from functool.guardrails import require_approval
+
+USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
+"""The names under which `AgentTool` shows what an agent used."""
+
+
+def relayed(tool: Tool, call: ToolCall, context: Context[Any], shown: ApprovalRequest | None = None) -> Context[Any]:
+    """Return a view of the context for a call to which a person agreed in the framework.
+
+    The agreement is to this call and to no other: what the tool itself asks for further down, as an agent does, is the context's own
+    approver's to answer, or stays open. `shown` is the request that the person saw, where the framework brought it back.
+    """
+    names = {tool.name}
+    while isinstance(tool, WrapperTool):
+        tool = tool.tool
+        names.add(tool.name)
+    others: Callable[[ApprovalRequest], Any] | None = context.approver
+
+    def answer(request: ApprovalRequest) -> Any:
+        same = shown is not None and shown.digest == request.digest
+        own = request.call_id == call.id and request.tool in names
+        if same or (own and (shown is None or shown.call_id != call.id)):
+            return True
+        if others is not None:
+            return others(request)
+        raise ApprovalRequired(f"The call of {request.tool} needs a person's approval first.", request)
+
+    return context.view(approver=answer)
+
+
+async def decided(call: ToolCall, context: Context[Any]) -> bool | str:
+    """Return True when a person agreed to a call that waits in an agent, or why not.
+
+    Raises:
+        ApprovalRequired: Nobody has decided yet.
+    """
+    schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
+    ask: Any = require_approval()
+    try:
+        await ask(call, context.view(call=call, schema=schema))
+    except ApprovalRequired:
+        raise
+    except GuardrailError as refusal:
+        return str(refusal)
+    return True
+
+
+def key_of(bridge: str, context: Context[Any], text: str) -> str:
+    """Return where a paused run is kept in the state: the same call finds it again."""
+    tool = context.schema.name if context.schema else ""
+    return json.dumps([bridge, tool, context.call.id if context.call else "", text])
+
+
+def argument_error(invalid: ValidationError) -> ArgumentError:
+    """Return a native validator's complaint without the values that were sent."""
+    errors = invalid.errors(include_url=False, include_context=False, include_input=False)
+    return ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors)
