@@ -388,7 +388,4 @@ def _in_class_body(func: Any, frame: FrameType | None) -> bool:
 
 
 def _find(module: str, qualname: str) -> Any:
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
+    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))

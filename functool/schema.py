@@ -305,7 +305,8 @@ def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: A
 def _core(annotation: Any, name: str) -> Any:
     """Return the core schema of an annotation."""
     try:
-        return _cached_core(annotation) if _hashable(annotation) else TypeAdapter(annotation).core_schema
+        core = _cached_core(annotation) if _hashable(annotation) else TypeAdapter(annotation).core_schema
+        return dict(core)  # A class that is not complete yet gives a stand-in, which raises here.
     except PydanticUndefinedAnnotation as error:
         raise Unresolved(str(error)) from error
     except PydanticUserError as error:

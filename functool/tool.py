@@ -124,7 +124,7 @@ class Tool(ABC):
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
         self._name = name
-        self._timeout = checked_timeout(timeout)
+        self.timeout = checked_timeout(timeout)
         self.input_guardrails: list[InputGuardrail] = _callables(input_guardrails, "input_guardrails")
         self.output_guardrails: list[OutputGuardrail] = _callables(output_guardrails, "output_guardrails")
         self._error_funcs: list[ErrorFunc] = _callables([on_error_func] if on_error_func else [], "on_error_func")
@@ -154,11 +154,6 @@ class Tool(ABC):
     def strict(self) -> bool:
         """Whether the published schema is the strict form."""
         return self.schema.strict
-
-    @property
-    def timeout(self) -> float | None:
-        """The time limit of the whole road, in seconds."""
-        return self._timeout
 
     @property
     def requires_approval(self) -> bool:
@@ -206,7 +201,7 @@ class Tool(ABC):
         noted = logger.isEnabledFor(logging.DEBUG)
         if noted:
             logger.debug("call %r of %s", call.id, self._name)
-        if self._watched or self.input_guardrails or self.output_guardrails or self._timeout is not None:
+        if self._watched or self.input_guardrails or self.output_guardrails or self.timeout is not None:
             result = await self._watch(call, Context() if context is None else context)
         else:
             try:
@@ -231,10 +226,10 @@ class Tool(ABC):
         record: list[dict[str, str]] = []
         view = context.for_call(call, None)
         try:
-            if self._timeout is None:
+            if self.timeout is None:
                 result = await self._walk(view, record)
             else:
-                result = await self._walk_in_time(self._timeout, view, record)
+                result = await self._walk_in_time(self.timeout, view, record)
         finally:
             await view.delivered()
         if record:

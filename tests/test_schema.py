@@ -1,0 +1,355 @@
+"""From signature to schema: the JSON Schema that a model sees, and what is refused at definition."""
+
+import functools
+import json
+import sys
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import AliasPath, BaseModel, Field
+from typing_extensions import TypedDict, Unpack
+
+from functool import Context, DefinitionError, FunctionTool, Toolset
+from functool.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
+from functool.schema import Unresolved, describe, returned_schema
+
+
+def schema_of(func):
+    """The published schema, which has to be valid JSON Schema 2020-12."""
+    schema = FunctionTool(func).schema.parameters
+    Draft202012Validator.check_schema(schema)
+    return schema
+
+
+class Inner(BaseModel):
+    """An inner thing."""
+
+    n: int = Field(3, description="N.")
+
+
+class Tree(BaseModel):
+    label: str
+    children: list["Tree"] = []
+
+
+def test_the_plain_schema():
+    """Types, defaults, texts, required names; no titles that repeat a name."""
+
+    def go(
+        a: int,
+        b: str = "x",
+        c: Annotated[float, Field(ge=0, le=1, examples=[0.5], title="See")] = 0.5,
+        d: Inner = Inner(),
+        e: Optional[list[Literal["p", "q"]]] = None,
+    ):
+        """Go.
+
+        Args:
+            a: An a.
+            d: A d.
+        """
+
+    assert schema_of(go) == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "description": "An a."},
+            "b": {"type": "string", "default": "x"},
+            "c": {"type": "number", "minimum": 0, "maximum": 1, "examples": [0.5], "title": "See", "default": 0.5},
+            "d": {"$ref": "#/$defs/Inner", "default": {"n": 3}, "description": "A d."},
+            "e": {"anyOf": [{"type": "array", "items": {"type": "string", "enum": ["p", "q"]}}, {"type": "null"}], "default": None},
+        },
+        "required": ["a"],
+        "additionalProperties": False,
+        "$defs": {
+            "Inner": {
+                "type": "object",
+                "title": "Inner",
+                "description": "An inner thing.",
+                "properties": {"n": {"type": "integer", "default": 3, "description": "N."}},
+            }
+        },
+    }
+
+
+def test_a_tool_without_arguments():
+    """No parameters: an empty, closed object."""
+    assert (
+        schema_of(lambda: None)
+        if False
+        else FunctionTool(lambda: None, name="f").schema.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+    )
+
+
+def test_recursive_types():
+    """A recursive model is a definition that refers to itself, also inside a generic inside an Optional."""
+
+    def go(tree: Optional[dict[str, Tree]] = None, other: Tree | None = None): ...
+
+    schema = schema_of(go)
+
+    assert list(schema["$defs"]) == ["Tree"]
+    assert schema["$defs"]["Tree"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Tree"}
+
+
+def test_rest_arguments():
+    """`**kwargs: T` is flat in the plain form; untyped it takes anything."""
+
+    def typed(a: int, **rest: Inner): ...
+
+    def trees(**rest: Tree): ...
+
+    def untyped(**rest): ...
+
+    assert schema_of(typed)["additionalProperties"]["properties"]["n"] == {"type": "integer", "default": 3, "description": "N."}
+    assert schema_of(trees)["additionalProperties"] == {"$ref": "#/$defs/Tree"} and "Tree" in schema_of(trees)["$defs"]
+    assert schema_of(untyped)["additionalProperties"] is True
+
+
+def test_each_schema_is_its_own():
+    """Changing a published schema changes no other tool's."""
+
+    def go(a: list[str] | None = None): ...
+
+    first, second = FunctionTool(go), FunctionTool(go)
+    first.schema.parameters["properties"]["a"]["anyOf"].clear()
+
+    assert second.schema.parameters["properties"]["a"]["anyOf"]
+
+
+class Plain:
+    """A class that pydantic does not know."""
+
+
+class Options(TypedDict):
+    a: int
+
+
+def two_contexts(a: Context, b: Context): ...
+
+
+def no_type(a: Plain): ...
+
+
+def a_callable(a: Callable[[], int]): ...
+
+
+def bad_unpack(**kwargs: Unpack[int]): ...  # type: ignore[misc]
+
+
+def bad_annotation(a: "1 +"): ...  # noqa: F722
+
+
+def same_alias(a: Annotated[int, Field(alias="x")], x: int): ...
+
+
+def path_alias(a: Annotated[int, Field(validation_alias=AliasPath("a", 0))]): ...
+
+
+@pytest.mark.parametrize(
+    ("func", "words"),
+    [
+        (two_contexts, "'b'.*Context"),
+        (no_type, "'a'.*Plain.*Inject"),
+        (a_callable, "JSON Schema|Callable"),
+        (bad_unpack, "'kwargs'.*TypedDict"),
+        (bad_annotation, "cannot be read"),
+        (same_alias, "same name.*x"),
+        (path_alias, "path"),
+        (functools.partial(no_type), "Plain"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_has_no_schema_is_refused_by_name(func, words):
+    """The error names the function, its file and line, the parameter, and the way out."""
+    with pytest.raises(DefinitionError, match=rf"(?s)test_schema\.py:\d+.*({words})"):
+        FunctionTool(func)
+
+
+@pytest.mark.parametrize("func", [type, max, iter, dict.fromkeys], ids=lambda func: func.__name__)
+def test_builtins_without_a_signature(func):
+    """A builtin whose signature cannot be read is refused with the remedy, any other is a tool."""
+    try:
+        tool = FunctionTool(func)
+    except DefinitionError as error:
+        assert "wrap it in a function" in str(error) or "schema" in str(error)
+    else:
+        assert tool.schema.parameters["type"] == "object"
+
+
+def test_modules_of_typed_functions():
+    """Every public function of some modules is a tool, or is refused with a `DefinitionError` that says why."""
+    import shutil
+    import statistics
+    import textwrap
+
+    made = refused = 0
+    for module in (json, textwrap, statistics, shutil):
+        for name in module.__all__ if hasattr(module, "__all__") else dir(module):
+            func = getattr(module, name)
+            if isinstance(func, types.FunctionType):
+                try:
+                    Toolset([FunctionTool(func)])
+                    made += 1
+                except DefinitionError as error:
+                    assert name in str(error)
+                    refused += 1
+
+    assert made > 30
+
+
+def test_describe_alone():
+    """`describe` gives the parts, and says what cannot be resolved yet."""
+
+    def go(a: int, context: Context, **rest: str): ...
+
+    def late(a: "Nowhere"): ...  # noqa: F821
+
+    parts = describe(go)
+
+    assert ([p.name for p in parts.parameters], parts.rest, parts.hidden) == (["a"], "rest", {"context": Context})
+    with pytest.raises(Unresolved, match="Nowhere"):
+        describe(late)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (int, {"type": "integer"}),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Annotated[int, Field(description="d")], {"type": "integer", "description": "d"}),
+        (Annotated[int, Field(json_schema_extra={"x": [1]})], {"type": "integer", "x": [1]}),
+        (None, None),
+        (Any, None),
+        (Plain, None),
+        (Callable[[], int], None),
+        (Unpack, None),
+    ],
+    ids=str,
+)
+def test_returned_schema(annotation, schema):
+    """The schema of the value, or None where the annotation gives none; never an error."""
+    assert returned_schema(annotation) == schema
+
+
+DEFINITIONS = {"S": {"type": "string"}, "N": {"type": ["integer", "null"]}, "L": {"type": "array"}, "R": {"$ref": "#/$defs/R"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "admits"),
+    [
+        (True, True),
+        (False, False),
+        ({}, True),
+        ({"type": "null"}, True),
+        ({"type": "string"}, False),
+        ({"type": ["string", "null"]}, True),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, True),
+        ({"oneOf": [{"type": "string"}]}, False),
+        ({"allOf": [{}, {"type": "string"}]}, False),
+        ({"allOf": [{}, {}]}, True),
+        ({"const": None}, True),
+        ({"const": 1}, False),
+        ({"enum": [1, None]}, True),
+        ({"enum": [1]}, False),
+        ({"type": "string", "enum": ["a", None]}, False),
+        ({"$ref": "#/$defs/S"}, False),
+        ({"$ref": "#/$defs/N"}, True),
+        ({"$ref": "#/$defs/R"}, True),
+        ({"$ref": "https://elsewhere"}, True),
+    ],
+    ids=str,
+)
+def test_admits_null(schema, admits):
+    """Whether null fits a JSON Schema."""
+    assert admits_null(schema, DEFINITIONS) is admits
+
+
+@pytest.mark.parametrize(
+    ("schema", "only"),
+    [
+        ({"type": "array"}, True),
+        ({"type": "object"}, True),
+        ({"type": ["array", "null"]}, True),
+        ({"type": "string"}, False),
+        ({}, False),
+        (True, False),
+        ({"anyOf": [{"type": "array"}, {"type": "null"}]}, True),
+        ({"anyOf": [{"type": "array"}, {"type": "string"}]}, False),
+        ({"$ref": "#/$defs/L"}, True),
+        ({"$ref": "#/$defs/R"}, False),
+        ({"anyOf": [{"type": "null"}]}, False),
+    ],
+    ids=str,
+)
+def test_takes_only_containers(schema, only):
+    """Whether a schema takes a list or an object and no string."""
+    assert takes_only_containers(schema, DEFINITIONS) is only
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        ({"type": "string"}, {"string"}),
+        ({}, {"any"}),
+        (True, {"any"}),
+        (False, set()),
+        ({"type": "array"}, {"array", "any"}),
+        ({"type": "object"}, {"object", "any"}),
+        ({"type": "array", "items": {"type": "integer", "enum": [1]}}, {"array", "integer", "enum"}),
+        ({"type": "object", "additionalProperties": {"$ref": "#/x"}}, {"object", "$ref"}),
+        ({"anyOf": [{"type": ["string", "null"]}, {"const": 1}]}, {"string", "null", "const"}),
+        (
+            {"type": "object", "properties": {"a": {"prefixItems": [{"type": "number"}]}}, "patternProperties": {"x": {"type": "boolean"}}},
+            {"object", "number", "boolean"},
+        ),
+    ],
+    ids=str,
+)
+def test_kinds_of(schema, kinds):
+    """Every type that a schema names, and marks for what says nothing, references and listed values."""
+    assert kinds_of([schema]) == kinds
+
+
+def test_is_recursive():
+    """A definition that leads back to itself, straight or round a corner."""
+    ref = lambda name: {"items": {"$ref": f"#/$defs/{name}"}}  # noqa: E731
+
+    assert is_recursive({"A": ref("A")}) and is_recursive({"A": ref("B"), "B": ref("C"), "C": ref("A")})
+    assert not is_recursive({"A": ref("B"), "B": ref("C"), "C": {}}) and not is_recursive({})
+
+
+def test_models_defined_later_resolve_later():
+    """A model with a forward reference of its own is tried again when the tool is first used."""
+
+    class Early(BaseModel):
+        late: "Late"
+
+    tool = FunctionTool(_take(Early))
+
+    class Late(BaseModel):
+        n: int
+
+    Early.model_rebuild(_types_namespace={"Late": Late})
+
+    assert tool.schema.parameters["$defs"]["Late"]["properties"] == {"n": {"type": "integer"}}
+
+
+def _take(kind):
+    def take(x): ...
+
+    take.__annotations__ = {"x": kind}
+    return take
+
+
+def test_unions_and_python_versions():
+    """`X | Y` and `Union[X, Y]` are one thing."""
+
+    def old(x: Union[int, str]): ...
+
+    def new(x: int | str): ...
+
+    assert schema_of(old)["properties"] == schema_of(new)["properties"]
+    assert sys.version_info >= (3, 11)
