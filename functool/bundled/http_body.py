@@ -14,11 +14,7 @@ from functool import Content, FileContent, ImageContent, ToolError, ToolFailure,
 CHUNK = 65_536
 GZIP_MAGIC = b"\x1f\x8b"
 
-BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-ndjson|sql|rtf)|image/svg\+xml")
