@@ -490,6 +490,24 @@ def test_serve_and_call_over_mcp(folder):
     assert "--yes" in refused.stderr
 
 
+def test_serve_over_http(folder):
+    """`--transport http` listens at a port, and its URL is a target."""
+    pytest.importorskip("mcp")
+    from tests.integrations.mcp_sockets import free_port, listening
+
+    port = free_port()
+    code = "from functool.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", "kit.py", "--transport", "http", "--port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            listening(port, process)
+            listed = run("list", f"http://127.0.0.1:{port}/mcp").stdout
+        finally:
+            process.terminate()
+
+    assert listed.startswith("search\tSearch the web.\n")
+
+
 def test_yes_answers_a_server(folder):
     """`--yes` approves what a server asks."""
     pytest.importorskip("mcp")

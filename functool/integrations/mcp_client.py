@@ -31,6 +31,7 @@ Elicit: TypeAlias = Callable[[str, dict[str, Any]], Answer | Awaitable[Answer]]
 MAX_PAGES = 100
 MAX_ROUNDS = 10
 CONNECT_SECONDS = 30.0
+CLOSE_SECONDS = 10.0
 
 logger = logging.getLogger("functool")
 _call_answer: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
@@ -104,24 +105,23 @@ class _Link:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 self._client, definitions = await ready
-        except Exception as error:
+        except BaseException as error:
+            self._task.cancel()
             await self.close()
-            raise ConnectionError(f"the MCP server cannot be reached: {_reason(error)}") from error
-        except BaseException:
-            await self.close()
+            if isinstance(error, Exception):
+                raise ConnectionError(f"the MCP server cannot be reached: {_reason(error)}") from error
             raise
         self._note(definitions)
         return definitions
 
     async def close(self) -> None:
-        """Leave the server."""
+        """Leave the server, also when it does not want to let go."""
         task, self._task, self._client = self._task, None, None
-        if task is None:
-            return
-        self._stop.set()
-        if not self._offered:
-            task.cancel()
-        await asyncio.wait([task])
+        if task is not None:
+            self._stop.set()
+            if (await asyncio.wait([task], timeout=CLOSE_SECONDS))[1]:
+                task.cancel()
+                await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
     def refusal(self, name: str) -> ToolResult | None:
         """Return why the tool that the server calls `name` may not be called, if it may not."""

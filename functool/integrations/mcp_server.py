@@ -92,8 +92,12 @@ class _Served:
         Raises:
             ToolError: The value is none that the definition promises.
         """
-        plain = to_jsonable_python(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
-        if self.validator is not None and not self.validator.is_valid(plain):
+        try:
+            plain = to_jsonable_python(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
+            fits = self.validator is None or self.validator.is_valid(plain)
+        except (ValueError, RecursionError):
+            fits = False
+        if not fits:
             raise ToolError("The tool's answer does not fit its own output schema.")
         return {"result": plain} if (self._latest_wraps if latest else self._older_wraps) else plain
 

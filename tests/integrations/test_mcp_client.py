@@ -378,12 +378,7 @@ def test_hidden_characters_are_stripped():
     found = listed(serving(lambda: [tool(description=f"Zürich 日本 ❤️\n\t{HIDDEN}", schema=schema)]))["echo"]
 
     assert found.description == "Zürich 日本 ❤️\n\tabcdefghi"
-    assert found.schema.plain["properties"]["x"] == {
-        "type": "string",
-        "title": "abcdefghi",
-        "description": "abcdefghi",
-        "default": "ü",
-    }
+    assert found.schema.plain["properties"]["x"] == {"type": "string", "title": "abcdefghi", "description": "abcdefghi", "default": "ü"}
     assert HIDDEN not in str(found.schema.plain)
 
 
@@ -557,6 +552,14 @@ def test_a_server_that_cannot_be_reached(target):
     """`connect` raises a ConnectionError."""
     with pytest.raises(ConnectionError, match="cannot be reached"):
         listed(target)
+
+
+def test_a_server_that_never_answers(monkeypatch):
+    """A server that takes the connection and says nothing is given up, and its process ended."""
+    monkeypatch.setattr("functool.integrations.mcp_client.CONNECT_SECONDS", 1.0)
+    code = "import sys, time; sys.stdin.readline(); time.sleep(600)"
+    with pytest.raises(ConnectionError, match="cannot be reached: TimeoutError"):
+        listed([sys.executable, "-c", code])
 
 
 def test_a_listing_without_an_end():

@@ -18,7 +18,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
 
-from functool import Context, DefinitionError, FunctionTool, ToolResult, Toolset, Tripwire, WrapperTool
+from functool import Context, DefinitionError, FunctionTool, ToolResult, Toolset, ToolSettings, Tripwire, WrapperTool
 from functool.guardrails import require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import PNG, tools
@@ -464,6 +464,41 @@ def test_content_that_breaks_its_schema(mode):
     assert answer.is_error
     assert "output schema" in texts(answer)[0]
     assert texts(answer)[1:] == ["many"]
+
+
+@both_eras
+def test_a_value_that_json_cannot_say(mode):
+    """A value that refers to itself is an error that a model can read, not one of the protocol."""
+
+    def knot() -> dict[str, Any]:
+        tied: dict[str, Any] = {}
+        tied["self"] = tied
+        return tied
+
+    async def main():
+        async with Client(mcp.server([FunctionTool(knot)]), mode=mode) as client:
+            return await client.call_tool("knot")
+
+    assert asyncio.run(main()).is_error
+
+
+@both_eras
+def test_a_switch_is_asked_for_each_call(mode):
+    """A tool whose `is_enabled` says no is neither listed nor run."""
+    on = True
+    tool = FunctionTool(lambda: "ran", name="switched", settings=ToolSettings(is_enabled=lambda context: on))
+
+    async def main():
+        nonlocal on
+        async with Client(mcp.server([tool]), mode=mode, cache=None) as client:
+            first = (await client.list_tools()).tools, await client.call_tool("switched")
+            on = False
+            return first, ((await client.list_tools()).tools, await client.call_tool("switched"))
+
+    (shown, ran), (hidden, refused) = asyncio.run(main())
+
+    assert [len(shown), texts(ran)] == [1, ["ran"]]
+    assert [hidden, refused.is_error] == [[], True]
 
 
 @both_eras
