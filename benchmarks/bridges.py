@@ -1,18 +1,15 @@
 """What a functool tool costs inside another framework, beside that framework's own tool of the same function.
 
-Ratios of one run: native and functool take turns, round by round, and each ratio is the median over the rounds. Run with
-`python -m benchmarks bridges`, or this file, in the environment of `tests/requirements/agents.txt`.
+Run with `python -m benchmarks bridges` in the environment of `tests/requirements/agents.txt`. Native and functool take turns; a ratio
+is the median over the rounds of one run.
 
-The tool's own entry is what the framework calls for one call once the model has answered: `FunctionTool.on_invoke_tool` with the JSON
-text in openai-agents; validation and `FunctionToolset.call_tool` in pydantic-ai. The loop is a whole run of the agent with a scripted
-model: one turn of calls, then an answer.
+The own entry is what the framework calls for one call once the model has answered: `FunctionTool.on_invoke_tool` with the JSON text in
+openai-agents, `ToolManager.handle_call` in pydantic-ai. Below that, `FunctionToolset.call_tool` of pydantic-ai is validation in Rust and
+little else; what functool does beside (one result, guardrails, the call's own context) weighs more there. The loop is a whole run of the
+agent with a scripted model: a turn of four calls, then an answer.
 """
 
 import asyncio
-import gc
-import statistics
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Any
@@ -28,6 +25,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.usage import RunUsage
 
+from benchmarks._measure import heading, ratio_async, row
 from functool import FunctionTool
 from functool.integrations import openai_agents
 from functool.integrations import pydantic_ai as functool_pydantic_ai
@@ -109,51 +107,23 @@ def pydantic_loop(tool: Any) -> Timed:
     return lambda: agent.run("go")
 
 
-async def _seconds(work: Timed, times: int) -> float:
-    start = time.perf_counter()
-    for _ in range(times):
-        await work()
-    return (time.perf_counter() - start) / times
-
-
-async def compare(native: Timed, ours: Timed, times: int, rounds: int) -> tuple[float, float, float]:
-    """Return the medians of both, in microseconds, and the median ratio."""
-    await _seconds(native, times)
-    await _seconds(ours, times)
-    pairs = []
-    for number in range(rounds):
-        gc.collect()
-        order = (native, ours) if number % 2 else (ours, native)
-        first, second = await _seconds(order[0], times), await _seconds(order[1], times)
-        pairs.append((first, second) if number % 2 else (second, first))
-    left, right = zip(*pairs, strict=True)
-    ratio = statistics.median(b / a for a, b in pairs)
-    return statistics.median(left) * 1e6, statistics.median(right) * 1e6, ratio
-
-
 def main() -> None:
+    """Print the table."""
     agents.set_tracing_disabled(True)
-    ours, ours_sync = FunctionTool(forecast), FunctionTool(forecast_sync)
-    native, native_sync = agents.function_tool(forecast), agents.function_tool(forecast_sync)
-    cases: list[tuple[str, Callable[[Any], Timed], Any, Any, int]] = []
-    for label, mine, openai_tool, function in (("async", ours, native, forecast), ("sync", ours_sync, native_sync, forecast_sync)):
-        exported, pydantic_tool = openai_agents.export(mine), pydantic_ai.Tool(function)
-        cases += [
-            (f"openai-agents, {label}, own entry", openai_entry, openai_tool, exported, 500),
-            (f"openai-agents, {label}, loop", openai_loop, openai_tool, exported, 20),
-        ]
-        exported_pydantic = functool_pydantic_ai.export(mine)
-        cases += [
-            (f"pydantic-ai, {label}, own entry", pydantic_entry, pydantic_tool, exported_pydantic, 500),
-            (f"pydantic-ai, {label}, tool manager", pydantic_manager, pydantic_tool, exported_pydantic, 200),
-            (f"pydantic-ai, {label}, loop", pydantic_loop, pydantic_tool, exported_pydantic, 20),
-        ]
-    versions = " ".join(f"{name} {version(name)}" for name in ("openai-agents", "pydantic-ai-slim", "pydantic"))
-    print(f"Python {sys.version.split()[0]}, {versions}; {CALLS} calls a run in the loops")
-    print(f"{'':38}{'native':>10}{'functool':>10}{'ratio':>8}")
-    for title, make, theirs, mine, times in cases:
-        a, b, ratio = asyncio.run(compare(make(theirs), make(mine), times, 15))
-        print(f"{title:38}{a:8.1f}µs{b:8.1f}µs{ratio:8.2f}")
+    packages = " ".join(f"{name} {version(name)}" for name in ("openai-agents", "pydantic-ai-slim"))
+    print(f"{heading()} {packages}")
+    for label, function in (("async", forecast), ("sync", forecast_sync)):
+        tool = FunctionTool(function)
+        native, exported = agents.function_tool(function), openai_agents.export(tool)
+        for work, make, times, most in (("own entry", openai_entry, 300, 1.3), ("loop", openai_loop, 5, 1.1)):
+            row(f"openai-agents, {label}, {work}", ratio_async(make(exported), make(native), times), most, 1.0)
+        theirs, ours = pydantic_ai.Tool(function), functool_pydantic_ai.export(tool)
+        for work, make, times, most in (
+            ("own entry", pydantic_manager, 100, 1.3),
+            ("toolset entry", pydantic_entry, 300, 1.3),
+            ("loop", pydantic_loop, 5, 1.1),
+        ):
+            row(f"pydantic-ai, {label}, {work}", ratio_async(make(ours), make(theirs), times), most, 1.0)
 
 
 if __name__ == "__main__":
