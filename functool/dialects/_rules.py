@@ -96,12 +96,29 @@ def rewrite(rules: Rules, node: Node, rest: str) -> Iterator[str]:
 
     Of the root, `rest` names the property that takes what it admits besides its properties.
     """
-    for step in (_tuple, _const, _one_of, _exclusive, _enum, _typed, _null, _pattern, _explicit):
+    for step in (_older, _tuple, _const, _one_of, _exclusive, _enum, _typed, _null, _pattern, _explicit):
         yield from step(rules, node)
     yield from _closed(rules, node, rest)
     if rules.items and "array" in listed(node.get("type")) and "items" not in node:
         node["items"] = {}
         yield "items is added: an array needs it here"
+
+
+def _older(rules: Rules, node: Node) -> Iterator[str]:
+    """Write what older drafts of JSON Schema said otherwise as 2020-12 does."""
+    if isinstance(node.get("type"), list) and len(node["type"]) == 1:
+        node["type"] = node["type"][0]
+        yield f"type [{node['type']}] is written as {node['type']}"
+    if isinstance(node.get("items"), list):
+        node["prefixItems"] = node.pop("items")
+        if "additionalItems" in node:
+            node["items"] = node.pop("additionalItems")
+        yield "items as a list is written as prefixItems"
+    for keyword, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(node.get(keyword), bool):
+            if node.pop(keyword) and bound in node:
+                node[keyword] = node.pop(bound)
+            yield f"{keyword} as a boolean is written as a number"
 
 
 def _tuple(rules: Rules, node: Node) -> Iterator[str]:

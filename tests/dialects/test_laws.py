@@ -10,7 +10,7 @@ from tests.dialects import provider_rules
 from tests.dialects.checks import CHECKS, KNOWN_BY_STRICT, schema_in, unsaid
 from tests.dialects.strategies import ROOTS
 
-LAWS = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+LAWS = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def tool_of(schema: Any, strict: bool) -> SchemaTool:

@@ -227,3 +227,25 @@ def test_a_root_of_another_type_is_an_object():
 
     assert made == {"type": "object", "properties": {}}
     assert losses == ['#: type ["object", "null"] is written as object']
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"type": ["integer"]}, {"type": "integer"}),
+        ({"type": "array", "items": [{"type": "integer"}]}, {"type": "array", "prefixItems": [{"type": "integer"}]}),
+        (
+            {"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "string"}},
+            {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
+        ),
+        ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 1}),
+        ({"type": "integer", "maximum": 1, "exclusiveMaximum": False}, {"type": "integer", "maximum": 1}),
+    ],
+)
+def test_what_older_drafts_said_is_said_as_today(old, new):
+    """A tuple as a list of items, and a bound that is a boolean, are written as JSON Schema 2020-12 has them."""
+    made, losses = render(obj(a=old), ANY)
+
+    assert made["properties"]["a"] == new
+    assert len(losses) == 1
+    assert losses[0].startswith("#/properties/a: ")
