@@ -316,6 +316,24 @@ def test_the_next_address_is_tried_when_one_does_not_answer():
         assert call(tool_with(resolve, allow=["*.test", "127.0.0.0/8"]), f"http://two.test:{server.port}/").value == "alive"
 
 
+def test_an_ipv6_address_is_fetched_from():
+    """An address of the other family is connected to, and named with its brackets."""
+    try:
+        running = serve("::1")
+        server = running.__enter__()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    try:
+        server.reply("/", "six")
+        url = f"http://[0:0::1]:{server.port}/"
+
+        assert call(fetch_tool(allow=["::1"]), url).value == "six"
+        assert server.seen[0].headers["Host"] in (f"[0:0::1]:{server.port}", f"[::1]:{server.port}")
+        assert call(tool_with(resolving(six_test=["::1"]), allow=["six.test", "::1"]), f"http://six.test:{server.port}/").value == "six"
+    finally:
+        running.__exit__(None, None, None)
+
+
 def drip(handler):
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
     for _ in range(20):
