@@ -37,7 +37,7 @@ from functool.integrations._agents import relayed
 try:
     import agent_framework as af
     from agent_framework import FunctionInvocationContext
-    from agent_framework.exceptions import ToolExecutionException
+    from agent_framework.exceptions import ContentError, ToolExecutionException
     from pydantic import RootModel
 except ImportError as error:
     raise ImportError("the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'") from error
@@ -182,8 +182,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             raise
         response = await _run(agent, message, paused.session, context, options)
         for name, count in (response.usage_details or {}).items():
-            if name in _USAGE and count is not None:
-                paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + count
+            if name in _USAGE:
+                paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + (count or 0)
         if not response.user_input_requests:
             return ToolResult.of(response.text, metadata={"usage": paused.usage, "run": response})
         paused.requests, paused.answers = list(response.user_input_requests), []
@@ -280,7 +280,10 @@ def _content(part: Content) -> Any:
     name = part.name if isinstance(part, FileContent) else None
     if part.data is not None:
         return af.Content.from_data(part.data, part.media_type, name=name)
-    return af.Content.from_uri(part.uri or "", media_type=part.media_type, name=name)
+    try:
+        return af.Content.from_uri(part.uri or "", media_type=part.media_type, name=name)
+    except ContentError:
+        return af.Content.from_text(ToolResult(output=[part]).text)
 
 
 def _adopted(items: Any) -> ToolResult:

@@ -26,8 +26,10 @@ from agent_framework.observability import ChatTelemetryLayer  # noqa: E402
 
 from functool import (  # noqa: E402
     AgentTool,
+    AudioContent,
     Context,
     DefinitionError,
+    FileContent,
     FunctionTool,
     ImageContent,
     ToolCall,
@@ -143,6 +145,30 @@ def test_an_image_arrives_as_data() -> None:
     assert text.text == "A dot:"
     assert (image.type, image.media_type) == ("data", "image/png")
     assert image.uri == Content.from_data(PNG, "image/png").uri
+
+
+def test_sounds_files_and_links_arrive_as_content() -> None:
+    """A sound, a named file and a link are items of the result; what is no link is named in the text, and nothing crashes."""
+
+    @FunctionTool
+    def media() -> list[Any]:
+        """Return everything."""
+        return [
+            AudioContent(data=b"la", media_type="audio/mpeg"),
+            FileContent(data=b"%PDF", media_type="application/pdf", name="a.pdf"),
+            ImageContent(uri="https://example.com/a.png"),
+            ImageContent(uri="no link"),
+        ]
+
+    (result,) = results(run(Scripted([("media", {})]), agent_framework.export(media)))
+    assert [(item.type, item.media_type) for item in result.items] == [
+        ("data", "audio/mpeg"),
+        ("data", "application/pdf"),
+        ("uri", "image/png"),
+        ("text", None),
+    ]
+    assert result.items[2].uri == "https://example.com/a.png"
+    assert result.items[3].text == "[image/png: no link]"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -346,6 +372,14 @@ def test_a_parameter_that_would_swallow_bad_json_is_refused() -> None:
     assert len(agent_framework.demands(shout)) == 1 and agent_framework.demands(fine) == []
     assert ask_one(fine, "{broken").startswith("Invalid arguments. ")
 
+    @FunctionTool
+    def taken(functool_invocation: str) -> str:
+        """Take the name."""
+        return functool_invocation
+
+    with pytest.raises(DefinitionError, match="cannot be named 'functool_invocation'"):
+        agent_framework.export(taken)
+
 
 def ask_one(tool: Any, arguments: Any) -> str:
     (result,) = results(run(Scripted([(tool.name, arguments)]), agent_framework.export(tool)))
@@ -432,6 +466,25 @@ def test_adopt_makes_a_tool_of_theirs() -> None:
     assert tools.call_sync(ToolCall(name="weather", arguments={"days": 1})).error.type == "ArgumentError"
     failed = tools.call_sync(ToolCall(name="weather", arguments={"city": "Atlantis"}))
     assert failed.error.type == "LookupError" and "sunk" in failed.error.message
+
+
+def test_adopt_takes_values_links_and_other_content() -> None:
+    """A tool of theirs that hands out plain values, links or content of a kind we do not know is understood."""
+    raw = af.tool(lambda: {"n": 1}, name="raw", description="Raw.", result_parser=af.SKIP_PARSING)
+    assert Toolset([agent_framework.adopt(raw)]).call_sync(ToolCall(name="raw")).value == {"n": 1}
+
+    def media() -> Any:
+        return [
+            Content.from_uri("https://example.com/a.mp3", media_type="audio/mpeg"),
+            Content.from_data(b"%PDF", "application/pdf"),
+            Content.from_error(message="half of it"),
+        ]
+
+    tool = agent_framework.adopt(af.tool(media, name="media", description="Media."))
+    sound, file, other = Toolset([tool]).call_sync(ToolCall(name="media")).output
+    assert sound == AudioContent(uri="https://example.com/a.mp3", media_type="audio/mpeg")
+    assert file == FileContent(data=b"%PDF", media_type="application/pdf")
+    assert "half of it" in other.text
 
 
 def test_adopt_keeps_their_approval() -> None:
@@ -533,6 +586,33 @@ def test_runner_forwards_updates_and_usage() -> None:
     client.turns = [[("add", {"a": 1})]]
     quiet = tools.call_sync(call)
     assert quiet.metadata["usage"] == {"input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
+
+
+def test_runner_gives_up_on_what_is_no_approval() -> None:
+    """An inner agent that waits for a tool which only its host could run is an error of the outer call."""
+    declared = af.FunctionTool(name="later", description="Later.", input_model={"type": "object", "properties": {}})
+    agent = Agent(client=Scripted([("later", {})]), tools=[declared])
+    tools = Toolset([AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner)])
+    result = tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}))
+    assert "cannot be given from here" in result.error.message
+
+
+def test_usage_that_a_client_does_not_know_is_left_out() -> None:
+    """A count that is missing or not one of ours is not in the usage."""
+    from agent_framework import UsageDetails
+
+    client = Scripted()
+    client.usage = UsageDetails(input_token_count=3, reasoning_output_token_count=9)
+    result = Toolset([_expert(client, add)]).call_sync(ToolCall(name="expert", arguments={"input": "x"}))
+    assert result.metadata["usage"] == {"input_tokens": 3}
+
+
+def test_export_all_exports_each_the_same_way() -> None:
+    """Every tool of a toolset is exported, with the same answer to failures."""
+    tools = agent_framework.export_all(Toolset([ODD_TOOLS[2], add]), on_error="raise")
+    assert [tool.name for tool in tools] == ["boom", "add"]
+    (result,) = results(run(Scripted([("boom", {})]), *tools))
+    assert result.exception == "ZeroDivisionError: broken"
 
 
 def test_any_deps_travel_through_the_runner() -> None:

@@ -19,7 +19,7 @@ from amplifier_core.testing import MockCoordinator, MockTool  # noqa: E402
 from amplifier_core.validation import ToolValidator  # noqa: E402
 from pydantic import BaseModel, ConfigDict  # noqa: E402
 
-from functool import Context, DefinitionError, FunctionTool, Tool, ToolCall, ToolResult, Toolset, ToolSettings  # noqa: E402
+from functool import Context, DefinitionError, FunctionTool, ImageContent, Tool, ToolCall, ToolResult, Toolset, ToolSettings  # noqa: E402
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
 from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, picture, ran, stopped  # noqa: E402
 
@@ -141,6 +141,17 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
+    "image", [ImageContent(data=b""), ImageContent(data=PNG, media_type="nonsense"), ImageContent(uri="https://x.org/a.png")]
+)
+def test_an_image_that_amplifier_refuses_is_named_in_the_text(image: ImageContent) -> None:
+    """An empty image, one of no kind and one that is only a link: `execute` does not raise, and the text says what it was."""
+    tool = FunctionTool(lambda: ["see", image], name="see", description="See.")
+    result = run(amplifier.export(tool).execute({}))
+    assert result.content is None
+    assert result.output.startswith("see\n[")
+
+
+@pytest.mark.parametrize(
     ("name", "arguments", "kind", "words"),
     [
         ("add", {}, "ArgumentError", "a"),
@@ -180,6 +191,8 @@ def test_none_as_input_means_no_arguments() -> None:
     result = run(amplifier.export(add).execute(None))
     assert result.error["type"] == "ArgumentError"
     assert run(amplifier.export(picture).execute(None)).success is True
+    assert run(amplifier.export(add).execute("{broken")).error["type"] == "ArgumentError"  # type: ignore[arg-type]
+    assert run(amplifier.export(add).execute('{"a": 1}')).output == 2  # type: ignore[arg-type]
 
 
 def test_keys_of_the_host_are_ignored_and_others_refused() -> None:
@@ -522,6 +535,23 @@ def test_adopt_makes_a_tool_of_theirs() -> None:
     bad = tools.call_sync(ToolCall(name="native", arguments={"x": -1}))
     assert (bad.error.type, bad.error.message, bad.text) == ("Domain", "negative", "negative")
     assert tools.call_sync(ToolCall(name="native", arguments={"x": "many"})).error.type == "ArgumentError"
+
+
+def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
+    """A tool of theirs that returns no ToolResult, and one that shows output with its error, lose nothing."""
+
+    class Plain(Native):
+        name = "plain"
+
+        async def execute(self, input: dict[str, Any]) -> Any:
+            if input["x"]:
+                return NativeResult(success=False, output={"exit": 2}, error={"message": "failed"})
+            return [1, 2]
+
+    tools = Toolset([amplifier.adopt(Plain())])
+    assert tools.call_sync(ToolCall(name="plain", arguments={"x": 0})).value == [1, 2]
+    failed = tools.call_sync(ToolCall(name="plain", arguments={"x": 1}))
+    assert (failed.error.type, failed.error.message, failed.text) == ("ToolError", "failed", 'failed\n{"exit": 2}')
 
 
 def test_adopt_takes_amplifiers_own_mock_tool_and_refuses_what_is_none() -> None:

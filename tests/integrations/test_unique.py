@@ -24,11 +24,24 @@ from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallRespons
 from unique_toolkit.agentic.tools.tool import Tool as NativeTool
 from unique_toolkit.agentic.tools.tool_manager import ToolManager, ToolManagerConfig
 from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
+from unique_toolkit.content.schemas import ContentChunk
 from unique_toolkit.language_model.infos import LanguageModelInfo
 from unique_toolkit.language_model.schemas import LanguageModelAssistantMessage, LanguageModelFunction, LanguageModelToolDescription
 from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
 
-from functool import Context, DefinitionError, FunctionTool, ToolCall, ToolPrompts, ToolResult, Toolset, ToolSettings, WrapperTool
+from functool import (
+    AudioContent,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ImageContent,
+    ToolCall,
+    ToolPrompts,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    WrapperTool,
+)
 from functool.factory import BaseToolConfig as OurConfig
 from functool.integrations import unique
 from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran
@@ -209,6 +222,17 @@ def test_an_image_is_a_data_url(host: Host) -> None:
     (response,) = host.run(("picture", {}))
     assert response.content == "A dot:"
     assert response.image_data_urls == [f"data:image/png;base64,{base64.b64encode(PNG).decode()}"]
+
+
+def test_links_sounds_and_images_alone() -> None:
+    """An image that is a data URL travels as it is; a link and a sound are named in the text; an image alone has its name as text."""
+    url = "data:image/gif;base64,AAEC"
+    both = FunctionTool(lambda: [ImageContent(uri=url), ImageContent(uri="https://x.org/a.png"), AudioContent(data=b"la")], name="both")
+    alone = FunctionTool(lambda: ImageContent(data=PNG), name="alone")
+    first, second = host_of(both, alone).run(("both", {}), ("alone", {}))
+    assert first.image_data_urls == [url]
+    assert first.content == "[image/png: https://x.org/a.png]\n[audio/wav: 2 bytes]"
+    assert second.content == f"[image/png: {len(PNG)} bytes]" and len(second.image_data_urls) == 1
 
 
 def test_debug_info_is_the_metadata() -> None:
@@ -446,6 +470,23 @@ def test_a_broken_reporter_costs_nothing_but_its_messages() -> None:
     assert host.run(("bake", {"fail": False}))[0].content == "cake"
 
 
+def test_progress_without_a_total_and_without_a_reporter() -> None:
+    """A count without a total is shown as a count; without a manager there is nobody to show it to."""
+
+    @FunctionTool
+    async def count(context: Context) -> str:
+        """Count."""
+        context.progress("pages", done=3)
+        context.emit("count:done")
+        return "counted"
+
+    host = host_of(count)
+    assert host.run(("count", {}))[0].content == "counted"
+    assert host.chat.shown[0].endswith("pages (3)") and len(host.chat.shown) == 2
+    bare = unique.export(count)(ToolFactory.build_tool_config("count"))
+    assert asyncio.run(bare.run(LanguageModelFunction(name="count"))).content == "counted"
+
+
 def test_progress_of_a_generator_is_shown() -> None:
     """Each value that a generator yields is shown."""
 
@@ -491,6 +532,9 @@ class NativeSearch(NativeTool[ShopConfig]):
 
     async def run(self, tool_call: LanguageModelFunction) -> ToolCallResponse:
         query = (tool_call.arguments or {})["query"]
+        if query == "chunks":
+            chunks = [ContentChunk(id="a", text="one", order=0), ContentChunk(id="b", text="two", order=1)]
+            return ToolCallResponse(id=tool_call.id, name=self.name, content_chunks=chunks, system_reminder="Cite.")
         if query == "bad":
             return ToolCallResponse(id=tool_call.id, name=self.name, error_message="nothing found", debug_info={"n": 0})
         return ToolCallResponse(
@@ -521,6 +565,12 @@ def test_adopt_makes_a_tool_of_theirs(native: NativeTool[Any]) -> None:
     bad = tools.call_sync(ToolCall(name="native_search", arguments={"query": "bad"}))
     assert (bad.error.message, bad.metadata["n"]) == ("nothing found", 0)
     assert tools.call_sync(ToolCall(name="native_search", arguments={})).error.type == "ArgumentError"
+
+
+def test_adopt_reads_chunks_and_the_reminder(native: NativeTool[Any]) -> None:
+    """What their history would show of a response is what our model reads: the chunks and the reminder."""
+    result = Toolset([unique.adopt(native)]).call_sync(ToolCall(name="native_search", arguments={"query": "chunks"}))
+    assert result.text == "one\ntwo\nCite."
 
 
 def test_adopt_refuses_a_class(native: NativeTool[Any]) -> None:
