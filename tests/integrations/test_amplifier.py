@@ -207,7 +207,8 @@ def test_keys_of_the_host_are_ignored_and_others_refused() -> None:
 
     result = run(amplifier.export(tell).execute({"_x": 4, "_tool_call_id": "call-9", "_trace": {}}))
     assert result.output == "4 ['_x']"
-    assert seen == ["call-9"]
+    run(amplifier.export(tell).execute({"_x": 4}))
+    assert seen == ["call-9", ""]
     assert run(amplifier.export(tell).execute({"_x": 4, "trace": {}})).error["type"] == "ArgumentError"
 
 
