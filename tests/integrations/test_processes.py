@@ -1,0 +1,316 @@
+"""Processes: bodies that are really killed, and a pool that goes on."""
+
+import asyncio
+import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pebble", reason="needs tests/requirements/agents.txt")
+
+from functool import Context, ToolCall, Toolset
+from functool.executors import abandoned
+from functool.integrations.processes import ProcessExecutor
+from tests.integrations import process_bodies as bodies
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks at processes as POSIX has them")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def workers():
+    with bodies.processes:
+        yield bodies.processes
+
+
+def call(tool, **arguments):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="1"), Context(3)))
+
+
+def is_alive(pid):
+    """Whether a process runs, and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+def written(path):
+    return path.exists() and path.read_text() != ""
+
+
+def test_missing_extra_says_what_to_install(monkeypatch):
+    """Without the package the import says how to get it."""
+    monkeypatch.setitem(sys.modules, "pebble", None)
+    monkeypatch.delitem(sys.modules, "functool.integrations.processes")
+
+    with pytest.raises(ImportError, match=r"pip install 'functool\[processes\]'"):
+        import functool.integrations.processes  # noqa: F401
+
+
+def test_a_tool_runs_in_another_process():
+    """The body runs in a worker, which serves many calls, and the checked arguments and the result cross."""
+    pids = {call(bodies.worker).value for _ in range(6)}
+
+    assert os.getpid() not in pids and 1 <= len(pids) <= 2
+    assert call(bodies.divide, a=7, b="2").value == 3.5
+    assert call(bodies.later, a=1).value == 2
+
+
+def test_what_a_body_raises_is_raised():
+    """An exception keeps its class and text, and its traceback as a note; an `ArgumentError` never reaches a worker."""
+    executor = bodies.processes
+
+    assert call(bodies.divide, a=1, b=0).error.type == "ZeroDivisionError"
+    assert call(bodies.divide, a=1, b="x").error.type == "ArgumentError"
+    failed = call(bodies.refuse, how="tool")
+    assert (failed.error.type, failed.text, failed.error.details) == ("ToolError", "no", {"why": "so"})
+    with pytest.raises(ZeroDivisionError) as caught:
+        asyncio.run(executor(bodies.divide.func, 1, 0))
+    assert "return a / b" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("picky", "RuntimeError: Picky: 1 and 2"),
+        ("exit", "RuntimeError: SystemExit: 3"),
+        ("lock", "TypeError: the result cannot leave its process: cannot pickle '_thread.lock' object"),
+        ("SIGKILL", "The worker process of the tool died (exit code -9)."),
+        ("SIGTERM", "The worker process of the tool died (exit code -15)."),
+        ("SIGSEGV", "The worker process of the tool died (exit code -11)."),
+    ],
+)
+def test_a_worker_that_fails_is_an_error_result(how, text):
+    """What cannot be pickled, and a worker that exits or dies, is a failed call; the pool goes on."""
+    result = call(bodies.refuse, how=how)
+
+    assert result.is_error and result.text == text
+    assert call(bodies.divide, a=6, b=3).value == 2
+
+
+def test_a_dead_worker_loses_no_sibling():
+    """Of calls that run side by side, only the one whose worker dies fails."""
+    tools = Toolset([bodies.divide, bodies.refuse])
+    turn = [ToolCall(name="divide", arguments={"a": i, "b": 2}, id=str(i)) for i in range(8)]
+    turn.insert(4, ToolCall(name="refuse", arguments={"how": "SIGKILL"}, id="dead"))
+
+    results = tools.call_all_sync(turn)
+
+    assert [result.call_id for result in results if result.is_error] == ["dead"]
+    assert [result.value for result in results if not result.is_error] == [i / 2 for i in range(8)]
+
+
+def test_the_pool_survives_the_death_of_idle_workers():
+    """Workers that are killed while they wait for work are replaced."""
+    with ProcessExecutor(max_workers=1) as executor:
+        pid = asyncio.run(executor(bodies.worker.func))
+        os.kill(pid, signal.SIGKILL)
+        answers = []
+        for _ in range(100):
+            try:
+                answers.append(asyncio.run(executor(bodies.worker.func)))
+                break
+            except Exception as error:
+                # The call may meet the pool while it notices.
+                assert type(error).__name__ in ("ToolError", "RuntimeError")
+
+    assert answers and answers[0] != pid
+
+
+@pytest.mark.parametrize("how", ["sleep", "busy"])
+def test_the_time_limit_kills(how, tmp_path):
+    """At the time limit the worker is dead before the answer, busy or not, and the answer says that the work was stopped."""
+    call(bodies.worker)
+    before = abandoned()
+    result = call(bodies.hang_tool, path=str(tmp_path / "pid"), how=how)
+
+    assert result.error.type == "ToolTimeoutError" and result.text.endswith("and was stopped.")
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert abandoned() == before
+    assert call(bodies.divide, a=6, b=3).value == 2
+
+
+def test_cancelling_kills(tmp_path):
+    """Cancelled from outside, the call ends cancelled, and its worker is dead by then, even one that catches everything."""
+    path = tmp_path / "pid"
+
+    async def main():
+        task = asyncio.ensure_future(bodies.processes(bodies.hang, str(path), "stubborn"))
+        await until(lambda: written(path))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return is_alive(int(path.read_text()))
+
+    assert asyncio.run(main()) is False
+
+
+def test_a_call_that_was_cancelled_in_the_queue_never_begins(tmp_path):
+    """A call that is cancelled while it waits for a worker leaves no trace, and kills nobody."""
+
+    async def main(executor):
+        hung = asyncio.ensure_future(executor(bodies.hang, str(tmp_path / "pid")))
+        await until(lambda: written(tmp_path / "pid"))
+        queued = asyncio.ensure_future(executor(bodies.note, str(tmp_path / "trace")))
+        await asyncio.sleep(0.2)
+        queued.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await queued
+        alive = is_alive(int((tmp_path / "pid").read_text()))
+        hung.cancel()
+        await asyncio.wait({hung})
+        return alive, await executor(bodies.note, str(tmp_path / "other"))
+
+    with ProcessExecutor(max_workers=1) as executor:
+        assert asyncio.run(main(executor)) == (True, "done")
+
+    assert (tmp_path / "other").exists() and not (tmp_path / "trace").exists()
+
+
+def test_no_ticket_is_left(tmp_path, monkeypatch):
+    """Calls that ended, failed, died or were cancelled leave no file behind."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tickets"))
+    (tmp_path / "tickets").mkdir()
+
+    call(bodies.divide, a=1, b=0)
+    call(bodies.refuse, how="SIGKILL")
+    call(bodies.hang_tool, path=str(tmp_path / "pid"))
+
+    assert list((tmp_path / "tickets").iterdir()) == []
+
+
+def test_anything_that_has_a_name_is_found():
+    """Methods with their object, static methods, partials, callable instances and other decorators' functions run too."""
+    executor, warm = bodies.processes, bodies.Celsius(20.0)
+
+    assert asyncio.run(executor(warm.fahrenheit, 5.0)) == 77.0
+    assert asyncio.run(executor(functools.partial(warm.fahrenheit, add=5.0))) == 77.0
+    assert asyncio.run(executor(functools.partial(bodies.divide.func, 6), b=4)) == 1.5
+    assert asyncio.run(executor(bodies.Celsius.zero)) == -273.15
+    assert asyncio.run(executor(warm, 1.0)) == 21.0
+    assert asyncio.run(executor(bodies.cached, 4)) == 8
+    assert call(warm.kelvin).value == 293.15
+
+
+def test_injected_values_cross_and_a_context_does_not():
+    """What a provider returns is pickled; a `Context` parameter is refused by name, before any worker sees it."""
+    assert call(bodies.measured, text="four").value == 12
+
+    error = call(bodies.curious, text="x").error
+    assert error.type == "TypeError"
+    assert "process_bodies.curious cannot run in another process: its parameter context is a Context" in error.message
+
+
+def test_what_cannot_be_found_or_sent_is_said():
+    """A local function, a generator and an argument that pickle refuses are errors that name the function."""
+
+    def local():
+        return 1
+
+    for func, args, text in [
+        (local, (), "a worker finds no such function"),
+        (bodies.count.func, (3,), "it is a generator function"),
+        (bodies.note, (threading.Lock(),), "an argument of tests.integrations.process_bodies.note cannot go"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            asyncio.run(bodies.processes(func, *args))
+    assert call(bodies.count, to=3).error.type == "TypeError"
+
+
+def test_it_starts_with_the_first_call_and_again_after_close():
+    """Making an executor starts nothing; `close` kills the workers, and a later call starts new ones."""
+    executor = ProcessExecutor(max_workers=1)
+    executor.close()
+    first = asyncio.run(executor(bodies.worker.func))
+    executor.close()
+    assert not is_alive(first)
+    second = asyncio.run(executor(bodies.worker.func))
+    executor.close()
+
+    assert second != first and not is_alive(second)
+
+
+def test_a_program_ends_although_a_body_hangs(tmp_path):
+    """A program whose executor was never closed ends, and its workers with it."""
+    program = f"""
+import asyncio
+from pathlib import Path
+from tests.integrations import process_bodies as bodies
+
+async def main():
+    asyncio.ensure_future(bodies.processes(bodies.hang, {str(tmp_path / "pid")!r}))
+    while not Path({str(tmp_path / "pid")!r}).exists():
+        await asyncio.sleep(0.02)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+    (tmp_path / "program.py").write_text(program)
+    root = Path(__file__).parent.parent.parent
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py"], env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    deadline = time.monotonic() + 30
+    while is_alive(int((tmp_path / "pid").read_text())) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_two_loops_share_a_pool():
+    """Calls from the loops of several threads run in the same workers."""
+    tools = Toolset([bodies.divide])
+    results = []
+
+    def work(i):
+        results.append(tools.call_sync(ToolCall(name="divide", arguments={"a": i, "b": 1}, id=str(i))))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted((result.call_id, result.value) for result in results) == [(str(i), float(i)) for i in range(6)]
+
+
+SCRIPT = """
+import asyncio
+from functool import FunctionTool, ToolCall
+from functool.integrations.processes import ProcessExecutor
+
+processes = ProcessExecutor(max_workers=1)
+
+class Odd(Exception):
+    pass
+
+@FunctionTool(executor=processes)
+def twice(a: int) -> int:
+    if a % 2:
+        raise Odd(a)
+    return 2 * a
+
+if __name__ == "__main__":
+    for a in (4, 5):
+        print(asyncio.run(twice.invoke(ToolCall(name="twice", arguments={"a": a}))).text)
+"""
+
+
+def test_a_function_of_the_main_module_is_found(tmp_path):
+    """A tool of the script itself runs in a worker, and so does an exception class of the script come back."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "8\nOdd: 5\n", "")
