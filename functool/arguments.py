@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from functool.strict import Codec
 
 Arguments: TypeAlias = str | Mapping[str, Any]
+_FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "array"}
 _AUTHORS_ERRORS = {"value_error", "assertion_error"}
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
 
@@ -71,7 +72,10 @@ class FunctionDoor:
         # Strict mode takes `true` for 1 where the integers are listed: in a Literal, in an IntEnum.
         self._lists_integers = "integer" in kinds and ("enum" in kinds or "const" in kinds)
         self._open = self._nests or ("$ref" in kinds and "number" in kinds)
-        self._validate = SchemaValidator(self._nullable_core(), {"allow_inf_nan": False}).validate_json
+        # In a flat call every colon outside of a text belongs to an argument: counting them finds unknown ones, and costs less than
+        # to have pydantic forbid them.
+        self._flat = kinds <= _FLAT and not parts.rest
+        self._validate = self._validator("ignore") if self._flat else self._validate_closed
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults that were not sent stay out."""
@@ -85,8 +89,8 @@ class FunctionDoor:
         except Exception as error:
             raise _crashed(error) from error
         else:
-            if text.count(":") != len(values) and self._may_repeat(text):
-                decoded(text)
+            if not (self._flat and text.count(":") == len(values)) and not self._are_all(text):
+                values = self._second_look(text)
             if self._lists_integers and ("true" in text or "false" in text):
                 refuse_misfits(decoded(text), self._root)
             if self._open and ((self._nests and is_deep(text)) or not_finite(text)):
@@ -123,15 +127,23 @@ class FunctionDoor:
         sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
         try:
-            values: dict[str, Any] = self._validate(to_text(sent), strict=False)
+            values: dict[str, Any] = self._validate_closed(to_text(sent), strict=False)
         except ValidationError as error:
             raise ArgumentError(problems_of(error, sent, self._root)) from None
         except Exception as error:
             raise _crashed(error) from error
         return values
 
-    def _may_repeat(self, text: str) -> bool:
-        return "\\" in text or bool(self._parts.rest) or any(text.count(name) > 1 for name in self._quoted)
+    def _are_all(self, text: str) -> bool:
+        """Whether no argument is unknown; one that stands twice is refused."""
+        if "\\" in text or self._parts.rest or any(text.count(name) > 1 for name in self._quoted):
+            decoded(text)
+        if self._flat:
+            try:
+                self._validate_closed(text, strict=True)
+            except ValidationError:
+                return False
+        return True
 
     def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
         """Parse, once, JSON that was sent as a string for what takes no string."""
@@ -146,16 +158,21 @@ class FunctionDoor:
             raise ArgumentError([_unknown(sorted(self._reserved.intersection(values))[0], list(self._parts.properties))])
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
-    def _nullable_core(self) -> Any:
-        """The core schema, in which null may be sent for what has a default: it then means that default."""
+    @cached_property
+    def _validate_closed(self) -> Any:
+        return self._validator("allow" if self._parts.rest else "forbid")
+
+    def _validator(self, extra: str) -> Any:
+        """Compile the core schema, in which null may be sent for what has a default: it then means that default."""
         core = self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
         fields = {
             wire: {**field, "schema": core_schema.nullable_schema(field["schema"])} if wire in self._droppable else field
             for wire, field in root["fields"].items()
         }
-        root = {**root, "fields": fields}
-        return {**core, "schema": root} if core["type"] == "definitions" else root
+        root = {**root, "fields": fields, "extra_behavior": extra}
+        core = {**core, "schema": root} if core["type"] == "definitions" else root
+        return SchemaValidator(core, {"allow_inf_nan": False}).validate_json
 
     @cached_property
     def _root(self) -> dict[str, Any]:
