@@ -118,7 +118,7 @@ def _older(rules: Rules, node: Node) -> Iterator[str]:
         if isinstance(node.get(keyword), bool):
             if node.pop(keyword) and bound in node:
                 node[keyword] = node.pop(bound)
-            yield f"{keyword} as a boolean is written as a number"
+            yield f"{keyword} as a boolean is written together with {bound} as one number"
 
 
 def _tuple(rules: Rules, node: Node) -> Iterator[str]:
