@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from typing_extensions import override
 
 from functool import (
     ApprovalRequest,
@@ -153,7 +152,6 @@ class _Exported(BaseTool):
     tool: Tool
 
     # The arguments stay in one mapping: their names are the model's and may be any, `config` and `self` too.
-    @override
     def _to_args_and_kwargs(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any]]:
         names = list(self.tool.schema.parameters.get("properties", {}))
         if isinstance(tool_input, str) and len(names) == 1:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-agents = pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
+pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 
+import agents
 from agents import (
     Agent,
     RunContextWrapper,

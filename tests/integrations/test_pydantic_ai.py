@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-pydantic_ai = pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
+pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
+import pydantic_ai
 from pydantic_ai import (
     Agent,
     AudioUrl,
