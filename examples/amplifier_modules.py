@@ -36,9 +36,7 @@ class FilesConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    roots: list[Path] = Field(
-        default=[Path()], min_length=1, description="The directories; nothing outside is touched."
-    )
+    roots: list[Path] = Field(default=[Path()], min_length=1, description="The directories; nothing outside is touched.")
     read_only: bool = Field(default=False, description="Leave out the tools that write.")
     max_bytes: int = Field(default=1_048_576, ge=1, description="The most that one call reads or writes.")
 

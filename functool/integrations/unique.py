@@ -161,12 +161,7 @@ def _construct(
     language_model_service: Any = None,
 ) -> None:
     NativeTool.__init__(
-        self,
-        config,
-        event,
-        tool_progress_reporter,
-        chat_service=chat_service,
-        language_model_service=language_model_service,
+        self, config, event, tool_progress_reporter, chat_service=chat_service, language_model_service=language_model_service
     )
     # Their own way to it is deprecated.
     self.functool_reporter = tool_progress_reporter
@@ -204,10 +199,7 @@ def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
 def _texts(tool: Tool) -> dict[str, Any]:
     def tool_description(self: Any) -> LanguageModelToolDescription:
         return LanguageModelToolDescription(
-            name=tool.name,
-            description=tool.description,
-            parameters=copy.deepcopy(tool.schema.parameters),
-            strict=tool.strict,
+            name=tool.name, description=tool.description, parameters=copy.deepcopy(tool.schema.parameters), strict=tool.strict
         )
 
     prompts = tool.prompts

@@ -34,9 +34,7 @@ class Loop:
             return f"Denied by hook: {asked.reason}"
         tool = tools.get(call.name)
         if tool is None:
-            await hooks.emit(
-                "tool:error", {"tool_name": call.name, "error": {"type": "RuntimeError", "msg": "unknown"}}
-            )
+            await hooks.emit("tool:error", {"tool_name": call.name, "error": {"type": "RuntimeError", "msg": "unknown"}})
             return f"Error: Tool '{call.name}' not found"
         try:
             result = await tool.execute(call.arguments)
