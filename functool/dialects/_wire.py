@@ -39,7 +39,10 @@ def told(tools: Iterable[Tool], build: Build) -> list[str]:
 
 def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]:
     schema = tool.schema
-    kept = _kept.setdefault(tool, {})
+    try:
+        kept = _kept.setdefault(tool, {})
+    except TypeError:  # a tool that cannot be hashed, such as a dataclass, is rendered anew
+        kept = {}
     found = kept.get(build)
     if found is None or found[0] != schema:
         definition, losses = build(tool)

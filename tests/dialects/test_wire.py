@@ -2,10 +2,11 @@
 
 import gc
 import weakref
+from dataclasses import dataclass
 
 import pytest
 
-from functool import FunctionTool, WrapperTool
+from functool import FunctionTool, Tool, ToolResult, WrapperTool
 from functool.dialects import anthropic, bedrock, gemini, mcp, mistral, openai, openai_chat, xai
 from functool.dialects._wire import name_losses, size
 from tests.dialects.samples import ping, search
@@ -77,6 +78,23 @@ def test_renderings_go_with_their_tool():
     gc.collect()
 
     assert gone() is None
+
+
+def test_a_tool_that_cannot_be_hashed_is_rendered_too():
+    """A tool that is a dataclass, and so has no hash, goes out like any other."""
+
+    @dataclass
+    class Adder(Tool):
+        step: int = 1
+
+        def __post_init__(self):
+            super().__init__(name="adder", description="Add.", parameters={"type": "object", "properties": {}})
+
+        async def run(self, call, context):
+            return ToolResult.of(self.step)
+
+    assert openai.definition(Adder())["name"] == "adder"
+    assert openai.losses(Adder()) == []
 
 
 @pytest.mark.parametrize(("name", "better"), [("a b", "a_b"), ("1x", "x"), ("é", "_"), ("---", "tool"), ("x" * 65, "x" * 64)])
