@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES = 5_000_000
 MAX_REDIRECTS = 5
 
+OWN_HEADERS = {"Accept-Encoding": HEADERS["Accept-Encoding"]}
+"""What is asked for with the host's client: only what `read_body` can decompress."""
+
 # Nothing but these is fetched again from somewhere else: what a request changes, it changes where it was meant to.
 SAFE = frozenset({"GET", "HEAD"})
 Origin: TypeAlias = tuple[str, str, int]
@@ -89,7 +92,7 @@ class Wire:
             raise UrlNotAllowed("The request would leave the server of the API.")
         method, content, home = request.method, request.content, True
         for _ in range(MAX_REDIRECTS + 1):
-            headers = dict(HEADERS)
+            headers = dict(OWN_HEADERS if home and self._client is not None else HEADERS)
             if home:
                 cookies = "; ".join([*request.cookies, *credentials.cookies])
                 headers |= {**request.headers, **({"Cookie": cookies} if cookies else {}), **credentials.headers}
@@ -156,4 +159,4 @@ def _open_literal(host: str) -> bool:
     return any(Reach([network]).admits_address(host) for network in PRIVATE)
 
 
-PRIVATE = ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
+PRIVATE = ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128")

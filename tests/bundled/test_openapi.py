@@ -236,7 +236,7 @@ def test_a_document_without_a_usable_server_needs_base_url(url):
 
 
 @pytest.mark.parametrize(
-    "host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]x", "0x7f.1", "metadata.localhost", "100.100.100.200"]
+    "host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "0x7f.1", "metadata.localhost", "100.100.100.200"]
 )
 def test_a_document_cannot_lead_to_the_metadata_address(host):
     """A server that the document names is never a link-local, shared or oddly spelt address."""
@@ -823,6 +823,21 @@ def test_settings_say_what_a_method_means(api):
         "deletePet": (False, True, True),
     }
     assert (tools["listPets"].timeout, tools["listPets"].settings.tags) == (60.0, ("pets",))
+
+
+def test_what_the_client_sends_of_its_own_is_left_to_it(server):
+    """The host's client keeps its own user agent, headers, parameters and cookies at home."""
+    server.reply("/x", "ok")
+
+    async def run():
+        own = {"User-Agent": "mine", "Accept": "text/plain", "X-Own": "1"}
+        async with httpx2.AsyncClient(headers=own, params={"v": "1"}, cookies={"c": "1"}) as client:
+            await openapi_tools(document(get()), base_url=server.url, client=client).call(ToolCall(name="x"))
+
+    asyncio.run(run())
+    seen = {name.lower(): value for name, value in server.seen[0].headers.items()}
+    assert (seen["user-agent"], seen["accept"], seen["x-own"], seen["cookie"]) == ("mine", "text/plain", "1", "c=1")
+    assert (seen["accept-encoding"], server.seen[0].path) == ("gzip", "/x?v=1")
 
 
 def test_a_client_that_is_not_async_is_refused():
