@@ -51,8 +51,7 @@ def search_docs(query: str, desk: Context[Desk], limit: int = 3) -> list[Hit]:
     """
     words = " ".join(f'"{word}"' for word in re.findall(r"\w+", query)) or '""'
     found = desk.deps.index.execute(
-        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ? ORDER BY bm25(page, 10) LIMIT ?",
-        (words, limit),
+        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ? ORDER BY bm25(page, 10) LIMIT ?", (words, limit)
     )
     hits = [Hit(title, " ".join(excerpt.split())) for title, excerpt in found]
     if not hits:

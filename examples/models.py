@@ -193,12 +193,7 @@ class Anthropic:
         return words, anthropic.calls(answer)
 
 
-MODELS: dict[str, Callable[[str, Toolset], Model]] = {
-    "scripted": Scripted,
-    "local": Local,
-    "openai": OpenAI,
-    "anthropic": Anthropic,
-}
+MODELS: dict[str, Callable[[str, Toolset], Model]] = {"scripted": Scripted, "local": Local, "openai": OpenAI, "anthropic": Anthropic}
 
 
 async def _post(url: str, headers: dict[str, str], body: Json) -> Any:

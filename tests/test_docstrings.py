@@ -92,11 +92,7 @@ def test_styles(text):
     """The four styles say the same: prose without sections, texts by name without stars, and the returned value."""
     expected = Docstring(
         summary="Search the web.\n\nPages come best first: at most ten.",
-        params={
-            "query": "The words: all of them.",
-            "limit": "How many\nat most.\n\nMore costs more.",
-            "sites": "Only these.",
-        },
+        params={"query": "The words: all of them.", "limit": "How many\nat most.\n\nMore costs more.", "sites": "Only these."},
         returns="Hits by page.",
     )
 
@@ -210,36 +206,8 @@ def test_prose(text, expected):
 
 
 MARKS = st.sampled_from(
-    [
-        "Args:",
-        "Returns:",
-        "Parameters",
-        "----------",
-        ":param x:",
-        ":type",
-        "@param y:",
-        "@return:",
-        ":\t::",
-        "x",
-        "x : int",
-    ]
-    + [
-        "x (int): y",
-        "*a, **b",
-        "    ",
-        "  ",
-        "\t",
-        "\n",
-        "\n",
-        "\n\n",
-        ":",
-        "`",
-        "\\",
-        ".. note::",
-        "Raises:",
-        "- a: b",
-        "(",
-    ]
+    ["Args:", "Returns:", "Parameters", "----------", ":param x:", ":type", "@param y:", "@return:", ":\t::", "x", "x : int"]
+    + ["x (int): y", "*a, **b", "    ", "  ", "\t", "\n", "\n", "\n\n", ":", "`", "\\", ".. note::", "Raises:", "- a: b", "("]
 )
 
 
@@ -256,9 +224,7 @@ def test_any_text(text):
 
 NAMES = st.sampled_from(["a", "query", "max_size", "kind", "x1", "_hidden", "from_", "schema", "note", "type", "param"])
 WORDS = st.lists(
-    st.sampled_from(
-        ["the", "query", "(see: there)", "a: b", "int", "Returns", "`x`", "{'a': 1}", "-", "http://x", "größer"]
-    ),
+    st.sampled_from(["the", "query", "(see: there)", "a: b", "int", "Returns", "`x`", "{'a': 1}", "-", "http://x", "größer"]),
     min_size=1,
     max_size=6,
 ).map(lambda words: f"Some {' '.join(words)}.")
@@ -276,17 +242,11 @@ def numpy(params, returns):
 
 
 def rest(params, returns):
-    return (
-        "".join(f":param Literal['a: b'] {name}: {hang(text)}\n" for name, text in params.items())
-        + f":returns: {hang(returns)}"
-    )
+    return "".join(f":param Literal['a: b'] {name}: {hang(text)}\n" for name, text in params.items()) + f":returns: {hang(returns)}"
 
 
 def epydoc(params, returns):
-    return (
-        "".join(f"@param {name}: {hang(text)}\n@type {name}: int\n" for name, text in params.items())
-        + f"@return: {hang(returns)}"
-    )
+    return "".join(f"@param {name}: {hang(text)}\n@type {name}: int\n" for name, text in params.items()) + f"@return: {hang(returns)}"
 
 
 def hang(text):
