@@ -6,9 +6,12 @@ object that stands for one run, so that otherwise every call has a context of it
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,11 +163,10 @@ class _Exported(BaseTool):
 
     def _run(self, call: ToolCall) -> Any:
         context, forget = _listening(call)
-        toolset = Toolset([self.tool])
         try:
-            result = toolset.call_sync(call, context)
+            result = _driven(self._answer, call, context)
             while _settled(result, call, context):
-                result = toolset.call_sync(call, context)
+                result = _driven(self._answer, call, context)
         finally:
             forget()
         return _message(result, call)
@@ -172,12 +174,28 @@ class _Exported(BaseTool):
     async def _arun(self, call: ToolCall) -> Any:
         context, forget = _listening(call)
         try:
-            result = await self.tool.invoke(call, context)
+            result = await self._answer(call, context)
             while _settled(result, call, context):
-                result = await self.tool.invoke(call, context)
+                result = await self._answer(call, context)
         finally:
             forget()
         return _message(result, call)
+
+    async def _answer(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        # LangChain shows every tool that it is given: one that is switched off here says so.
+        if not Toolset([self.tool]).enabled(context):
+            return ToolResult.failed(f"The tool {self.name!r} is disabled.", type="ToolDisabledError")
+        return await self.tool.invoke(call, context)
+
+
+def _driven(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) -> ToolResult:
+    """Run an async function from sync code, on a thread of its own where a loop is already running."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(func(*args))
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, lambda: asyncio.run(func(*args))).result()
 
 
 def _runtime() -> Runtime[Any] | None:

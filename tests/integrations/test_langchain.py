@@ -227,6 +227,55 @@ def test_tripwire_leaves_the_graph() -> None:
     assert "stop everything" in asyncio.run(node(handle_tool_errors=True))["messages"][-1].content
 
 
+@pytest.mark.parametrize("sync", [False, True])
+def test_disabled_tool_says_so(sync: bool) -> None:
+    """A tool that is switched off in the graph's context does not run, and says so."""
+
+    @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
+    async def secret() -> str:
+        """Tell."""
+        return "x"
+
+    read = {}
+    for user in ("ada", "bob"):
+        graph = bridge.agent([langchain.export(secret)], [("c1", "secret", {})], "done")
+        start = {"messages": [("user", "go")]}
+        state = graph.invoke(start, context=user) if sync else asyncio.run(graph.ainvoke(start, context=user))
+        read[user] = state["messages"][-2].content
+
+    assert read == {"ada": "x", "bob": "The tool 'secret' is disabled."}
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_sync_call_where_a_loop_runs_or_not(running: bool) -> None:
+    """A sync call answers in a plain script and inside a running loop."""
+
+    async def main() -> Any:
+        return langchain.export(half).invoke({"number": 3})
+
+    assert (asyncio.run(main()) if running else langchain.export(half).invoke({"number": 3})) == 1.5
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_only_progress_is_told(sync: bool) -> None:
+    """The graph is the orchestrator: listeners of a host's `Context` hear the tool's progress, and no `tool:pre` or `tool:post`."""
+    heard: list[str] = []
+    host = Context()
+    host.subscribe(lambda event: heard.append(event.kind))
+
+    @FunctionTool
+    async def slow(context: Context) -> str:
+        """Take a while."""
+        context.progress("half way")
+        return "there"
+
+    graph = bridge.agent([langchain.export(slow)], [("c1", "slow", {})], "done")
+    start = {"messages": [("user", "go")]}
+    graph.invoke(start, context=host) if sync else asyncio.run(graph.ainvoke(start, context=host))
+
+    assert heard == ["tool:progress"]
+
+
 def test_time_limit_is_what_the_model_reads() -> None:
     """A tool whose time is up answers the model, and the run goes on."""
 
