@@ -242,7 +242,7 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     # A functool context of the host's own is used as it is: its state, its listeners, its limits.
     shared: Context[Any] = deps if isinstance(deps, Context) else Context(deps, metadata=metadata)
-    context = shared.view(thread=session)
+    context = shared.view(thread=session or shared.thread)
     if not Toolset([tool]).enabled(context):
         return ToolResult.failed(f"The tool {tool.name!r} is disabled.", type="ToolDisabledError")
     call = ToolCall(name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or ""))

@@ -283,6 +283,22 @@ def test_session_kwargs_and_call_id_reach_the_context() -> None:
     assert seen[1][0] == {}
 
 
+def test_a_context_of_the_hosts_own_is_used() -> None:
+    """A functool Context as the only kwarg `deps` is the one the tool gets: its dependencies, state and thread."""
+
+    @FunctionTool
+    def visit(context: Context[str]) -> str:
+        """Visit."""
+        context.state["visits"] = context.state.get("visits", 0) + 1
+        return f"{context.deps} {context.thread} {context.state['visits']}"
+
+    native, context = agent_framework.export(visit), Context("Bo", thread="t-1")
+    (result,) = results(run(Scripted([("visit", {})]), native, function_invocation_kwargs={"deps": context}))
+    (again,) = results(run(Scripted([("visit", {})]), native, function_invocation_kwargs={"deps": context}, session=AgentSession()))
+    assert result.result == "Bo t-1 1"
+    assert again.result.startswith("Bo <") and again.result.endswith(" 2")
+
+
 def test_an_approval_is_theirs() -> None:
     """A tool that may ask for approval waits for the framework's approval, then runs once with our guardrail satisfied."""
     ran.clear()
