@@ -242,11 +242,11 @@ def test_a_session_that_cannot_be_cancelled_is_no_crash(caplog: Any) -> None:
 
     class Stuck:
         async def request_cancel(self, immediate: bool = False) -> None:
-            raise RuntimeError("stuck")
+            raise RuntimeError(f"stuck, immediate={immediate}")
 
     exported = amplifier.export(stopped, context=Context(metadata={"coordinator": Stuck()}))
     assert run(exported.execute({})).error["type"] == "Tripwire"
-    assert "could not be cancelled" in caplog.text
+    assert "could not be cancelled" in caplog.text and "immediate=True" in caplog.text
 
 
 def test_cancellation_passes_through() -> None:
