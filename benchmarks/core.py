@@ -11,11 +11,11 @@ import time
 import tracemalloc
 from typing import Any, Literal
 
-from benchmarks._measure import heading, ratio, ratio_async, row, timed
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
+from benchmarks._measure import heading, ratio, ratio_async, row, timed
 from functool import FunctionTool, ToolCall
 from functool.executors import in_thread
 
@@ -119,7 +119,12 @@ def bench_thread() -> None:
         1.15,
         0.9,
     )
-    row("bare in_thread / asyncio.to_thread", ratio_async(lambda: in_thread(add_sync, 1, 2), lambda: asyncio.to_thread(add_sync, 1, 2), 30), 1, 0.9)
+    row(
+        "bare in_thread / asyncio.to_thread",
+        ratio_async(lambda: in_thread(add_sync, 1, 2), lambda: asyncio.to_thread(add_sync, 1, 2), 30),
+        1,
+        0.9,
+    )
 
 
 def bench_definition() -> None:
@@ -144,14 +149,19 @@ def bench_import() -> None:
     values = [seconds("import functool") / seconds(floor) for _ in range(9)]
     row("import functool", statistics.median(values), 1.4, 1.2)
     loaded = "import functool, sys; print([m for m in ('jsonschema', 'docstring_parser') if m in sys.modules])"
-    print("  loaded by the import:", subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True).stdout.strip())
+    print(
+        "  loaded by the import:", subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True).stdout.strip()
+    )
 
 
 def bench_memory() -> None:
     functions = []
     for number in range(1000):
         space: dict[str, Any] = {}
-        exec(f"async def tool_{number}(query: str, limit: int = 10, deep: bool = False) -> str:\n    'Search a thing.'\n    return query", space)
+        exec(
+            f"async def tool_{number}(query: str, limit: int = 10, deep: bool = False) -> str:\n    'Search a thing.'\n    return query",
+            space,
+        )
         functions.append(space[f"tool_{number}"])
     gc.collect()
     tracemalloc.start()

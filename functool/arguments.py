@@ -111,14 +111,16 @@ class FunctionDoor:
         for wire in self._droppable:
             if sent.get(wire, 0) is None:
                 del sent[wire]
-        canonical: dict[str, Any] = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
-        for parameter in self._parts.parameters:
-            if parameter.wire not in sent and "default" in self._parts.properties[parameter.wire] and parameter.factory is None:
-                canonical[parameter.name] = deepcopy(self._parts.properties[parameter.wire]["default"])
+        canonical = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
+        for name, default in self._defaults:
+            if name not in canonical:
+                canonical[name] = deepcopy(default)
         return values, canonical
 
     def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return canonical arguments under the names that a model sends."""
+        if not self._renamed:
+            return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
         return {wires.get(name, name): value for name, value in arguments.items()}
 
@@ -147,8 +149,8 @@ class FunctionDoor:
 
     def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
         """Parse, once, JSON that was sent as a string for what takes no string."""
-        for wire, schema in self._parts.properties.items():
-            if isinstance(sent.get(wire), str) and takes_only_containers(schema, self._parts.definitions):
+        for wire in self._containers:
+            if isinstance(sent.get(wire), str):
                 sent[wire] = parsed(sent[wire])
         return sent
 
@@ -171,8 +173,20 @@ class FunctionDoor:
             for wire, field in root["fields"].items()
         }
         root = {**root, "fields": fields, "extra_behavior": extra}
-        core = {**core, "schema": root} if core["type"] == "definitions" else root
-        return SchemaValidator(core, {"allow_inf_nan": False}).validate_json
+        whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
+        return SchemaValidator(whole, {"allow_inf_nan": False}).validate_json
+
+    @cached_property
+    def _containers(self) -> list[str]:
+        """The parameters that take a list or an object, and no string."""
+        return [wire for wire, schema in self._parts.properties.items() if takes_only_containers(schema, self._parts.definitions)]
+
+    @cached_property
+    def _defaults(self) -> list[tuple[str, Any]]:
+        """The plain defaults, under the names of their parameters."""
+        properties = self._parts.properties
+        found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
+        return [(name, schema["default"]) for name, schema in found if "default" in schema]
 
     @cached_property
     def _root(self) -> dict[str, Any]:

@@ -189,9 +189,9 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
-        is_call = args and isinstance(args[0], ToolCall) and not kwargs
-        if is_call and len(args) <= 2 and (len(args) == 1 or args[1] is None or isinstance(args[1], Context)):
-            return self.invoke(*args)
+        call, *rest = args or (None,)
+        if isinstance(call, ToolCall) and not kwargs and len(rest) <= 1 and all(isinstance(item, Context | None) for item in rest):
+            return self.invoke(call, *rest)
         func: Any = self.func
         return func(*args, **kwargs)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-
 _NUMBERS = {"integer", "number"}
 _MEANT: dict[type, set[str]] = {bool: {"boolean"} | _NUMBERS, int: _NUMBERS, str: {"string"} | _NUMBERS, list: {"array"}, dict: {"object"}}
 
@@ -50,7 +49,7 @@ def takes_only_containers(schema: Any, definitions: Mapping[str, Any], depth: in
 
 
 def kinds_of(schemas: list[Any]) -> set[str]:
-    """Return the types that JSON Schemas name at any depth, `any` for a part that says nothing, and `$ref`, `enum`, `const` where they stand."""
+    """Return the types that JSON Schemas name at any depth, `any` for what says nothing, and `$ref`, `enum`, `const` where they stand."""
     kinds: set[str] = set()
     todo = list(schemas)
     while todo:
@@ -109,7 +108,7 @@ def _may_be(value: Any, schema: Any, definitions: Mapping[str, Any]) -> bool:
     """Whether a member of a union may be meant by a value: the one for text, say, is not what a bool misses."""
     if "$ref" in schema:
         return _may_be(value, definitions.get(str(schema["$ref"]).rpartition("/")[2], {}), definitions)
-    kinds = _MEANT[type(value)] if type(value) in _MEANT else set()
+    kinds = _MEANT.get(type(value), set())
     return "type" not in schema or not kinds or schema["type"] in kinds
 
 

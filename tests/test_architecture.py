@@ -105,7 +105,11 @@ def test_there_is_no_import_cycle():
         visit(name, ())
 
 
-@pytest.mark.parametrize("path", [p for folder in ("dialects", "integrations", "bundled") for p in sorted((ROOT / folder).glob("*.py"))], ids=lambda p: f"{p.parent.name}.{p.stem}")
+@pytest.mark.parametrize(
+    "path",
+    [p for folder in ("dialects", "integrations", "bundled") for p in sorted((ROOT / folder).glob("*.py"))],
+    ids=lambda p: f"{p.parent.name}.{p.stem}",
+)
 def test_a_leaf_imports_only_what_is_documented(path):
     """A leaf imports the face, the documented modules, and files of its own folder."""
     documented = {"strict", "guardrails", "executors", "factory", "testing", "tool_model"}
@@ -125,7 +129,13 @@ def test_the_face_imports_no_leaf():
 def test_the_core_uses_few_libraries(path):
     """pydantic is known to the files that need it; no private module of it to any; the rest is loaded late."""
     used = {name.split(".")[0] for name in imports(path)}
-    top = {name.split(".")[0] for node in ast.parse(path.read_text()).body if isinstance(node, (ast.Import, ast.ImportFrom)) for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]) if name}
+    top = {
+        name.split(".")[0]
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        if name
+    }
 
     assert not any("_internal" in name or "._pydantic_core" in name for name in imports(path))
     assert not top & LAZY

@@ -14,8 +14,8 @@ from functool import (
     ToolError,
     ToolPrompts,
     ToolResult,
-    ToolSettings,
     Toolset,
+    ToolSettings,
     Tripwire,
     WrapperTool,
 )
