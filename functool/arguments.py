@@ -269,6 +269,27 @@ class SchemaDoor:
         return {"path": path, "expected": f"a value that satisfies {word!r}"}
 
 
+class InnerDoor:
+    """The door of a wrapper: it hands on the arguments as they came, and only if somebody `looks`, looks through the inner tool's."""
+
+    def __init__(self, inner: Door, looks: bool) -> None:
+        self._inner = inner
+        self._looks = looks
+
+    def check(self, arguments: Any) -> Any:
+        """Return the arguments as they came."""
+        return arguments
+
+    def admit(self, arguments: Any, *, by_name: bool = False) -> tuple[Any, Any]:
+        """Return the arguments as they came, and the canonical ones if somebody looks."""
+        canonical = self._inner.admit(arguments, by_name=by_name)[1] if self._looks else arguments
+        return self._inner.sent_form(arguments) if by_name else arguments, canonical
+
+    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return canonical arguments under the names that a model sends."""
+        return self._inner.sent_form(arguments)
+
+
 def _crashed(error: Exception) -> ArgumentError:
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")

@@ -44,13 +44,15 @@ class Inject:
     provider: Callable[[Context[Any]], Any]
 
 
-@dataclass(slots=True)
 class _Shared:
     """What every view of one context has in common."""
 
-    listeners: list[tuple[Listener, bool]] = field(default_factory=list)
-    grants: dict[str, tuple[float, bool, str]] = field(default_factory=dict)
-    strays: set[asyncio.Task[None]] = field(default_factory=set)
+    __slots__ = ("grants", "listeners", "strays")
+
+    def __init__(self) -> None:
+        self.listeners: list[tuple[Listener, bool]] = []
+        self.grants: dict[str, tuple[float, bool, str]] = {}
+        self.strays: set[asyncio.Task[None]] = set()
 
 
 class Context(Generic[Deps]):
@@ -81,8 +83,11 @@ class Context(Generic[Deps]):
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Its events are delivered by `delivered`."""
-        mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._shared.listeners else None
-        return self.view(call=call, schema=schema, _mailbox=mailbox)
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view.call, view.schema = call, schema
+        view._mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._shared.listeners else None
+        return view
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event; with `debug` for those with full details too.
@@ -122,6 +127,11 @@ class Context(Generic[Deps]):
         """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
         if self._shared.listeners:
             await self._deliver(ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data))
+
+    @property
+    def delivers(self) -> bool:
+        """Whether this is the view of a call that has listeners, for which `delivered` has to be awaited."""
+        return self._mailbox is not None
 
     async def delivered(self) -> None:
         """Wait until every listener has seen what was emitted in this call; what is emitted later is dropped."""

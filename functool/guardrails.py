@@ -14,10 +14,12 @@ import re
 import threading
 import time
 import unicodedata
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -25,7 +27,8 @@ from functool.approval import ApprovalRequest, Decision, definition_of
 from functool.call import ToolCall, ToolResult
 from functool.content import Content, TextContent
 from functool.context import Context
-from functool.errors import ApprovalRequired, DefinitionError, GuardrailError, Tripwire
+from functool.errors import ApprovalRequired, DefinitionError, GuardrailError
+from functool.executors import answerable
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
@@ -41,42 +44,60 @@ logger = logging.getLogger("functool")
 
 def name_of(guardrail: Any) -> str:
     """Return the name of a guardrail, as it stands in `result.metadata["guardrails"]`."""
+    while isinstance(guardrail, partial):
+        guardrail = guardrail.func
     return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
 
 
-async def apply(guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]) -> Any:
+def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]) -> Any:
+    """Return what a guardrail answers: None lets `value` pass, and anything else is for `answered` to look at.
+
+    Raises:
+        GuardrailError: It refused, or failed.
+        Tripwire: It stopped the run.
+    """
+    try:
+        return guardrail(value, context)
+    except Exception as error:
+        _refuse(error, guardrail, stage, record)
+
+
+async def answered(answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]) -> Any:
     """Return what a guardrail made of `value`; what it did besides letting it pass is added to `record`.
 
     Raises:
         GuardrailError: It refused, or failed.
         Tripwire: It stopped the run.
     """
-    name = name_of(guardrail)
     try:
-        answer = guardrail(value, context)
         if inspect.isawaitable(answer):
             answer = await answer
         if answer is not None and not isinstance(answer, type(value)):
-            raise TypeError(f"the guardrail {name} returned {type(answer).__name__}, expected {type(value).__name__} or None")
-    except Tripwire:
-        raise
-    except GuardrailError as error:
-        record.append({"name": name, "stage": stage, "did": "refused"})
-        error.stage, error.guardrail = error.stage or stage, error.guardrail or name
-        raise
+            raise TypeError(f"the guardrail returned {type(answer).__name__}, expected {type(value).__name__} or None")
     except Exception as error:
-        logger.error("the guardrail %s failed, so the %s was refused", name, stage, exc_info=True)
-        record.append({"name": name, "stage": stage, "did": "refused"})
-        raise GuardrailError(f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name) from error
+        _refuse(error, guardrail, stage, record)
     if answer is None or answer is value:
         return value
-    record.append({"name": name, "stage": stage, "did": "replaced"})
+    record.append({"name": name_of(guardrail), "stage": stage, "did": "replaced"})
     return answer
+
+
+def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]]) -> NoReturn:
+    """Raise what a guardrail raised, if it may; anything but a refusal and a tripwire is a guardrail that failed, and refuses too."""
+    if isinstance(error, Tripwire):
+        raise error
+    name = name_of(guardrail)
+    record.append({"name": name, "stage": stage, "did": "refused"})
+    if isinstance(error, GuardrailError):
+        error.stage, error.guardrail = error.stage or stage, error.guardrail or name
+        raise error
+    logger.error("the guardrail %s failed, so the %s was refused", name, stage, exc_info=error)
+    raise GuardrailError(f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name) from error
 
 
 def settled(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return a guardrail's replacement with its `value` in step: code must not read what the model may not."""
-    if new.error is None and new.value is result.value and new.output != result.output:
+    if new.value is result.value and new.output != result.output and (new.error is None or new.value is not None):
         return replace(new, value=new.text)
     return new
 
@@ -212,7 +233,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         if not decision.approved:
             raise GuardrailError(f"A person refused this call{': ' + decision.reason if decision.reason else '.'}")
 
-    require_approval.asks_approval = True  # type: ignore[attr-defined]
+    # A host that has to know before the call reads here which calls need approval: all, or those that `when` names.
+    require_approval.asks_approval = when or True  # type: ignore[attr-defined]
     return require_approval
 
 

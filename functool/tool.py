@@ -20,12 +20,12 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from typing_extensions import Unpack
 
-from functool.arguments import Door, SchemaDoor
-from functool.call import ToolCall, ToolResult, ToolSchema, failure_of
+from functool.arguments import Door, InnerDoor, SchemaDoor
+from functool.call import ToolCall, ToolResult, ToolSchema, changed, failure_of, metadata_of, noting_guardrails
 from functool.context import Context
-from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError, Tripwire
-from functool.executors import GRACE_SECONDS, abandon, run_for, stop
-from functool.guardrails import InputGuardrail, OutputGuardrail, apply, settled
+from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
+from functool.executors import GRACE_SECONDS, abandon, answerable, run_for, stop
+from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, settled
 from functool.strict import Codec, codec
 
 ErrorAnswer: TypeAlias = ToolResult | str | None
@@ -127,7 +127,7 @@ class Tool(ABC):
         self.timeout = checked_timeout(timeout)
         self.input_guardrails: list[InputGuardrail] = _callables(input_guardrails, "input_guardrails")
         self.output_guardrails: list[OutputGuardrail] = _callables(output_guardrails, "output_guardrails")
-        self._error_funcs: list[ErrorFunc] = _callables([on_error_func] if on_error_func else [], "on_error_func")
+        self._error_funcs: list[ErrorFunc] = _callables([] if on_error_func is None else [on_error_func], "on_error_func")
         settings = settings or ToolSettings()
         self.settings = settings if settings.display_name else replace(settings, display_name=name)
         self.prompts = prompts or ToolPrompts()
@@ -202,46 +202,53 @@ class Tool(ABC):
         if noted:
             logger.debug("call %r of %s", call.id, self._name)
         if self._watched or self.input_guardrails or self.output_guardrails or self.timeout is not None:
-            result = await self._watch(call, Context() if context is None else context)
+            result = await self._watch(call, context)
         else:
             try:
                 result = await self._body(self._door.check(call.arguments), call, context)
             except (Exception, asyncio.CancelledError) as error:
-                result = await self._answer(_answerable(error), (context or Context()).for_call(call, self.schema))
+                view = (Context() if context is None else context).for_call(call, self.schema)
+                result = await self._answer(answerable(error), view)
+                await view.delivered()
         if result.call_id != call.id:
-            result = replace(result, call_id=call.id)
+            result = changed(result, call_id=call.id)
         if noted:
             logger.debug("call %r of %s: %s", call.id, self._name, result.error.type if result.error else "success")
         return result
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
         """Run with checked values. Tools that work on values, not on the call, override this beside `run`."""
-        result = await self.run(call, Context() if context is None else context)
+        return self._checked(await self.run(call, Context() if context is None else context), "run")
+
+    def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
-            raise TypeError(f"run of {self._name} must return a ToolResult, not {type(result).__name__}")
+            raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {type(result).__name__}")
         return result
 
-    async def _watch(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+    async def _watch(self, call: ToolCall, context: Context[Any] | None) -> ToolResult:
         """The road where somebody may look: hooks, guardrails, the context, the clock."""
         record: list[dict[str, str]] = []
-        view = context.for_call(call, None)
+        if context is None:  # A context that nobody else has is its own view.
+            view = Context()
+            view.call = call
+        else:
+            view = context.for_call(call, None)
         try:
             if self.timeout is None:
                 result = await self._walk(view, record)
             else:
                 result = await self._walk_in_time(self.timeout, view, record)
         finally:
-            await view.delivered()
-        if record:
-            result = replace(result, metadata={**result.metadata, "guardrails": record})
-        return result
+            if view.delivers:
+                await view.delivered()
+        return noting_guardrails(result, record) if record else result
 
     async def _walk(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         try:
             result = await self._inward(view, record)
         except (Exception, asyncio.CancelledError) as error:
-            result = await self._answer(_answerable(error), view)
-        return await self._outward(result, view, record)
+            result = await self._answer(answerable(error), view)
+        return await self._outward(result, view, record) if self.output_guardrails else result
 
     async def _inward(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         """Decode, validate, `on_invoke`, input guardrails, run, `on_output`."""
@@ -252,9 +259,12 @@ class Tool(ABC):
         if self._hooked:
             values = self._readmit(await self.on_invoke(view.call, view), values, view)
         for guardrail in self.input_guardrails:
-            values = self._readmit(await apply(guardrail, view.call, view, "input", record), values, view)
+            answer = ask(guardrail, view.call, view, "input", record)
+            if answer is not None:
+                values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
         result = await self._body(values, view.call, view)
-        return (await self.on_output(result, view)) or result if self._hooked else result
+        new = await self.on_output(result, view) if self._hooked else None
+        return result if new is None else self._checked(new, "on_output")
 
     def _readmit(self, new: ToolCall | None, values: Any, view: Context[Any]) -> Any:
         """Return the values of the call as it now is: one that was replaced is validated again."""
@@ -268,21 +278,25 @@ class Tool(ABC):
         """Output guardrails. A refusal is answered once, and that answer meets none of them again."""
         try:
             for guardrail in self.output_guardrails:
-                result = settled(result, await apply(guardrail, result, view, "output", record))
+                answer = ask(guardrail, result, view, "output", record)
+                if answer is not None:
+                    result = settled(result, await answered(answer, guardrail, result, "output", record))
         except (Exception, asyncio.CancelledError) as error:
-            return await self._answer(_answerable(error), view)
+            return await self._answer(answerable(error), view)
         return result
 
     async def _answer(self, error: Exception, view: Context[Any]) -> ToolResult:
         """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
         try:
-            result = await self._asked(error, view) or await self.on_error(error, view)
+            result = await self._asked(error, view)
+            if result is None:
+                result = self._checked(await self.on_error(error, view), "on_error")
         except (Exception, asyncio.CancelledError) as crash:
-            _answerable(crash)
+            answerable(crash)
             logger.error("an error function of %s failed", self._name, exc_info=True)
             result = failure_of(error)
         if isinstance(error, ApprovalRequired) and result.is_error:
-            result = replace(result, metadata={"approval": error.request, **result.metadata})
+            result = changed(result, metadata={"approval": error.request, **metadata_of(result)})
         return result
 
     async def _asked(self, error: Exception, view: Context[Any]) -> ToolResult | None:
@@ -300,8 +314,11 @@ class Tool(ABC):
 
     async def _walk_in_time(self, limit: float, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         road = await run_for(self._walk(view, record), limit)
-        if road.done():
-            return road.result()
+        try:
+            if road.done():
+                return road.result()
+        except asyncio.CancelledError as error:  # The body cancelled the task it runs in: nobody outside asked for it.
+            return await self._close(answerable(error), view, record)
         error = ToolTimeoutError(
             f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, self._name)
         )
@@ -352,24 +369,7 @@ class WrapperTool(Tool):
 
     @property
     def _door(self) -> Door:  # type: ignore[override]
-        return _InnerDoor(self.tool._door)
-
-
-class _InnerDoor:
-    """The door of a wrapper: it looks through the inner tool's, and hands on the arguments as they came."""
-
-    def __init__(self, inner: Door) -> None:
-        self._inner = inner
-
-    def check(self, arguments: Any) -> Any:
-        return arguments
-
-    def admit(self, arguments: Any, *, by_name: bool = False) -> tuple[Any, dict[str, Any]]:
-        canonical = self._inner.admit(arguments, by_name=by_name)[1]
-        return self._inner.sent_form(arguments) if by_name else arguments, canonical
-
-    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._inner.sent_form(arguments)
+        return InnerDoor(self.tool._door, bool(self._hooked or self.input_guardrails or self.output_guardrails))
 
 
 def hide_errors(error: Exception, context: Context[Any]) -> str | None:
@@ -435,17 +435,3 @@ def _callables(items: Any, what: str) -> list[Any]:
         if not callable(item):
             raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
     return found
-
-
-def _answerable(error: BaseException) -> Exception:
-    """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise error
-        stray = ToolError("The tool was cancelled from within.")
-        stray.__cause__ = error
-        return stray
-    if isinstance(error, Tripwire) or not isinstance(error, Exception):
-        raise error
-    return error
