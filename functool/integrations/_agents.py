@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from functool import ApprovalRequest, ApprovalRequired, ArgumentError, Context, GuardrailError, Tool, ToolCall, ToolSchema, WrapperTool
 from functool.guardrails import require_approval
+from functool.strict import codec
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` shows what an agent used."""
@@ -37,6 +39,37 @@ def relayed(tool: Tool, call: ToolCall, context: Context[Any], shown: ApprovalRe
         raise ApprovalRequired(f"The call of {request.tool} needs a person's approval first.", request)
 
     return context.view(approver=answer)
+
+
+def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaitable[bool]]:
+    """Return a function that tells whether a person has to be asked about a call, before anybody has checked its arguments.
+
+    When in doubt one has: what is let through here meets the guardrail itself, which the framework can no longer pause for.
+    """
+    conditions: list[Any] = []
+    inner = tool
+    while True:
+        conditions += [when for guardrail in inner.input_guardrails if (when := getattr(guardrail, "asks_approval", None))]
+        if not isinstance(inner, WrapperTool):
+            break
+        inner = inner.tool
+    schema = tool.schema
+    decode = codec(schema.plain).decode if schema.strict else dict
+    defaults = {name: part["default"] for name, part in schema.plain.get("properties", {}).items() if "default" in part}
+
+    async def asks(arguments: Mapping[str, Any], call_id: str, context: Context[Any]) -> bool:
+        try:
+            call = ToolCall(name=tool.name, arguments={**defaults, **decode(arguments)}, id=call_id)
+            view = context.view(call=call, schema=schema)
+            for condition in conditions:
+                answer = condition is True or condition(call, view)
+                if await answer if inspect.isawaitable(answer) else answer:
+                    return True
+        except Exception:
+            return True
+        return False
+
+    return asks
 
 
 async def decided(call: ToolCall, context: Context[Any]) -> bool | str:

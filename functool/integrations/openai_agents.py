@@ -32,7 +32,7 @@ from functool import (
     Tripwire,
 )
 from functool.guardrails import require_approval
-from functool.integrations._agents import USAGE, decided, key_of, relayed
+from functool.integrations._agents import USAGE, asker, decided, key_of, relayed
 
 try:
     from agents import (
@@ -66,9 +66,11 @@ def export(tool: Tool) -> FunctionTool:
     """Return `tool` as a tool of openai-agents.
 
     A failure is what the model reads, never the end of the run; a `Tripwire` ends the run as `RunStopped`. A tool that may ask for
-    approval interrupts the run, unless the run's functool `Context` has an approver of its own.
+    approval interrupts the run, unless the run's functool `Context` has an approver of its own. A condition of the approval is asked before
+    other guardrails have seen the call; where it cannot be told, a person is asked.
     """
     schema = tool.schema
+    asks = asker(tool) if tool.requires_approval else None
 
     async def invoke(run: ToolContext[Any], arguments: str) -> Any:
         context = _context_of(run)
@@ -82,7 +84,8 @@ def export(tool: Tool) -> FunctionTool:
         return _output(result)
 
     async def needs_approval(run: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-        return _context_of(run).approver is None
+        context = _context_of(run)
+        return asks is not None and context.approver is None and await asks(arguments, call_id, context)
 
     def is_enabled(run: RunContextWrapper[Any], agent: Any) -> bool:
         enabled = tool.settings.is_enabled

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import sys
 import weakref
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ from functool import (
     Toolset,
     ToolSettings,
     Tripwire,
+    WrapperTool,
 )
 from functool.guardrails import rate_limit, require_approval
 from functool.integrations import openai_agents
@@ -180,6 +182,51 @@ def test_host_context_is_used_as_it_is() -> None:
 
     assert (run.interruptions, outputs(agent), host.state["note"]) == ([], ["ada"], "x")
     assert [request.arguments for request in asked] == [{"text": "x"}]
+
+
+def _big(call: ToolCall, context: Context) -> bool:
+    return call.arguments["amount"] > 5 and call.arguments["currency"] == "CHF"
+
+
+async def _big_async(call: ToolCall, context: Context) -> bool:
+    return _big(call, context)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("when", [_big, _big_async])
+def test_only_the_calls_that_need_approval_pause(strict: bool, wrapped: bool, when: Any) -> None:
+    """A condition of the approval pauses the calls that it names, defaults counted in, and the others run."""
+    paid: list[int] = []
+
+    @FunctionTool(strict=strict, input_guardrails=[require_approval(when)])
+    async def pay(amount: int, currency: str = "CHF") -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    none = {"currency": None} if strict else {}
+    calls = [(f"c{n}", "pay", json.dumps({"amount": n, **none})) for n in (3, 7)]
+    agent = agent_with([openai_agents.export(WrapperTool(pay) if wrapped else pay)], calls, "done")
+    run = asyncio.run(Runner.run(agent, "go"))
+    assert ([item.call_id for item in run.interruptions], paid) == (["c7"], [3])
+
+    state = run.to_state()
+    state.approve(run.interruptions[0])
+    assert (asyncio.run(Runner.run(agent, state)).final_output, paid) == ("done", [3, 7])
+
+
+def test_a_condition_that_cannot_be_told_asks() -> None:
+    """Where the condition fails on arguments that nobody has checked, a person is asked, and the body does not run."""
+
+    @FunctionTool(input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        raise AssertionError("never")
+
+    run = asyncio.run(Runner.run(agent_with([openai_agents.export(pay)], [("c1", "pay", '{"amount": "lots"}')], "done"), "go"))
+
+    assert [item.call_id for item in run.interruptions] == ["c1"]
 
 
 def test_tripwire_ends_the_run_as_a_tripwire() -> None:
