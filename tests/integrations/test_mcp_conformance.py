@@ -76,18 +76,44 @@ def url():
             process.terminate()
 
 
-@pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
-def test_scenario(url, revision, scenario, tmp_path):
-    """Every check of the scenario succeeds, and there is at least one."""
-    options = ["--url", url, "--scenario", scenario, "--spec-version", revision, "--output-dir", str(tmp_path)]
-    done = node(CONFORMANCE, "server", *options)
-    checks = [check for path in tmp_path.rglob("checks.json") for check in json.loads(path.read_text())]
+# What the suite watches a client do, for one that calls tools.
+CLIENT_BOTH = ["tools_call", "json-schema-2020-12-preservation"]
+CLIENT_OLDER = [*CLIENT_BOTH, "initialize", "elicitation-sep1034-client-defaults", "sse-retry"]
+CLIENT_LATEST = [
+    *CLIENT_BOTH,
+    "request-metadata",
+    "sep-2322-client-request-state",
+    "http-standard-headers",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "json-schema-ref-no-deref",
+]
+CLIENT_SCENARIOS = [("2025-11-25", name) for name in CLIENT_OLDER] + [("2026-07-28", name) for name in CLIENT_LATEST]
+
+
+def checked(revision, folder, *words):
+    """Run one scenario of the suite; none of its checks may fail or warn, and one at least has to succeed."""
+    done = node(CONFORMANCE, *words, "--spec-version", revision, "--output-dir", str(folder))
+    checks = [check for path in folder.rglob("checks.json") for check in json.loads(path.read_text())]
     statuses = Counter(check["status"] for check in checks)
     counts.update({(revision, status): number for status, number in statuses.items()})
     wrong = [f"{c['id']}: {c['status']}: {c.get('errorMessage')}" for c in checks if c["status"] in ("FAILURE", "WARNING")]
 
     assert wrong == []
-    assert statuses["SUCCESS"] > 0, done.stdout
+    assert statuses["SUCCESS"] > 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
+def test_server_scenario(url, revision, scenario, tmp_path):
+    """Every check of a scenario succeeds against the fixture server."""
+    checked(revision, tmp_path, "server", "--url", url, "--scenario", scenario)
+
+
+@pytest.mark.parametrize(("revision", "scenario"), CLIENT_SCENARIOS)
+def test_client_scenario(revision, scenario, tmp_path):
+    """Every check of a scenario succeeds for a client made with `connect`."""
+    command = f"{sys.executable} {Path(__file__).parent / 'mcp_conforming_client.py'}"
+    checked(revision, tmp_path, "client", "--command", command, "--scenario", scenario)
 
 
 def test_counts_are_printed(capsys):
