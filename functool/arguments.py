@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
-from pydantic_core import SchemaValidator, ValidationError, core_schema
+from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json
 
 from functool.errors import ArgumentError
 from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, property_names, takes_only_containers
@@ -107,7 +107,10 @@ class FunctionDoor:
             arguments = self.sent_form(arguments)
         text = arguments if type(arguments) is str else as_text(arguments)
         values = self.check(text)
-        sent = self._unpacked(decoded(text) if self._decode is None else self._decode(decoded(text)))
+        # Text that was checked is only read here.
+        sent = (from_json(text) if text and not text.isspace() else {}) if self._decode is None else self._decode(decoded(text))
+        if self._containers:
+            self._unpacked(sent)
         for wire in self._droppable:
             if sent.get(wire, 0) is None:
                 del sent[wire]
@@ -196,8 +199,8 @@ class FunctionDoor:
 class SchemaDoor:
     """The door of a JSON Schema that somebody else wrote: jsonschema.
 
-    References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown arguments are refused, unless the schema
-    says something of additional ones.
+    References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown arguments are refused where the schema says
+    so: what it leaves open was left open by somebody.
     """
 
     def __init__(self, schema: Mapping[str, Any], codec: Codec | None = None) -> None:
@@ -205,8 +208,6 @@ class SchemaDoor:
         self._decode = codec.decode if codec is not None else None
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._definitions = schema.get("$defs") or schema.get("definitions") or {}
-        open_words = {"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "unevaluatedProperties"}
-        self._closed = "properties" in schema and open_words.isdisjoint(schema)
         required = schema.get("required") or ()
         self._droppable = [
             name for name, part in self._properties.items() if name not in required and not admits_null(part, self._definitions)
@@ -228,10 +229,6 @@ class SchemaDoor:
             if isinstance(sent.get(name), str) and takes_only_containers(part, self._definitions):
                 sent[name] = parsed(sent[name])
         refuse_infinite(sent)
-        if self._closed:
-            unknown = [_unknown(name, list(self._properties)) for name in sent if name not in self._properties]
-            if unknown:
-                raise ArgumentError(unknown)
         try:
             problems = list(map(self._problem, self._validator.iter_errors(sent)))
         except Exception as error:

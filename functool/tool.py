@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from typing_extensions import Unpack
 
 from functool.arguments import Door, InnerDoor, SchemaDoor
-from functool.call import ToolCall, ToolResult, ToolSchema, changed, failure_of, metadata_of, noting_guardrails
+from functool.call import ToolCall, ToolResult, ToolSchema, changed, failure_of, metadata_of, noting_guardrails, with_arguments
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
 from functool.executors import GRACE_SECONDS, abandon, answerable, run_for, stop
@@ -202,7 +202,15 @@ class Tool(ABC):
         if noted:
             logger.debug("call %r of %s", call.id, self._name)
         if self._watched or self.input_guardrails or self.output_guardrails or self.timeout is not None:
-            result = await self._watch(call, context)
+            if context is None:  # A context that nobody else has is its own view.
+                view = Context()
+                view.call = call
+            else:
+                view = context.for_call(call, None)
+            record: list[dict[str, str]] = []
+            result = await (self._walk if self.timeout is None and not view.delivers else self._watch)(view, record)
+            if record:
+                result = noting_guardrails(result, record)
         else:
             try:
                 result = await self._body(self._door.check(call.arguments), call, context)
@@ -225,46 +233,34 @@ class Tool(ABC):
             raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {type(result).__name__}")
         return result
 
-    async def _watch(self, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        """The road where somebody may look: hooks, guardrails, the context, the clock."""
-        record: list[dict[str, str]] = []
-        if context is None:  # A context that nobody else has is its own view.
-            view = Context()
-            view.call = call
-        else:
-            view = context.for_call(call, None)
+    async def _watch(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        """The road under a clock, or before listeners."""
         try:
             if self.timeout is None:
-                result = await self._walk(view, record)
-            else:
-                result = await self._walk_in_time(self.timeout, view, record)
+                return await self._walk(view, record)
+            return await self._walk_in_time(self.timeout, view, record)
         finally:
-            if view.delivers:
-                await view.delivered()
-        return noting_guardrails(result, record) if record else result
+            await view.delivered()
 
     async def _walk(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+        """Decode, validate, `on_invoke`, input guardrails, run, `on_output`; what goes wrong is answered; output guardrails."""
         try:
-            result = await self._inward(view, record)
+            call = view.call or ToolCall(name=self._name)
+            view.schema = self.schema
+            values, canonical = self._door.admit(call.arguments)
+            view.call = call = with_arguments(call, canonical)
+            if self._hooked:
+                values = self._readmit(await self.on_invoke(call, view), values, view)
+            for guardrail in self.input_guardrails:
+                answer = ask(guardrail, view.call, view, "input", record)
+                if answer is not None:
+                    values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
+            result = await self._body(values, view.call, view)
+            if self._hooked and (new := await self.on_output(result, view)) is not None:
+                result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(answerable(error), view)
         return await self._outward(result, view, record) if self.output_guardrails else result
-
-    async def _inward(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        """Decode, validate, `on_invoke`, input guardrails, run, `on_output`."""
-        came = view.call or ToolCall(name=self._name)
-        view.schema = self.schema
-        values, canonical = self._door.admit(came.arguments)
-        view.call = ToolCall(name=came.name, arguments=canonical, id=came.id)
-        if self._hooked:
-            values = self._readmit(await self.on_invoke(view.call, view), values, view)
-        for guardrail in self.input_guardrails:
-            answer = ask(guardrail, view.call, view, "input", record)
-            if answer is not None:
-                values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
-        result = await self._body(values, view.call, view)
-        new = await self.on_output(result, view) if self._hooked else None
-        return result if new is None else self._checked(new, "on_output")
 
     def _readmit(self, new: ToolCall | None, values: Any, view: Context[Any]) -> Any:
         """Return the values of the call as it now is: one that was replaced is validated again."""
@@ -317,8 +313,8 @@ class Tool(ABC):
         try:
             if road.done():
                 return road.result()
-        except asyncio.CancelledError as error:  # The body cancelled the task it runs in: nobody outside asked for it.
-            return await self._close(answerable(error), view, record)
+        except asyncio.CancelledError as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
+            return await self._close(answerable(stray), view, record)
         error = ToolTimeoutError(
             f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, self._name)
         )
@@ -411,7 +407,7 @@ def checked_parameters(parameters: Any) -> dict[str, Any]:
     """
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')
-    return {"type": "object", **({} if parameters else {"properties": {}}), **deepcopy(dict(parameters))}
+    return {"type": "object", **({} if parameters else {"properties": {}, "additionalProperties": False}), **deepcopy(dict(parameters))}
 
 
 def checked_timeout(timeout: Any) -> float | None:
