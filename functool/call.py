@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +128,13 @@ class ToolSchema:
     output: dict[str, Any] | None = None
 
 
+def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+    """Return the same call with other arguments, as cheaply as `success`."""
+    new = _new(ToolCall)
+    new.name, new.arguments, new.id = call.name, arguments, call.id
+    return new
+
+
 def success(value: Any, call_id: str) -> ToolResult:
     """Return `ToolResult.of(value)` for a call: the same, without the cost of keyword arguments, which outweighs a small call."""
     result = _new(ToolResult)
@@ -144,11 +152,32 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
     return ToolResult.failed(message, type=kind, details=details)
 
 
+def changed(result: ToolResult, **fields: Any) -> ToolResult:
+    """Return a copy with other fields. `dataclasses.replace` would ask the `__init__` of a subclass, which may be of its own kind."""
+    new = copy(result)
+    for name, value in fields.items():
+        setattr(new, name, value)
+    return new
+
+
+def metadata_of(result: ToolResult) -> Mapping[str, Any]:
+    """Return the metadata of a result, none where an author put something else there."""
+    return result.metadata if isinstance(result.metadata, Mapping) else {}
+
+
+def noting_guardrails(result: ToolResult, record: list[dict[str, str]]) -> ToolResult:
+    """Return the result with what guardrails did in its metadata, in order, around what those of an inner tool did."""
+    metadata = metadata_of(result)
+    inner = metadata.get("guardrails")
+    before, after = ([entry for entry in record if (entry["stage"] == "input") is first] for first in (True, False))
+    return changed(result, metadata={**metadata, "guardrails": [*before, *(inner if isinstance(inner, list) else ()), *after]})
+
+
 def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
     if type(value) in _PLAIN or isinstance(value, str):
         content = _new(TextContent)
-        content.text = valid_text(value) if isinstance(value, str) else _dump(value).decode()
+        content.text = valid_text(str.__str__(value)) if isinstance(value, str) else _dump(value).decode()
         return [content]
     if value is None:
         return []

@@ -18,12 +18,13 @@ from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from functool.errors import ToolError, Tripwire
+
 GRACE_SECONDS = 1.0
 """How long a cancelled body may clean up."""
 
 IDLE_SECONDS = 30.0
 """How long a thread without work is kept."""
-
 
 T = TypeVar("T")
 logger = logging.getLogger("functool")
@@ -73,12 +74,17 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 
 async def run_for(work: Coroutine[Any, Any, T], seconds: float) -> asyncio.Task[T]:
-    """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first."""
+    """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first.
+
+    Raises:
+        Abandoned: The wait was cancelled, and the body of `work` may still be running.
+    """
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError:
-        await stop(task, task.get_name())
+    except asyncio.CancelledError as cancelled:
+        if await stop(task, task.get_name()):
+            raise Abandoned(*cancelled.args) from cancelled
         raise
     return task
 
@@ -99,6 +105,20 @@ async def stop(task: asyncio.Task[Any], name: str) -> bool:
     except asyncio.CancelledError:
         pass
     return False
+
+
+def answerable(error: BaseException) -> Exception:
+    """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise error
+        stray = ToolError("The tool was cancelled from within.")
+        stray.__cause__ = error
+        return stray
+    if isinstance(error, Tripwire) or not isinstance(error, Exception):
+        raise error
+    return error
 
 
 def abandon(task: asyncio.Task[Any]) -> None:

@@ -58,8 +58,8 @@ def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: l
     """
     try:
         return guardrail(value, context)
-    except Exception as error:
-        _refuse(error, guardrail, stage, record)
+    except (Exception, CancelledError) as error:
+        _refuse(answerable(error), guardrail, stage, record)
 
 
 async def answered(answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]) -> Any:
@@ -72,10 +72,11 @@ async def answered(answer: Any, guardrail: Any, value: Any, stage: str, record: 
     try:
         if inspect.isawaitable(answer):
             answer = await answer
-        if answer is not None and not isinstance(answer, type(value)):
-            raise TypeError(f"the guardrail returned {type(answer).__name__}, expected {type(value).__name__} or None")
-    except Exception as error:
-        _refuse(error, guardrail, stage, record)
+        kind = ToolCall if stage == "input" else ToolResult
+        if answer is not None and not isinstance(answer, kind):
+            raise TypeError(f"the guardrail returned {type(answer).__name__}, expected {kind.__name__} or None")
+    except (Exception, CancelledError) as error:
+        _refuse(answerable(error), guardrail, stage, record)
     if answer is None or answer is value:
         return value
     record.append({"name": name_of(guardrail), "stage": stage, "did": "replaced"})
@@ -83,9 +84,7 @@ async def answered(answer: Any, guardrail: Any, value: Any, stage: str, record: 
 
 
 def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]]) -> NoReturn:
-    """Raise what a guardrail raised, if it may; anything but a refusal and a tripwire is a guardrail that failed, and refuses too."""
-    if isinstance(error, Tripwire):
-        raise error
+    """Raise what a guardrail raised if that is a refusal; anything else is a guardrail that failed, and refuses too."""
     name = name_of(guardrail)
     record.append({"name": name, "stage": stage, "did": "refused"})
     if isinstance(error, GuardrailError):

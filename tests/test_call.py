@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import datetime
+import enum
 import itertools
 import json
 import pickle
@@ -177,3 +178,14 @@ def test_a_str_is_itself(text):
         ToolResult.of(text).text.encode()
     else:
         assert ToolResult.of(text).text == text
+
+
+def test_a_str_of_another_class_is_its_text():
+    """An Enum of texts is read as its value, not as its name; `value` stays the member."""
+
+    class Colour(str, enum.Enum):
+        RED = "red"
+
+    result = ToolResult.of(Colour.RED)
+
+    assert (f"{result.text}", type(result.text), result.value) == ("red", str, Colour.RED)

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import dataclasses
 import logging
+import threading
 import time
 
 import pytest
@@ -731,3 +732,170 @@ def test_an_unresolvable_tool_answers_with_a_result():
 
     assert result.error.type == "DefinitionError"
     assert "NotYetDefined" in result.text
+
+
+def test_a_wrapper_with_a_time_limit_validates_nothing():
+    """Only guardrails make a wrapper look: arguments that do not fit are refused, and answered, by the inner tool."""
+    inner, outer = [], []
+    echo = Echo(on_error_func=lambda error, context: inner.append(type(error)))
+
+    result = call(WrapperTool(echo, timeout=5, on_error_func=lambda error, context: outer.append(type(error))), '{"x": "?"}')
+
+    assert (result.error.type, inner, outer) == ("ArgumentError", [ArgumentError], [])
+
+
+def test_metadata_lists_the_guardrails_of_a_wrapper_and_of_its_inner_tool():
+    """Every guardrail that replaced or refused is listed, in the order in which they stood on the road."""
+
+    def raised(given, context):
+        return dataclasses.replace(given, arguments={"x": given.arguments["x"] + 1})
+
+    def outer(result, context):
+        return dataclasses.replace(result, output=[TextContent(text="outer")])
+
+    def inner(result, context):
+        return dataclasses.replace(result, output=[TextContent(text="inner")])
+
+    tool = WrapperTool(Echo(input_guardrails=[raised], output_guardrails=[inner]), input_guardrails=[raised], output_guardrails=[outer])
+    result = call(tool, '{"x": 1}')
+
+    assert tool.tool.seen == [{"x": 3, "y": 7}]
+    assert result.metadata["guardrails"] == [
+        {"name": "raised", "stage": "input", "did": "replaced"},
+        {"name": "raised", "stage": "input", "did": "replaced"},
+        {"name": "inner", "stage": "output", "did": "replaced"},
+        {"name": "outer", "stage": "output", "did": "replaced"},
+    ]
+
+
+def test_an_outer_time_limit_knows_of_a_thread_that_goes_on():
+    """A sync body under a time limit of its own is still running when the wrapper's passes first, and the error says so."""
+    end, errors = threading.Event(), []
+
+    @FunctionTool(timeout=60)
+    def wait() -> None:
+        end.wait(10)
+
+    result = call(WrapperTool(wait, timeout=0.05, on_error_func=lambda error, context: errors.append(error)))
+    end.set()
+
+    assert errors[0].still_running and "may still be going on" in result.text
+
+
+class Rescued(ToolResult):
+    """A result of an author's own, with a constructor of its own."""
+
+    __slots__ = ()
+
+    def __init__(self, text):
+        super().__init__(output=[TextContent(text=text)], value=text)
+
+
+def test_a_result_class_of_the_authors_own_travels():
+    """A subclass keeps its class, and a guardrail may replace it by a plain `ToolResult`."""
+
+    @FunctionTool
+    async def rescue() -> Rescued:
+        return Rescued("saved")
+
+    result = call(rescue)
+    assert (type(result), result.text, result.call_id) == (Rescued, "saved", "c1")
+
+    rescue.add_output_guardrails([lambda result, context: ToolResult.of("changed")])
+    assert call(rescue).value == "changed"
+
+
+def test_metadata_that_is_none_leaves_no_exception():
+    """An author's result without metadata gets those of the guardrails."""
+
+    @FunctionTool(output_guardrails=[lambda result, context: dataclasses.replace(result, value=2)])
+    async def odd() -> ToolResult:
+        return ToolResult(metadata=None)
+
+    assert call(odd).metadata["guardrails"][0]["did"] == "replaced"
+
+
+@pytest.mark.parametrize("hook", ["on_error", "on_output"])
+def test_a_hook_that_returns_no_result_is_a_failure(hook):
+    """`on_error` and `on_output` return a `ToolResult`; anything else never reaches the caller."""
+
+    class Odd(Echo):
+        async def run(self, call, context):
+            if hook == "on_error":
+                raise ValueError("boom")
+            return ToolResult.of("secret")
+
+    async def nothing(self, value, context):
+        return None if hook == "on_error" else "text"
+
+    setattr(Odd, hook, nothing)
+    result = call(Odd(), '{"x": 1}')
+
+    assert result.is_error and "secret" not in repr(result)
+    assert result.error.type == ("ValueError" if hook == "on_error" else "TypeError")
+
+
+def test_events_of_an_error_function_come_before_the_result():
+    """On the short road too every listener has seen them when the result is returned."""
+    seen = []
+
+    def report(error, context):
+        context.progress("failing")
+
+    @FunctionTool(on_error_func=report)
+    async def fail() -> None:
+        raise ValueError
+
+    async def main():
+        context = Context()
+        context.subscribe(lambda event: seen.append((event.kind, event.tool_name, event.call_id)))
+        await fail(ToolCall(name="fail", id="c1"), context)
+        return list(seen)
+
+    assert asyncio.run(main()) == [("tool:progress", "fail", "c1")]
+
+
+def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
+    """The task it cancels is the one of the road, and nobody outside asked for it."""
+
+    @FunctionTool(timeout=5)
+    async def suicide() -> None:
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+    assert call(suicide).error.type == "ToolError"
+
+
+@pytest.mark.parametrize("func", [0, "", [], "x"])
+def test_an_error_function_has_to_be_callable(func):
+    """What is not None and cannot be called is refused at definition."""
+    with pytest.raises(DefinitionError):
+        Echo(on_error_func=func)
+
+
+@pytest.mark.parametrize("stage", ["input", "output"])
+def test_a_guardrail_that_raises_a_stray_cancellation_refuses(stage):
+    """Nobody asked for it, so the guardrail failed: its refusal is listed, and the output is not shown."""
+
+    async def stray(value, context):
+        raise asyncio.CancelledError
+
+    echo = Echo(**{f"{stage}_guardrails": [stray]})
+    result = call(echo, '{"x": 1}')
+
+    assert result.error.type == "GuardrailError" and not result.output
+    assert result.metadata["guardrails"] == [{"name": "stray", "stage": stage, "did": "refused"}]
+    assert len(echo.seen) == (stage == "output")
+
+
+def test_an_error_result_that_is_redacted_keeps_no_old_value():
+    """A guardrail that changes the output of an error changes its value too."""
+
+    def clean(result, context):
+        return dataclasses.replace(result, output=[TextContent(text="clean")])
+
+    @FunctionTool(output_guardrails=[clean])
+    async def odd() -> ToolResult:
+        return ToolResult(output=[TextContent(text="pin")], value="pin", error=ToolFailure(type="x", message="bad"))
+
+    assert "pin" not in repr(call(odd))
