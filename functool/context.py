@@ -47,12 +47,11 @@ class Inject:
 class _Shared:
     """What every view of one context has in common."""
 
-    __slots__ = ("grants", "listeners", "strays")
+    __slots__ = ("grants", "listeners")
 
     def __init__(self) -> None:
         self.listeners: list[tuple[Listener, bool]] = []
         self.grants: dict[str, tuple[float, bool, str]] = {}
-        self.strays: set[asyncio.Task[None]] = set()
 
 
 class Context(Generic[Deps]):
@@ -187,12 +186,16 @@ class Context(Generic[Deps]):
             asyncio.run(self._deliver(event))
         else:
             task = loop.create_task(self._deliver(event))
-            self._shared.strays.add(task)
-            task.add_done_callback(self._shared.strays.discard)
+            _strays.add(task)
+            task.add_done_callback(_strays.discard)
 
     def _tellers(self, event: ToolEvent) -> list[Listener]:
         details = event.kind.endswith(":debug")
         return [listener for listener, debug in self._shared.listeners if debug or not details]
+
+
+_strays: set[asyncio.Task[None]] = set()
+"""Deliveries of events that belong to no call: kept here, because a loop holds its tasks weakly."""
 
 
 class _Mailbox:
