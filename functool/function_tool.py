@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import re
 import sys
@@ -11,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from copy import deepcopy
 from dataclasses import replace
 from inspect import isawaitable
-from types import FrameType, FunctionType, MethodType
+from types import AsyncGeneratorType, FrameType, FunctionType, GeneratorType, MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from typing_extensions import Unpack
@@ -32,6 +31,7 @@ Q = ParamSpec("Q")
 S = TypeVar("S")
 
 MAX_YIELDS = 10_000
+_LOOKED_AT = (ToolResult, GeneratorType, AsyncGeneratorType)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -139,10 +139,9 @@ class FunctionTool(Tool, Generic[P, R]):
         if self._given[2] is not False:
             self._published, coder = self._publish()
         self._door = FunctionDoor(parts, coder)
-        self._positional = [p for p in parts.parameters if p.kind in (p.kind.POSITIONAL_ONLY, p.kind.VAR_POSITIONAL)]
         own = _has_own_signature(self.func)
         self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None]
-        self._simple = self._awaits and not (self._fills or self._positional or parts.hidden)
+        self._simple = self._awaits and not (self._fills or parts.positional or parts.hidden)
         self._watched = self._hooked or self._generates or bool(parts.hidden) or type(self)._body is not FunctionTool._body
 
     def __getattr__(self, name: str) -> Any:
@@ -211,26 +210,24 @@ class FunctionTool(Tool, Generic[P, R]):
         bound.__dict__.update(self.__dict__, func=MethodType(self.func, target), _method=False, _bound_to=target)
         return bound
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by module and qualified name; a bound tool by its object."""
-        func: Any = self.func
         if self._bound_to is not None:
-            return getattr, (self._bound_to, func.__name__)
-        return _find, (func.__module__, func.__qualname__)
+            return getattr, (self._bound_to, self.func.__name__)
+        return str(getattr(self, "__qualname__", self._name))  # pickle refuses it when something else stands there
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the function with the call's arguments."""
         values, canonical = self._door.admit(call.arguments, by_name=True)
-        return await FunctionTool._body(self, values, ToolCall(name=call.name, arguments=canonical, id=call.id), context)
+        call = ToolCall(name=call.name, arguments=canonical, id=call.id)
+        return await FunctionTool._body(self, values, call, context.view(call=call))
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        if self._simple:
-            value = await self.func(**values)  # type: ignore[misc,call-arg]
-        else:
-            value = await self._value(values, call, context)
-        if isinstance(value, ToolResult):
-            return value
-        return success(value, call.id)
+        func: Any = self.func
+        value = await func(**values) if self._simple else await self._value(values, call, context)
+        if not isinstance(value, _LOOKED_AT):
+            return success(value, call.id)
+        return value if isinstance(value, ToolResult) else success(await self._last(value, call, context or Context()), call.id)
 
     async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
         """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""
@@ -239,16 +236,20 @@ class FunctionTool(Tool, Generic[P, R]):
                 values[name] = maker()
         if self._parts.hidden:
             await self._inject(values, call, context or Context())
-        args = self._take_positional(values) if self._positional else []
+        args = self._take_positional(values) if self._parts.positional else []
         func: Any = self.func
         value = await self._executor(func, *args, **values) if self._offloads else func(*args, **values)
-        if isawaitable(value):
-            value = await value
-        if isinstance(value, AsyncGenerator):
-            return await _exhaust_async(value, context)
-        if isinstance(value, Generator):
-            return await self._executor(_exhaust, value, context)
-        return value
+        return await value if isawaitable(value) else value
+
+    async def _last(self, items: Any, call: ToolCall, context: Context[Any]) -> Any:
+        """Run a generator to its end, in the view of its call: each item is progress."""
+        view = context if context.call is call else context.for_call(call, self.schema)
+        try:
+            if isinstance(items, AsyncGeneratorType):
+                return await _exhaust_async(items, view)
+            return await self._executor(_exhaust, items, view)
+        finally:
+            await view.delivered()
 
     async def _inject(self, values: dict[str, Any], call: ToolCall, context: Context[Any]) -> None:
         for name, source in self._parts.hidden.items():
@@ -261,17 +262,14 @@ class FunctionTool(Tool, Generic[P, R]):
                 values[name] = await value if isawaitable(value) else value
 
     def _take_positional(self, values: dict[str, Any]) -> list[Any]:
-        """Take out of `values` what the signature takes by position."""
+        """Take out of `values` what has to be passed by position."""
         args: list[Any] = []
-        last = self._positional[-1]
-        for parameter in self._parts.parameters:
+        for parameter in self._parts.positional:
             if parameter.name in values:
                 value = values.pop(parameter.name)
-                args.extend(value) if parameter.kind is parameter.kind.VAR_POSITIONAL else args.append(value)
-            elif parameter.default is not Parameter.empty and parameter is not last:
+                args.extend(value) if parameter.kind is parameter.VAR_POSITIONAL else args.append(value)
+            elif parameter.default is not parameter.empty and parameter is not self._parts.positional[-1]:
                 args.append(parameter.default)
-            if parameter is last:
-                break
         return args
 
 
@@ -279,7 +277,7 @@ class _Decorator:
     """What `FunctionTool(...)` without a function is to a type checker: waiting for one."""
 
 
-def _exhaust(items: Generator[Any, Any, Any], context: Context[Any] | None) -> Any:
+def _exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
     """Run a generator to its end; each item is progress, the last one the value unless the function returns one."""
     last = None
     for _ in range(MAX_YIELDS):
@@ -287,27 +285,22 @@ def _exhaust(items: Generator[Any, Any, Any], context: Context[Any] | None) -> A
             last = next(items)
         except StopIteration as stop:
             return last if stop.value is None else stop.value
-        _tell(context, last)
+        context.emit("tool:progress", value=last)
     items.close()
     raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
 
 
-async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any] | None) -> Any:
+async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any]) -> Any:
     last, count = None, 0
     try:
         async for last in items:
             count += 1
             if count >= MAX_YIELDS:
                 raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
-            _tell(context, last)
+            context.emit("tool:progress", value=last)
     finally:
         await items.aclose()
     return last
-
-
-def _tell(context: Context[Any] | None, item: Any) -> None:
-    if context is not None and context.call is not None:
-        context.emit("tool:progress", value=item)
 
 
 def _way_of(func: Any) -> str:
@@ -383,9 +376,10 @@ def _outer_frame() -> FrameType | None:
 
 
 def _in_class_body(func: Any, frame: FrameType | None) -> bool:
-    owner = frame.f_locals.get("__qualname__") if frame is not None and frame.f_locals is not frame.f_globals else None
-    return owner is not None and getattr(func, "__qualname__", None) == f"{owner}.{getattr(func, '__name__', '')}"
-
-
-def _find(module: str, qualname: str) -> Any:
-    return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
+    """Whether the function is defined in a class body that is being run."""
+    owner = getattr(func, "__qualname__", "").rpartition(".")[0]
+    while owner and not owner.endswith("<locals>") and frame is not None:
+        if frame.f_code.co_qualname == owner:
+            return True
+        frame = frame.f_back
+    return False

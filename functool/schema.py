@@ -66,7 +66,8 @@ class FunctionSchema:
     """What a function takes, compiled from its signature.
 
     `parameters` are in the signature's order. `rest` is the name of `**kwargs` ("" without), and `rest_core` the core schema of its
-    values. `hidden` maps injected parameters to `Context`, `ToolCall` or a provider. `core` is the whole as one core schema, and
+    values. `hidden` maps injected parameters to `Context`, `ToolCall` or a provider; `positional` are those, hidden or not, that have to
+    be passed by position. `core` is the whole as one core schema, and
     `properties`, `required`, `definitions` and `rest_schema` the same as JSON Schema (2020-12), without the docstring's texts. `returns`
     is the return annotation, empty where there is none or it cannot be resolved.
     """
@@ -75,6 +76,7 @@ class FunctionSchema:
     rest: str = ""
     rest_core: Any = None
     hidden: dict[str, Any] = field(default_factory=dict)
+    positional: list[inspect.Parameter] = field(default_factory=list)
     core: Any = None
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
@@ -129,6 +131,8 @@ def describe(func: Callable[..., Any], *, method: bool = False, frame: FrameType
             _add_rest(parts, parameter, annotation, hint)
         else:
             parts.parameters.append(_parameter(parameter, annotation))
+    last = max((i for i, p in enumerate(parameters) if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)), default=-1)
+    parts.positional = [parameter for parameter in parameters[: last + 1] if parameter.name not in fixed]
     wires = [parameter.wire for parameter in parts.parameters]
     if len(set(wires)) != len(wires):
         raise DefinitionError(f"two parameters have the same name for the model: {', '.join(sorted(wires))}")
@@ -191,6 +195,8 @@ class _Hints:
         func = inspect.unwrap(getattr(func, "__func__", func))
         self.globals = getattr(func, "__globals__", None) or vars(sys.modules.get(getattr(func, "__module__", ""), SimpleNamespace()))
         self.locals: dict[str, Any] = {}
+        while frame is not None and frame.f_globals is not self.globals:  # A decorator of the author's own, in another module.
+            frame = frame.f_back
         while frame is not None and frame.f_globals is self.globals and frame.f_locals is not frame.f_globals:
             self.locals = {**frame.f_locals, **self.locals}
             frame = frame.f_back

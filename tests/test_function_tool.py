@@ -918,3 +918,87 @@ def test_alias_choices():
 
     assert list(go.schema.parameters["properties"]) == ["ex"]
     assert call(go, {"ex": 1}).value == 1
+
+
+@pytest.mark.parametrize("arguments", [{"xs": [2, 3]}, '{"xs": [2, 3]}'], ids=["mapping", "text"])
+def test_injected_parameters_may_stand_before_positional_ones(arguments):
+    """An injected parameter is passed by position where the signature wants it there."""
+
+    @FunctionTool
+    def before(context: Context, *xs: int) -> list:
+        return [context.call.id, *xs]
+
+    @FunctionTool
+    async def only(context: Context, xs: list[int], call: ToolCall, /) -> list:
+        return [call.id, *xs]
+
+    @FunctionTool
+    def between(context: Context, factor: int = 5, *xs: int, call: ToolCall) -> list:
+        return [call.id, *(factor * x for x in xs)]
+
+    assert [call(tool, arguments).value for tool in (before, only, between)] == [["c1", 2, 3], ["c1", 2, 3], ["c1", 10, 15]]
+
+
+def test_a_returned_generator_is_a_generator():
+    """What a function returns, a coroutine function too, is run to its end; each item is progress of its own call."""
+
+    def numbers():
+        yield from (1, 2)
+        return 3
+
+    async def letters():
+        yield "a"
+        yield "b"
+
+    def endless():
+        while True:
+            yield 0
+
+    async def main(make):
+        async def body():
+            return make()
+
+        context, seen = Context(), []
+        context.subscribe(lambda event: seen.append((event.kind, event.call_id, event.data["value"])))
+        async_result = await FunctionTool(body)(ToolCall(name="body", id="c1"), context)
+        sync_result = await FunctionTool(lambda: make(), name="f")(ToolCall(name="f", id="c1"), context)
+        assert (async_result.value, async_result.error) == (sync_result.value, sync_result.error)
+        return async_result, seen[: len(seen) // 2]
+
+    result, seen = asyncio.run(main(numbers))
+    assert result.value == 3 and seen == [("tool:progress", "c1", 1), ("tool:progress", "c1", 2)]
+    result, seen = asyncio.run(main(letters))
+    assert result.value == "b" and seen == [("tool:progress", "c1", "a"), ("tool:progress", "c1", "b")]
+    assert asyncio.run(main(endless))[0].error.type == "ToolError"
+
+
+def renamed(a: int) -> int:
+    """A function that stays at its name; the tool made of it stands elsewhere."""
+    return a
+
+
+renamed_tool = FunctionTool(renamed, name="other")
+
+
+def test_a_tool_that_does_not_stand_at_its_name_is_not_pickled():
+    """A pickle never turns a tool into the bare function that stands at its qualified name."""
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(renamed_tool)
+    assert copy.copy(renamed_tool) is renamed_tool
+
+
+def my_own(func):
+    """Decorate as a team's own decorator would."""
+    return FunctionTool(func)
+
+
+def test_a_decorator_around_ours_binds_too():
+    """In a class body the tool binds like a method, whoever calls `FunctionTool` there."""
+
+    class Desk:
+        @my_own
+        def number(self, a: int) -> list:
+            return [type(self).__name__, a]
+
+    assert list(Desk().number.schema.parameters["properties"]) == ["a"]
+    assert call(Desk().number, {"a": 4}).value == ["Desk", 4]
