@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stdout
@@ -186,7 +187,11 @@ def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple
         toolset = _local_toolset(target)
         from functool.integrations import mcp
 
-        mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
+        try:
+            mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
+        except KeyboardInterrupt:
+            # A thread still waits for a line on standard input: nothing ends it but the end of the process.
+            os._exit(130)
 
 
 @main.command(cls=_Command)

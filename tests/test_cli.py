@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -578,6 +579,22 @@ def test_interrupting(terminal):
 
     assert "Traceback" not in rest
     assert child.exitstatus == 1
+
+
+def test_interrupting_a_server(folder):
+    """Ctrl-C ends a server that waits for its client, without a traceback."""
+    pytest.importorskip("mcp")
+    code = "from functool.cli import main; main(prog_name='functool')"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, "serve", "kit.py"], text=True, **pipes) as server:
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        server.stdin.write(json.dumps(ping) + "\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(signal.SIGINT)
+
+        assert server.wait(60) == 130
+        assert "Traceback" not in server.stderr.read()
 
 
 # The page

@@ -50,6 +50,7 @@ APPROVAL = "approval"
 STATE_PREFIX = "functool-approval:"
 STATE_SECONDS = 600.0
 MAX_QUESTION = 2_000
+BROKEN_PROMISE = "The tool's answer does not fit its own output schema."
 
 
 class _Served:
@@ -94,11 +95,10 @@ class _Served:
         """
         try:
             plain = to_jsonable_python(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
-            fits = self.validator is None or self.validator.is_valid(plain)
-        except (ValueError, RecursionError):
-            fits = False
-        if not fits:
-            raise ToolError("The tool's answer does not fit its own output schema.")
+            if self.validator is not None and not self.validator.is_valid(plain):
+                raise ToolError(BROKEN_PROMISE)
+        except (ValueError, RecursionError) as error:
+            raise ToolError(BROKEN_PROMISE) from error
         return {"result": plain} if (self._latest_wraps if latest else self._older_wraps) else plain
 
 
