@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, redirect_stdout
@@ -187,11 +187,10 @@ def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple
         toolset = _local_toolset(target)
         from functool.integrations import mcp
 
-        try:
-            mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
-        except KeyboardInterrupt:
-            # A thread still waits for a line on standard input: nothing ends it but the end of the process.
-            os._exit(130)
+        if transport == "stdio":
+            # A thread waits for a line of standard input, which Python would wait for in turn: let Ctrl-C end the process.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
 
 
 @main.command(cls=_Command)

@@ -593,7 +593,7 @@ def test_interrupting_a_server(folder):
         assert json.loads(server.stdout.readline())["id"] == 1
         server.send_signal(signal.SIGINT)
 
-        assert server.wait(60) == 130
+        assert server.wait(60) == -signal.SIGINT
         assert "Traceback" not in server.stderr.read()
 
 
