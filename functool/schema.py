@@ -121,7 +121,7 @@ def describe(func: Callable[..., Any], *, method: bool = False, frame: FrameType
     for parameter in parameters:
         if parameter.name in fixed:
             continue
-        annotation = Any if parameter.annotation is _EMPTY else hint(parameter.annotation)
+        annotation = Any if parameter.annotation is _EMPTY else hint(parameter.annotation, parameter.name)
         hidden = _hidden(annotation)
         if hidden is not None:
             if hidden in (Context, ToolCall) and hidden in parts.hidden.values():
@@ -202,18 +202,16 @@ class _Hints:
             frame = frame.f_back
         self.locals |= {parameter.__name__: parameter for parameter in getattr(func, "__type_params__", ())}
 
-    def __call__(self, annotation: Any) -> Any:
+    def __call__(self, annotation: Any, name: str = "return") -> Any:
         if isinstance(annotation, type) and not get_args(annotation):
             return annotation
         try:
             holder = SimpleNamespace(__annotations__={"x": annotation})
             return get_type_hints(holder, self.globals, self.locals, include_extras=True)["x"]
         except NameError as error:
-            raise Unresolved(str(error)) from error
-        except DefinitionError:
-            raise
+            raise Unresolved(f"parameter {name!r}: {error}") from error
         except Exception as error:
-            raise DefinitionError(f"the annotation {annotation!r} cannot be read: {error}") from error
+            raise DefinitionError(f"parameter {name!r}: the annotation {annotation!r} cannot be read: {error}") from error
 
 
 def _hidden(annotation: Any) -> Any:
@@ -314,10 +312,10 @@ def _core(annotation: Any, name: str) -> Any:
         core = _cached_core(annotation) if _hashable(annotation) else TypeAdapter(annotation).core_schema
         return dict(core)  # A class that is not complete yet gives a stand-in, which raises here.
     except PydanticUndefinedAnnotation as error:
-        raise Unresolved(str(error)) from error
+        raise Unresolved(f"parameter {name!r}: {error}") from error
     except PydanticUserError as error:
         if error.code == "class-not-fully-defined":
-            raise Unresolved(str(error)) from error
+            raise Unresolved(f"parameter {name!r}: {error}") from error
         reason = str(error).split("\n")[0]
         raise DefinitionError(
             f"parameter {name!r}: the type {annotation!r} has no schema: {reason}. Use a type that JSON can say, "
@@ -357,8 +355,7 @@ def _compile(parts: FunctionSchema) -> None:
             parts.rest_schema = _PlainJsonSchema().generate(inner) or True
             parts.definitions |= parts.rest_schema.pop("$defs", {}) if isinstance(parts.rest_schema, dict) else {}
     except Exception as error:
-        reason = str(error).split("\n")[0]
-        raise DefinitionError(f"a parameter has no JSON Schema: {reason}") from error
+        raise DefinitionError(f"parameter {_culprit(parts, definitions)!r} has no JSON Schema: {str(error).splitlines()[0]}") from error
     parts.properties, parts.required = schema.get("properties", {}), schema.get("required", [])
     parts.definitions |= schema.get("$defs", {})
     for parameter in parts.parameters:
@@ -367,6 +364,16 @@ def _compile(parts: FunctionSchema) -> None:
         default = _plain_default(parameter)
         if default is not _EMPTY:
             found["default"] = default
+
+
+def _culprit(parts: FunctionSchema, definitions: dict[str, Any]) -> str:
+    """Return the name of the first parameter that JSON Schema cannot say."""
+    for parameter in parts.parameters:
+        try:
+            _PlainJsonSchema().generate(core_schema.definitions_schema(_hoist(parameter.core, {}), list(definitions.values())))
+        except Exception:
+            return parameter.name
+    return parts.rest
 
 
 def _hoist(core: Any, definitions: dict[str, Any]) -> Any:
