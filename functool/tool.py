@@ -208,7 +208,8 @@ class Tool(ABC):
             else:
                 view = context.for_call(call, None)
             record: list[dict[str, str]] = []
-            result = await (self._walk if self.timeout is None and not view.delivers else self._watch)(view, record)
+            unwatched = self.timeout is None and (context is None or not view.delivers)
+            result = await (self._walk(view, record) if unwatched else self._watch(view, record))
             if record:
                 result = noting_guardrails(result, record)
         else:
@@ -242,9 +243,14 @@ class Tool(ABC):
         finally:
             await view.delivered()
 
-    async def _walk(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        """Decode, validate, `on_invoke`, input guardrails, run, `on_output`; what goes wrong is answered; output guardrails."""
+    async def _walk(self, view: Context[Any], record: list[dict[str, str]], failed: Exception | None = None) -> ToolResult:
+        """Decode, validate, `on_invoke`, input guardrails, run, `on_output`; what goes wrong is answered; output guardrails.
+
+        A refusal by an output guardrail is answered once, and that answer meets none of them again. `failed` is what went wrong before.
+        """
         try:
+            if failed is not None:
+                raise failed
             call = view.call or ToolCall(name=self._name)
             view.schema = self.schema
             values, canonical = self._door.admit(call.arguments)
@@ -260,7 +266,14 @@ class Tool(ABC):
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(answerable(error), view)
-        return await self._outward(result, view, record) if self.output_guardrails else result
+        try:
+            for check in self.output_guardrails:
+                answer = ask(check, result, view, "output", record)
+                if answer is not None:
+                    result = settled(result, await answered(answer, check, result, "output", record))
+        except (Exception, asyncio.CancelledError) as error:
+            return await self._answer(answerable(error), view)
+        return result
 
     def _readmit(self, new: ToolCall | None, values: Any, view: Context[Any]) -> Any:
         """Return the values of the call as it now is: one that was replaced is validated again."""
@@ -269,17 +282,6 @@ class Tool(ABC):
         values, canonical = self._door.admit(new.arguments, by_name=True)
         view.call = replace(new, arguments=canonical)
         return values
-
-    async def _outward(self, result: ToolResult, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        """Output guardrails. A refusal is answered once, and that answer meets none of them again."""
-        try:
-            for guardrail in self.output_guardrails:
-                answer = ask(guardrail, result, view, "output", record)
-                if answer is not None:
-                    result = settled(result, await answered(answer, guardrail, result, "output", record))
-        except (Exception, asyncio.CancelledError) as error:
-            return await self._answer(answerable(error), view)
-        return result
 
     async def _answer(self, error: Exception, view: Context[Any]) -> ToolResult:
         """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
@@ -314,20 +316,17 @@ class Tool(ABC):
             if road.done():
                 return road.result()
         except asyncio.CancelledError as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
-            return await self._close(answerable(stray), view, record)
+            return await self._walk(view, record, answerable(stray))
         error = ToolTimeoutError(
             f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, self._name)
         )
         error.args = (f"{error}; its work may still be going on." if error.still_running else f"{error} and was stopped.",)
-        closing = await run_for(self._close(error, view, record), GRACE_SECONDS)
+        closing = await run_for(self._walk(view, record, error), GRACE_SECONDS)
         if closing.done():
             return closing.result()
         closing.cancel()
         abandon(closing)
         return failure_of(error)
-
-    async def _close(self, error: Exception, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        return await self._outward(await self._answer(error, view), view, record)
 
 
 class WrapperTool(Tool):
@@ -418,7 +417,7 @@ def checked_timeout(timeout: Any) -> float | None:
     """
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout <= 0:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= sys.float_info.max:
         raise DefinitionError(f"timeout must be a positive, finite number of seconds, not {timeout!r}")
     return float(timeout)
 

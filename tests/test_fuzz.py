@@ -1,0 +1,219 @@
+"""A fuzz target on the front door: whatever is sent, one result, and no body run with what its annotation does not say."""
+
+import asyncio
+import enum
+import json
+import math
+import os
+from typing import Any, Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from functool import FunctionTool, SchemaTool, ToolCall
+
+EXAMPLES = int(os.environ.get("FUNCTOOL_FUZZ_EXAMPLES", "300"))
+MAX_MESSAGE = 4_000
+# What is sent, and never said in an error: no word that the tool itself uses holds it.
+CANARY = "zqxjkv"
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(BaseModel):
+    x: float
+    label: str = "origin"
+
+
+got: list[dict[str, Any]] = []
+
+
+@FunctionTool
+async def plain(
+    number: int,
+    ratio: float = 0.5,
+    word: str = "",
+    flag: bool = False,
+    color: Color = Color.RED,
+    mode: Literal["fast", "deep"] = "fast",
+    point: Point | None = None,
+    items: list[int] | None = None,
+    scores: dict[str, float] | None = None,
+) -> str:
+    got.append(dict(locals()))
+    return "done"
+
+
+strict = FunctionTool(plain.func, name="strict", strict=True)
+foreign = SchemaTool("foreign", "Somebody else's schema.", plain.schema.plain, lambda arguments: got.append(arguments) or "done")
+
+
+def fits(values: dict[str, Any]) -> bool:
+    """Whether the values are what the annotations say, written out by hand."""
+    point, items, scores = values["point"], values["items"], values["scores"]
+    return (
+        type(values["number"]) is int
+        and type(values["ratio"]) is float
+        and math.isfinite(values["ratio"])
+        and type(values["word"]) is str
+        and type(values["flag"]) is bool
+        and type(values["color"]) is Color
+        and values["mode"] in ("fast", "deep")
+        and (point is None or (type(point) is Point and math.isfinite(point.x) and type(point.label) is str))
+        and (items is None or (type(items) is list and all(type(item) is int for item in items)))
+        and (scores is None or all(type(k) is str and type(v) is float and math.isfinite(v) for k, v in scores.items()))
+    )
+
+
+def fits_json(values: dict[str, Any]) -> bool:
+    """The same for JSON: the handler of a foreign schema gets no Python classes."""
+    number, ratio = values["number"], values.get("ratio", 0.5)
+    return (
+        isinstance(number, (int, float))
+        and not isinstance(number, bool)
+        and number == int(number)
+        and isinstance(ratio, (int, float))
+        and not isinstance(ratio, bool)
+        and math.isfinite(ratio)
+        and isinstance(values.get("word", ""), str)
+        and isinstance(values.get("flag", False), bool)
+        and values.get("color", "red") in ("red", "blue")
+        and values.get("mode", "fast") in ("fast", "deep")
+    )
+
+
+TARGETS = [(plain, fits), (strict, fits), (foreign, fits_json)]
+
+
+def send(arguments: Any) -> None:
+    """Send arguments to every target, and hold the promises."""
+    for tool, judge in TARGETS:
+        got.clear()
+        result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="f")))
+        assert result.call_id == "f"
+        if result.error is None:
+            assert len(got) == 1 and judge(got[0]), got
+        else:
+            assert got == [], "a body ran although the arguments were refused"
+            assert result.error.type == "ArgumentError"
+            assert 0 < len(result.error.message) <= MAX_MESSAGE
+            assert "http" not in result.error.message
+            result.text.encode()
+
+
+names = st.sampled_from(list(plain.schema.plain["properties"])) | st.text(max_size=8)
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(["red", "fast", "1", "1.5", "true", "NaN", "1e999", "[1]", '{"x": 1}', "9" * 5_000, 10**400, -0.0, 2**63])
+)
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4), max_leaves=12)
+objects = st.dictionaries(names, values, max_size=6).map(lambda sent: {"number": 1, **sent})
+
+
+@st.composite
+def mutated(draw):
+    """JSON text of something like the arguments, with bytes cut out, doubled, exchanged or put in."""
+    text = json.dumps(draw(objects))
+    for _ in range(draw(st.integers(0, 4))):
+        at, length = draw(st.integers(0, len(text))), draw(st.integers(0, 8))
+        junk = draw(st.sampled_from(['"', "{", "}", "[", "]", ":", ",", "\\", "\\ud800", "\x00", "1e999", "NaN", "true", "null", "e", "-"]))
+        piece = draw(st.sampled_from([junk, "", text[at : at + length] * 2, junk * 120]))
+        text = text[:at] + piece + text[at + length :]
+    return text
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    st.text() | st.binary().map(lambda data: data.decode("latin-1")) | st.binary().map(lambda data: data.decode("utf-8", "surrogateescape"))
+)
+def test_random_text(text):
+    """Random text, bytes and lone surrogates are answered, and nothing runs that should not."""
+    send(text)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(mutated())
+def test_mutations_of_good_arguments(text):
+    """JSON that was almost right is answered, and what runs is what its annotations say."""
+    send(text)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(objects)
+def test_objects(arguments):
+    """A mapping, with NaN, huge numbers and strange names too, keeps the same promises."""
+    send(arguments)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary()
+    | st.integers()
+    | st.none()
+    | st.lists(st.integers())
+    | st.floats()
+    | st.sampled_from([object(), {1: 2}, {"number": {1, 2}}, {"number": 1, "word": b"\xff"}])
+)
+def test_what_is_no_text_and_no_mapping(arguments):
+    """Other objects are refused, not raised on."""
+    send(arguments)
+
+
+secrets = st.sampled_from(
+    [CANARY, [CANARY], {"a": CANARY}, f"  {CANARY}", f'["{CANARY}"]', f'{{"x": "{CANARY}"}}', {"x": CANARY}, [[[CANARY]]]]
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from([name for name in plain.schema.plain["properties"] if name != "word"]), secrets, min_size=1),
+    st.booleans(),
+)
+def test_no_value_leaks(arguments, as_text):
+    """No refusal repeats a value that was sent, at any depth and in either form."""
+    for tool, _ in TARGETS:
+        got.clear()
+        sent = json.dumps(arguments) if as_text else arguments
+        result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=sent)))
+        if result.error is not None:
+            assert CANARY not in result.error.message
+            assert CANARY not in str(result.error.details)
+
+
+def test_the_judges_can_fail():
+    """The judges refuse values that the annotations do not say."""
+    good = {
+        "number": 1,
+        "ratio": 1.0,
+        "word": "",
+        "flag": True,
+        "color": Color.RED,
+        "mode": "fast",
+        "point": None,
+        "items": [1],
+        "scores": {},
+    }
+    bad = {
+        "number": True,
+        "ratio": math.inf,
+        "word": 1,
+        "flag": 1,
+        "color": "red",
+        "mode": "slow",
+        "point": {},
+        "items": [True],
+        "scores": {"a": math.nan},
+    }
+
+    assert fits(good)
+    for name, value in bad.items():
+        assert not fits({**good, name: value}), name
+    assert fits_json({"number": 1.0}) and not fits_json({"number": 1.5}) and not fits_json({"number": True})
