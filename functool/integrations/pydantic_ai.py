@@ -226,22 +226,24 @@ class _Adopted(Tool):
         except ValidationError as invalid:
             raise argument_error(invalid) from invalid
         try:
-            return _result(await self._approved(tool, arguments, run, call, context))
+            return _result(await self._native_approved(tool, arguments, run, call, context))
         except (ModelRetry, ToolFailed) as failure:
             raise ToolError(failure.message) from failure
         except CallDeferred as deferred:
             raise ToolError("The tool leaves its work to somebody outside of this program.") from deferred
 
-    async def _approved(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any], call: ToolCall, context: Context[Any]) -> Any:
+    async def _native_approved(
+        self, tool: Any, arguments: dict[str, Any], run: RunContext[Any], call: ToolCall, context: Context[Any]
+    ) -> Any:
         """Call the native tool; once more, when it asks for approval as it runs and a person agrees."""
         try:
-            return await self._checked(tool, arguments, run)
+            return await self._native_call(tool, arguments, run)
         except Paused:
             await require_approval()(call, context)  # type: ignore[misc]
             run.tool_call_approved = True
-            return await self._checked(tool, arguments, run)
+            return await self._native_call(tool, arguments, run)
 
-    async def _checked(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
+    async def _native_call(self, tool: Any, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
         if tool.args_validator_func is not None:
             checked = tool.args_validator_func(run, **arguments)
             if inspect.isawaitable(checked):
