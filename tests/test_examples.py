@@ -45,6 +45,18 @@ def test_demo_runs_as_a_program():
     assert "Saturday, 2027-01-02" in done.stdout.splitlines()[-1]
 
 
+def test_four_guardrails_on_one_tool():
+    """`python -m examples.guardrails` shows what each of four guardrails does, and that a grant lets its call through."""
+    done = subprocess.run([sys.executable, "-m", "examples.guardrails"], capture_output=True, text=True, cwd=ROOT)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    heads = [line.split(":")[0].strip() for line in done.stdout.splitlines()[1::2]]
+    refused = ["block refused", "require_approval refused", "redact replaced", "rate_limit refused"]
+    assert heads == ["all passed", "redact replaced", *refused]
+    assert "Ada Lovelace, [redacted], [redacted]" in done.stdout and "Cleared customers: Ada Lovelace" in done.stdout
+    assert "DE89" not in done.stdout and "example.org" not in done.stdout and "nobody should" not in done.stdout
+
+
 def test_loop_is_small():
     """The loop itself, with what it prints, takes at most 40 lines."""
     tree = ast.parse((ROOT / "examples/agent_loop.py").read_text(encoding="utf-8"))
