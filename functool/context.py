@@ -96,7 +96,11 @@ class Context(Generic[Deps]):
         """
         entry = (listener, debug)
         self._shared.listeners.append(entry)
-        return lambda: self._shared.listeners.remove(entry) if entry in self._shared.listeners else None
+
+        def undo() -> None:
+            self._shared.listeners[:] = [other for other in self._shared.listeners if other is not entry]
+
+        return undo
 
     @property
     def listened(self) -> bool:
@@ -175,7 +179,9 @@ class Context(Generic[Deps]):
                 answer = tell(event)
                 if inspect.isawaitable(answer):
                     await answer
-            except Exception:
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
+                    raise
                 logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
     def _deliver_now(self, event: ToolEvent) -> None:

@@ -103,6 +103,7 @@ class UnknownToolError(ToolError):
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
         self.choices = tuple(choices)
+        name = str(name)
         close = get_close_matches(name[:64], self.choices, n=3)
         known = f" Did you mean {' or '.join(map(repr, close))}?" if close else f" Known tools: {', '.join(self.choices[:20])}."
         super().__init__(f"There is no tool named {name[:64]!r}.{known if self.choices else ''}")

@@ -227,7 +227,11 @@ class FunctionTool(Tool, Generic[P, R]):
         value = await func(**values) if self._simple else await self._value(values, call, context)
         if not isinstance(value, _LOOKED_AT):
             return success(value, call.id)
-        return value if isinstance(value, ToolResult) else success(await self._last(value, call, context or Context()), call.id)
+        return (
+            value
+            if isinstance(value, ToolResult)
+            else success(await self._last(value, call, Context() if context is None else context), call.id)
+        )
 
     async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
         """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""
@@ -235,7 +239,7 @@ class FunctionTool(Tool, Generic[P, R]):
             if name not in values:
                 values[name] = maker()
         if self._parts.hidden:
-            await self._inject(values, call, context or Context())
+            await self._inject(values, call, Context() if context is None else context)
         args = self._take_positional(values) if self._parts.positional else []
         func: Any = self.func
         value = await self._executor(func, *args, **values) if self._offloads else func(*args, **values)

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeAlias
 from typing_extensions import TypeVar
 
 from functool.approval import ApprovalRequest, Decision, definition_of
-from functool.call import ToolCall, ToolResult
+from functool.call import ToolCall, ToolResult, json_text, render
 from functool.content import Content, TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, GuardrailError
@@ -129,7 +129,7 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 
 
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
-    r"""Return a guardrail that replaces what the patterns match, in texts and error messages, by `[redacted]`.
+    r"""Return a guardrail that replaces what the patterns match, in texts, error messages and the value, by `[redacted]`.
 
     JSON escapes are seen through, also those of JSON inside JSON: `p\u00e4ss` is found as `päss`.
     """
@@ -144,12 +144,19 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
                 end = stop
         return "".join([*parts, text[end:]])
 
+    def clean_part(part: Any) -> Any:
+        return replace(part, **{name: clean(text) for name in _SHOWN if isinstance(text := getattr(part, name, None), str)})
+
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        output = [TextContent(text=clean(part.text)) if isinstance(part, TextContent) else part for part in result.output]
+        output, value = [clean_part(part) for part in result.output], result.value
         error = result.error and replace(result.error, message=clean(result.error.message), details=_cleaned(result.error.details, clean))
-        if output == result.output and error == result.error:
+        # A value that the output does not show is read, too: integrations make structured output of it.
+        if output == result.output and value is not None and render(value) != output:
+            shown = value if isinstance(value, str) else json_text(value)
+            value = value if clean(shown) == shown else clean(shown)
+        if output == result.output and error == result.error and value is result.value:
             return None
-        return replace(result, output=output, error=error)
+        return replace(result, output=output, error=error, value=value)
 
     return redact
 
@@ -266,6 +273,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     return [_cleaned(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+_SHOWN = ("text", "uri", "name")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE)
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 

@@ -31,7 +31,7 @@ def as_text(arguments: Any) -> str:
         ArgumentError: It is no mapping, or holds what JSON cannot say.
     """
     if isinstance(arguments, str):
-        return str(arguments)
+        return str.__str__(arguments)  # A subclass, an Enum say, may call itself something else.
     if not isinstance(arguments, Mapping):
         raise ArgumentError("the arguments must be a JSON object")
     return to_text(arguments)
@@ -54,7 +54,7 @@ def decoded(text: str) -> dict[str, Any]:
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
-    if text.count(":") != len(value):
+    if text.count(":") != len(value) and ("\\" in text or any(text.count(f'"{name}"') > 1 for name in value)):
         _refuse_repeats(text)
     return value
 
@@ -76,7 +76,7 @@ def to_text(value: Any) -> str:
     """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
     try:
         return json.dumps(value, default=_plain, separators=(",", ":"))
-    except (ValueError, TypeError, RecursionError):
+    except Exception:  # A mapping of the caller's own may raise anything.
         raise ArgumentError("the arguments hold something that JSON cannot say") from None
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
-from functool.call import ToolCall, ToolResult, failure_of
+from functool.call import ToolCall, ToolFailure, ToolResult, failure_of
 from functool.context import Context
 from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
 from functool.tool import Tool, WrapperTool
@@ -29,7 +30,7 @@ class Toolset(Mapping[str, Tool]):
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
-        if max_concurrency is not None and (isinstance(max_concurrency, bool) or max_concurrency < 1):
+        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
             raise DefinitionError(f"max_concurrency must be a positive int or None, not {max_concurrency!r}")
         self.max_concurrency = max_concurrency
         self._tools: dict[str, Tool] = {}
@@ -70,7 +71,7 @@ class Toolset(Mapping[str, Tool]):
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are switched on in this context."""
-        return [tool for tool in self._tools.values() if _is_enabled(tool, context or Context())]
+        return [tool for tool in self._tools.values() if _is_enabled(tool, Context() if context is None else context)]
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what a host's templates need of each tool, in order."""
@@ -95,7 +96,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, context or Context(), None)
+        return await self._answer(call, Context() if context is None else context, None)
 
     async def call_all(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
         """Answer a turn of calls, in their order; a failure never loses a sibling.
@@ -106,7 +107,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results` holds theirs.
         """
-        calls, context = list(calls), context or Context()
+        calls, context = list(calls), Context() if context is None else context
         conflict = self._conflict(calls)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: list[Tripwire] = []
@@ -129,7 +130,7 @@ class Toolset(Mapping[str, Tool]):
         if wires:
             wires[0].results = list(results)
             raise wires[0]
-        return [result for result in results if result is not None]
+        return [result or _cancelled(call) for call, result in zip(calls, results, strict=True)]
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
@@ -150,7 +151,11 @@ class Toolset(Mapping[str, Tool]):
         await view.announce("tool:pre", input=call.arguments)
         if view.debugged:
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
-        result = await self._outcome(call, context, conflict)
+        try:
+            result = await self._outcome(call, context, conflict)
+        except Tripwire as wire:
+            await view.announce("tool:error", error=ToolFailure(type=type(wire).__name__, message=str(wire)), result=None)
+            raise
         if result.error is None:
             await view.announce("tool:post", result=result)
         else:
@@ -188,20 +193,35 @@ def _is_enabled(tool: Tool, context: Context[Any]) -> bool:
     if not callable(switch):
         return bool(switch)
     try:
-        return bool(switch(context))
+        answer: Any = switch(context)
+        if inspect.iscoroutine(answer):
+            answer.close()
+            raise TypeError("is_enabled has to be sync")
+        return bool(answer)
     except Exception:
         logger.error("is_enabled of %s failed, so the tool is disabled", tool.name, exc_info=True)
         return False
 
 
+def _cancelled(call: ToolCall) -> ToolResult:
+    result = failure_of(ToolError("The call was cancelled from within."))
+    result.call_id = call.id
+    return result
+
+
 async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
     """Run all to their ends; cancelled, cancel all and wait for them. What leaves one leaves here."""
-    if len(work) == 1:
-        await work[0]
+    if len(work) <= 1:
+        for item in work:
+            await item
         return
     tasks = [asyncio.ensure_future(item) for item in work]
     try:
-        await asyncio.gather(*tasks)
+        # A call that cancels the task it runs in takes no sibling along, as it would with `gather`.
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            if not task.cancelled():
+                task.result()
     finally:
         for task in tasks:
             task.cancel()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from functool import Context, FunctionTool, ToolCall, ToolError, ToolEvent
+from functool import Context, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
 from functool.testing import EventLog
 
 
@@ -252,3 +252,34 @@ def test_approve_wants_a_positive_time(seconds):
     """`expires_in` is a positive number of seconds."""
     with pytest.raises(ValueError, match="expires_in"):
         Context().approve(None, expires_in=seconds)
+
+
+def test_an_undo_undoes_its_own_subscription():
+    """A listener that subscribed twice is called once after one of the two was undone, however often."""
+    seen = []
+    context = Context()
+    undo = context.subscribe(seen.append)
+    context.subscribe(seen.append)
+    undo()
+    undo()
+
+    context.emit("mine")
+
+    assert len(seen) == 1
+
+
+def test_a_listener_that_raises_a_stray_cancellation_is_skipped():
+    """Nobody asked for that cancellation: the call goes on."""
+
+    def stray(event):
+        raise asyncio.CancelledError
+
+    context = Context()
+    context.subscribe(stray)
+
+    @FunctionTool
+    async def work(context: Context) -> int:
+        context.progress("working")
+        return 1
+
+    assert asyncio.run(Toolset([work]).call(ToolCall(name="work"), context)).value == 1

@@ -2,12 +2,13 @@
 
 import asyncio
 import dataclasses
+import functools
 import itertools
 import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functool import (
@@ -15,6 +16,7 @@ from functool import (
     Context,
     Decision,
     DefinitionError,
+    FileContent,
     FunctionTool,
     GuardrailError,
     ImageContent,
@@ -100,7 +102,6 @@ def test_truncate_shortens_errors_and_keeps_images():
     assert mixed.output[1] == image and len(mixed.output[0].text) <= 50
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.integers(1, 200))
 def test_truncate_law(text, limit):
     """Law: never longer than the limit, and otherwise a beginning of the text plus the marker."""
@@ -534,3 +535,57 @@ def test_every_verdict_at_every_position(inputs):
                 actual = ("trip",)
 
             assert (actual, bool(ran)) == (expected, should_run), (inputs, outputs)
+
+
+@pytest.mark.parametrize("value", [{"pin": "7777"}, "pin 7777", ["\u0667", "7777"]], ids=["object", "text", "list"])
+def test_redact_reads_a_value_that_the_output_does_not_show(value):
+    """Integrations make structured output of the value: a secret in it does not get past because the text hides it."""
+
+    @FunctionTool(output_guardrails=[redact(["7{4}"])])
+    async def show() -> ToolResult:
+        return ToolResult(output=[TextContent(text="fine")], value=value)
+
+    result = asyncio.run(show(ToolCall(name="show")))
+
+    assert "7777" not in repr(result) and result.text == "fine"
+    assert "[redacted]" in result.value
+
+
+def test_redact_reads_names_and_addresses():
+    """The address and the name of a file are cleaned, its bytes are left alone."""
+    content = FileContent(data=b"7777", uri="https://example.org/?key=7777", name="7777.txt")
+
+    @FunctionTool(output_guardrails=[redact(["7{4}"])])
+    async def show() -> FileContent:
+        return content
+
+    result = asyncio.run(show(ToolCall(name="show")))
+
+    assert result.output == [FileContent(data=b"7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt")]
+    assert content.name == "7777.txt"
+
+
+def test_redact_leaves_a_picture_alone():
+    """A value that the output shows is not read twice, and never as text."""
+    picture = ImageContent(data=b"\xff" * 30)
+
+    @FunctionTool(output_guardrails=[redact(["/{4}"])])
+    async def show() -> ImageContent:
+        return picture
+
+    assert asyncio.run(show(ToolCall(name="show"))).value is picture
+
+
+def test_the_name_of_a_partial_is_its_functions():
+    """Guardrails made with `functools.partial`, and objects with an async `__call__`, are listed by a name that says something."""
+
+    def refuse(words, value, context):
+        raise GuardrailError(words)
+
+    class Keeper:
+        async def __call__(self, value, context):
+            raise GuardrailError("no")
+
+    for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
+        tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
+        assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [{"name": name, "stage": "input", "did": "refused"}]

@@ -387,3 +387,72 @@ def test_a_result_object_shared_by_calls_is_not_changed():
     results = run(Toolset([MockTool("m", "M.", return_value=shared)]).call_all([ToolCall(name="m", id="a"), ToolCall(name="m", id="b")]))
 
     assert ([result.call_id for result in results], shared.call_id) == (["a", "b"], "")
+
+
+@pytest.mark.parametrize("limit", ["5", 1.5, float("nan"), []])
+def test_a_limit_that_is_no_int_is_refused(limit):
+    """Whatever is no positive int raises `DefinitionError`, and nothing else."""
+    with pytest.raises(DefinitionError):
+        Toolset([add], max_concurrency=limit)
+
+
+def test_an_async_switch_is_a_mistake_that_disables():
+    """`is_enabled` is sync: a coroutine, which is always true, does not switch a tool on."""
+
+    async def switch(context):
+        return True
+
+    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch))])
+
+    assert tools.enabled() == []
+    assert run(tools.call(ToolCall(name="add", arguments={"a": 1}))).error.type == "ToolDisabledError"
+
+
+def test_a_tripwire_is_an_error_event():
+    """After `tool:pre` exactly one outcome is told, also when the run stops: there is no result then."""
+    seen = []
+    context = Context()
+    context.subscribe(lambda event: seen.append((event.kind, event.data)))
+
+    with pytest.raises(Tripwire):
+        run(Toolset([trip]).call(ToolCall(name="trip"), context))
+
+    assert [kind for kind, _ in seen] == ["tool:pre", "tool:error"]
+    assert (seen[1][1]["error"].type, seen[1][1]["result"]) == ("Tripwire", None)
+
+
+def test_a_call_that_cancels_itself_takes_no_sibling_along():
+    """Its answer says that it was cancelled; the siblings end."""
+
+    @FunctionTool
+    async def suicide() -> None:
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+    results = run(Toolset([suicide, add]).call_all([ToolCall(name="suicide", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]))
+
+    assert [result.call_id for result in results] == ["1", "2"]
+    assert results[0].error.type == "ToolError" and results[1].value == 2
+
+
+def test_a_context_without_a_truth_is_a_context():
+    """A host's own context class may have a length of zero."""
+
+    class Empty(Context):
+        def __len__(self):
+            return 0
+
+    @FunctionTool
+    async def deps(context: Context) -> str:
+        return context.deps
+
+    tools, one = Toolset([deps]), ToolCall(name="deps")
+
+    assert run(tools.call(one, Empty("mine"))).value == "mine"
+    assert run(tools.call_all([one], Empty("mine")))[0].value == "mine"
+    assert run(deps(one, Empty("mine"))).value == "mine"
+
+
+def test_a_name_that_is_no_text_is_unknown():
+    """Whatever a caller sends as a name is answered."""
+    assert run(Toolset([add]).call(ToolCall(name=None))).error.type == "UnknownToolError"
