@@ -265,6 +265,8 @@ class _Adopted(Tool):
         shown: Any = native.tool_call_schema
         parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
         parameters.pop("description", None)
+        if not isinstance(shown, dict):  # A model would drop what it does not know, and say nothing.
+            parameters.setdefault("additionalProperties", False)
         super().__init__(name=native.name, description=native.description, parameters=parameters)
         self._native = native
         given: Any = native.args_schema
