@@ -1,13 +1,17 @@
 """What safety costs: guardrails, whole turns, time limits and hung tools. Run with `python -m benchmarks execution`."""
 
 import asyncio
+import logging
 import math
 import statistics
 import threading
 import time
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 from benchmarks._measure import heading, ratio_async, row
-from functool import Context, FunctionTool, ToolCall, ToolResult, Toolset
+from functool import Context, FunctionTool, GuardrailError, ToolCall, ToolResult, Toolset
 
 CALLS = 10_000
 TURNS = 7
@@ -21,16 +25,12 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-def allowed(call: ToolCall, context: Context) -> ToolCall | None:
-    return None
-
-
-def shown(result: ToolResult, context: Context) -> ToolResult | None:
+def allowed(value: Any, context: Context) -> None:
     return None
 
 
 def bench_guardrails() -> None:
-    bare, guarded = FunctionTool(add), FunctionTool(add, input_guardrails=[allowed], output_guardrails=[shown])
+    bare, guarded = FunctionTool(add), FunctionTool(add, input_guardrails=[allowed], output_guardrails=[allowed])
     text = ToolCall(name="add", arguments='{"a": 1, "b": 2}', id="1")
     mapping = ToolCall(name="add", arguments={"a": 1, "b": 2}, id="1")
     for kind, call in (("text", text), ("a mapping", mapping)):
@@ -118,8 +118,81 @@ def bench_hung() -> None:
     row(f"the same median / without the {HUNG} hung ones", statistics.median(beside) / statistics.median(alone), 2.0, 1.2)
 
 
+SECRET = "what the body says"
+
+
+def breaking(fault: str, stage: str, is_async: bool) -> Any:
+    """Return a guardrail that does what no guardrail should."""
+
+    def broken(value: Any, context: Context) -> Any:
+        if fault == "wrong type":
+            return "fine"
+        if fault == "bool":
+            return True
+        if fault == "other stage's":
+            return ToolResult.of(SECRET) if stage == "input" else ToolCall(name="x")
+        raise {"refuses": GuardrailError, "cancels": asyncio.CancelledError, "KeyError": KeyError, "recursion": RecursionError}[fault]("no")
+
+    async def broken_later(value: Any, context: Context) -> Any:
+        await asyncio.sleep(0)
+        return broken(value, context)
+
+    return broken_later if is_async else broken
+
+
+def bodies(ran: list[int]) -> list[Any]:
+    """Return functions of each kind; all of them note that they ran, and say the secret."""
+
+    async def coroutine() -> str:
+        ran.append(1)
+        return SECRET
+
+    def in_a_thread() -> str:
+        ran.append(1)
+        return SECRET
+
+    def generator() -> Iterator[str]:
+        ran.append(1)
+        yield SECRET
+
+    async def failing() -> None:
+        ran.append(1)
+        raise ValueError(SECRET)
+
+    return [coroutine, in_a_thread, generator, failing]
+
+
+async def faults() -> tuple[int, int, int]:
+    """Try every fault of a guardrail in every place; return how many, how many results were lost, and how many failed open."""
+    ran: list[int] = []
+    tried = lost = opened = 0
+    names = ["refuses", "KeyError", "recursion", "cancels", "wrong type", "bool", "other stage's"]
+    for name, stage, place, is_async, body, timeout in product(names, ("input", "output"), range(3), (False, True), range(4), (None, 5.0)):
+        guardrails: list[Any] = [allowed, allowed]
+        guardrails.insert(place, breaking(name, stage, is_async))
+        tool: Any = FunctionTool(bodies(ran)[body], timeout=timeout)
+        (tool.add_input_guardrails if stage == "input" else tool.add_output_guardrails)(guardrails)
+        ran.clear()
+        tried += 1
+        try:
+            result = await tool.invoke(ToolCall(name=tool.name, id="1"))
+        except BaseException:
+            lost += 1
+            continue
+        lost += result.call_id != "1"
+        opened += result.success or SECRET in result.text or result.value == SECRET or (stage == "input" and bool(ran))
+    return tried, lost, opened
+
+
+def bench_faults() -> None:
+    logging.getLogger("functool").setLevel("CRITICAL")
+    tried, lost, opened = asyncio.run(faults())
+    print(f"faults of guardrails tried: {tried}; results lost: {lost}; failed open: {opened}")
+
+
 def main() -> None:
     print(heading())
+    bench_faults()
     bench_guardrails()
     bench_turn()
     bench_overrun()
