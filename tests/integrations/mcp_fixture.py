@@ -119,18 +119,11 @@ async def test_elicitation_sep1034_defaults(context: Context):
 @FunctionTool
 async def test_elicitation_sep1330_enums(context: Context):
     """Ask with choices."""
-    plain, titled = (
-        ["option1", "option2", "option3"],
-        [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)],
-    )
+    plain, titled = (["option1", "option2", "option3"], [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)])
     properties = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
-        "legacyEnum": {
-            "type": "string",
-            "enum": ["opt1", "opt2", "opt3"],
-            "enumNames": ["Option One", "Option Two", "Option Three"],
-        },
+        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
     }
@@ -243,11 +236,7 @@ json_schema_2020_12_tool = SchemaTool(
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": {
-            "address": {
-                "$anchor": "addressDef",
-                "type": "object",
-                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-            }
+            "address": {"$anchor": "addressDef", "type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
         },
         "properties": {
             "name": {"type": "string"},
@@ -286,11 +275,7 @@ async def demand_sampling(context: Any, call_next: Any) -> Any:
     if context.method == "tools/call" and (context.params or {}).get("name") == "test_missing_capability":
         declared = context.session.client_capabilities
         if declared is None or declared.sampling is None:
-            raise MCPError(
-                types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-                "sampling is needed",
-                {"requiredCapabilities": {"sampling": {}}},
-            )
+            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is needed", {"requiredCapabilities": {"sampling": {}}})
     return await call_next(context)
 
 
