@@ -168,7 +168,7 @@ class _Reader:
         for word in ("anyOf", "oneOf"):
             if word in s:
                 return self.union(s, word, path)
-        types = shapes.types_of(s)
+        types = [*dict.fromkeys(shapes.types_of(s))]
         if not {*types} <= _TYPES:
             return self.fail(path, "type-unknown: JSON Schema has no such type")
         if "enum" in s or "const" in s:

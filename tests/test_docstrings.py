@@ -6,7 +6,7 @@ import sys
 from textwrap import indent
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functool.docstrings import Docstring, parse
@@ -213,7 +213,6 @@ MARKS = st.sampled_from(
 
 @given(st.one_of(st.text(), st.lists(MARKS, max_size=30).map("".join)))
 @example(":\t::\n")
-@settings(max_examples=1000, deadline=None)
 def test_any_text(text):
     """Any text whatever gives a docstring whose parameter names are Python names."""
     found = parse(text)
@@ -255,7 +254,6 @@ def hang(text):
 
 @pytest.mark.parametrize("write", [google, numpy, rest, epydoc])
 @given(st.dictionaries(NAMES, TEXTS, min_size=1, max_size=4), TEXTS, TEXTS, st.integers(0, 8))
-@settings(max_examples=150, deadline=None)
 def test_round_trip(write, params, returns, prose, depth):
     """What an author writes in a style, at any indentation, is what is read."""
     text = indent(f"{prose}\n\n{write(params, returns)}\n", " " * depth)
@@ -264,7 +262,6 @@ def test_round_trip(write, params, returns, prose, depth):
 
 
 @given(st.lists(WORDS, max_size=5).map("\n".join), st.integers(0, 8))
-@settings(deadline=None)
 def test_prose_is_kept(prose, depth):
     """Without a section, the summary is the cleaned text."""
     text = indent(prose, " " * depth)
