@@ -121,9 +121,9 @@ def _read_items(body: str) -> list[tuple[str, str]]:
 def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
     from docstring_parser.numpydoc import ParamSection, ReturnsSection
 
-    section = ParamSection("", "param") if title in _PARAMS else ReturnsSection("", "returns")
+    section: Any = ParamSection if title in _PARAMS else ReturnsSection
     try:
-        items: list[Any] = list(section.parse(inspect.cleandoc(body)))
+        items = list(section(title, title).parse(inspect.cleandoc(body)))
     except Exception:  # docstring-parser promises no exception of its own: IndexError has been seen
         return None
     if title in _PARAMS:

@@ -158,6 +158,9 @@ def params(text):
         ("S.\n\n:param a: See\n  :param: in the middle\n:param b: B.", {"a": "See\n:param: in the middle", "b": "B."}),
         ("S.\n\n@param a: A.\n@return: what param b: says", {"a": "A."}),
         (":param a: First.\n:param a: Second.", {"a": "First."}),
+        ("Note: this.\n\nArgs:\n    a: A.\n\n    b: B.", {"a": "A.", "b": "B."}),
+        ("S.\n\nArgs:\n    a: A.\n        b: deeper.\n    c: C.", {"a": "A.\nb: deeper.", "c": "C."}),
+        ("S.\n\nParameters\n----------\na : int\nb\n    B.", {"a": "", "b": "B."}),
     ],
 )  # fmt: skip
 def test_parameters(text, expected):
