@@ -44,16 +44,6 @@ class Inject:
     provider: Callable[[Context[Any]], Any]
 
 
-class _Shared:
-    """What every view of one context has in common."""
-
-    __slots__ = ("grants", "listeners")
-
-    def __init__(self) -> None:
-        self.listeners: list[tuple[Listener, bool]] = []
-        self.grants: dict[str, tuple[float, bool, str]] = {}
-
-
 class Context(Generic[Deps]):
     """The surroundings of a run, shared by any number of parallel calls.
 
@@ -71,7 +61,9 @@ class Context(Generic[Deps]):
         self.state: dict[str, Any] = {}
         self.call: ToolCall | None = None
         self.schema: ToolSchema | None = None
-        self._shared = _Shared()
+        # The views of a context share these two.
+        self._listeners: list[tuple[Listener, bool]] = []
+        self._grants: dict[str, tuple[float, bool, str]] = {}
         self._mailbox: _Mailbox | None = None
 
     def view(self, **changes: Any) -> Context[Deps]:
@@ -85,7 +77,7 @@ class Context(Generic[Deps]):
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view.call, view.schema = call, schema
-        view._mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._shared.listeners else None
+        view._mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
         return view
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
@@ -95,26 +87,26 @@ class Context(Generic[Deps]):
             A function that undoes the subscription.
         """
         entry = (listener, debug)
-        self._shared.listeners.append(entry)
+        self._listeners.append(entry)
 
         def undo() -> None:
-            self._shared.listeners[:] = [other for other in self._shared.listeners if other is not entry]
+            self._listeners[:] = [other for other in self._listeners if other is not entry]
 
         return undo
 
     @property
     def listened(self) -> bool:
         """Whether anybody listens."""
-        return bool(self._shared.listeners)
+        return bool(self._listeners)
 
     @property
     def debugged(self) -> bool:
         """Whether anybody listens for debug events."""
-        return any(debug for _, debug in self._shared.listeners)
+        return any(debug for _, debug in self._listeners)
 
     def emit(self, kind: str, **data: Any) -> None:
         """Send an event of the author's own. Callable from any thread; never waits for a listener."""
-        if not self._shared.listeners:
+        if not self._listeners:
             return
         event = ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data)
         if self._mailbox is not None:
@@ -128,7 +120,7 @@ class Context(Generic[Deps]):
 
     async def announce(self, kind: str, **data: Any) -> None:
         """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
-        if self._shared.listeners:
+        if self._listeners:
             await self._deliver(ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data))
 
     @property
@@ -161,13 +153,13 @@ class Context(Generic[Deps]):
 
     def use_decision(self, digest: str) -> Decision | None:
         """Return the decision on the request with this digest and forget it: a decision counts once."""
-        expires, approved, reason = self._shared.grants.pop(digest, (0.0, False, ""))
+        expires, approved, reason = self._grants.pop(digest, (0.0, False, ""))
         return Decision(approved=approved, reason=reason) if expires > time.monotonic() else None
 
     def _answer(self, request: ApprovalRequest, expires: float, approved: bool, reason: str) -> None:
         if not request.matches_itself:
             raise ValueError("the request does not match its own digest: it was changed after it was made")
-        self._shared.grants[request.digest] = (expires, approved, reason)
+        self._grants[request.digest] = (expires, approved, reason)
 
     @property
     def _tool_name(self) -> str:
@@ -197,7 +189,7 @@ class Context(Generic[Deps]):
 
     def _tellers(self, event: ToolEvent) -> list[Listener]:
         details = event.kind.endswith(":debug")
-        return [listener for listener, debug in self._shared.listeners if debug or not details]
+        return [listener for listener, debug in self._listeners if debug or not details]
 
 
 _strays: set[asyncio.Task[None]] = set()
