@@ -44,7 +44,7 @@ class ToolFailure:
     details: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self.message = valid_text(self.message) or self.type
+        self.message = valid_text(self.message) or self.type or "ToolError"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -227,11 +227,9 @@ class FunctionTool(Tool, Generic[P, R]):
         value = await func(**values) if self._simple else await self._value(values, call, context)
         if not isinstance(value, _LOOKED_AT):
             return success(value, call.id)
-        return (
-            value
-            if isinstance(value, ToolResult)
-            else success(await self._last(value, call, Context() if context is None else context), call.id)
-        )
+        if not isinstance(value, ToolResult):
+            value = success(await self._last(value, call, Context() if context is None else context), call.id)
+        return value
 
     async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
         """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""

@@ -232,7 +232,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
                 decision = await decision
             if isinstance(decision, bool):
                 decision = Decision(approved=decision)
-            if not isinstance(decision, Decision):
+            if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
                 raise TypeError(f"the approver returned {type(decision).__name__}, expected bool or Decision")
         if decision is None:
             raise ApprovalRequired(f"The call of {schema.name} needs a person's approval first.", request)

@@ -89,8 +89,10 @@ class ToolModel(BaseModel):
         return cls.tool().schema.plain
 
     def _started(self, context: Context[Any]) -> Any:
-        takes_context = len(inspect.signature(self.run).parameters) > 0
-        return self.run(context) if takes_context else self.run()
+        taken = list(inspect.signature(self.run).parameters.values())[:1]
+        if taken and taken[0].kind is taken[0].KEYWORD_ONLY:
+            return self.run(**{taken[0].name: context})
+        return self.run(context) if taken else self.run()
 
 
 def _async_body(model: type[ToolModel]) -> Any:

@@ -130,7 +130,9 @@ class Toolset(Mapping[str, Tool]):
         if wires:
             wires[0].results = list(results)
             raise wires[0]
-        return [result or _cancelled(call) for call, result in zip(calls, results, strict=True)]
+        return [
+            result or _failed(call, ToolError("The call was cancelled from within.")) for call, result in zip(calls, results, strict=True)
+        ]
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
@@ -166,19 +168,13 @@ class Toolset(Mapping[str, Tool]):
 
     async def _outcome(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
         tool = self._tools.get(call.name)
-        error: ToolError | None = None
         if tool is None:
-            error = UnknownToolError(call.name, self._tools)
-        elif conflict is not None:
-            error = ToolError(conflict)
-        elif not _is_enabled(tool, context):
-            error = ToolDisabledError(f"The tool {call.name!r} is disabled.")
-        if tool is not None and error is None:
-            return await tool.invoke(call, context)
-        assert error is not None
-        result = failure_of(error)
-        result.call_id = call.id
-        return result
+            return _failed(call, UnknownToolError(call.name, self._tools))
+        if conflict is not None:
+            return _failed(call, ToolError(conflict))
+        if not _is_enabled(tool, context):
+            return _failed(call, ToolDisabledError(f"The tool {call.name!r} is disabled."))
+        return await tool.invoke(call, context)
 
     def _conflict(self, calls: list[ToolCall]) -> str | None:
         """Return why none of these calls may run together, if so."""
@@ -203,8 +199,8 @@ def _is_enabled(tool: Tool, context: Context[Any]) -> bool:
         return False
 
 
-def _cancelled(call: ToolCall) -> ToolResult:
-    result = failure_of(ToolError("The call was cancelled from within."))
+def _failed(call: ToolCall, error: ToolError) -> ToolResult:
+    result = failure_of(error)
     result.call_id = call.id
     return result
 

@@ -189,3 +189,9 @@ def test_a_str_of_another_class_is_its_text():
     result = ToolResult.of(Colour.RED)
 
     assert (f"{result.text}", type(result.text), result.value) == ("red", str, Colour.RED)
+
+
+def test_a_failure_always_says_something():
+    """Neither an empty message nor an empty type leaves the model without a word."""
+    assert ToolFailure(type="Busy", message="").message == "Busy"
+    assert ToolFailure(type="", message="").message == "ToolError"

@@ -378,6 +378,7 @@ def test_a_denied_call_is_refused_with_the_reason():
         (False, False),
         (Decision(approved=True), True),
         (Decision(approved=False, reason="no"), False),
+        (Decision(approved="no"), False),
         (None, False),
         ("yes", False),
         (1, False),

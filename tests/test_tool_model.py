@@ -163,3 +163,16 @@ def test_a_model_without_run_says_so():
         pass
 
     assert "must implement run" in Empty()().reason
+
+
+class Asked(ToolModel):
+    """Answer by what the host holds."""
+
+    async def run(self, *, context: Context):
+        return context.deps
+
+
+def test_the_context_may_be_keyword_only():
+    """`run(self, *, context)` gets it by its name, as a tool and directly."""
+    assert asyncio.run(Asked.tool()(ToolCall(name="asked"), Context("deps"))).value == "deps"
+    assert asyncio.run(Asked()(Context("mine"))) == Ok("mine")
