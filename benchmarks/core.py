@@ -110,6 +110,38 @@ def bench_road() -> None:
         row(f"call {func.__name__}", ratio_async(road, floor, times), most, aim)
 
 
+async def weigh(name: str, weights: dict[str, int], spot: tuple[int, str] = (0, "z"), limit: int = 3) -> int:
+    """Weigh."""
+    return len(weights)
+
+
+def bench_strict() -> None:
+    for func, plain, strict, most, aim in (
+        (
+            search,
+            '{"query": "cats", "limit": 5, "tags": null, "mode": "fast"}',
+            '{"query": "cats", "limit": 5, "tags": null, "mode": null}',
+            1.5,
+            1.1,
+        ),
+        (
+            weigh,
+            '{"name": "a", "weights": {"x": 1, "y": 2}, "spot": [1, "b"]}',
+            '{"name": "a", "weights": [{"key": "x", "value": 1}, {"key": "y", "value": 2}], "spot": {"item_0": 1, "item_1": "b"}, "limit": null}',
+            2.5,
+            2.0,
+        ),
+    ):
+        one, two = FunctionTool(func), FunctionTool(func, strict=True)
+        calls = ToolCall(name="x", arguments=plain), ToolCall(name="x", arguments=strict)
+        ours = ratio_async(lambda two=two, calls=calls: two.invoke(calls[1]), lambda one=one, calls=calls: one.invoke(calls[0]), 100)
+        row(f"strict call of {func.__name__} / plain call", ours, most, aim)
+        made = ratio(
+            lambda func=func: (timed(lambda: FunctionTool(func, strict=True).schema, 2), timed(lambda: FunctionTool(func).schema, 2))
+        )
+        row(f"strict definition of {func.__name__} / plain definition", made, 2.0, 1.8)
+
+
 def bench_thread() -> None:
     tool: Any = FunctionTool(add_sync)
     call = ToolCall(name="add_sync", arguments='{"a": 1, "b": 2}')
@@ -185,6 +217,7 @@ def _resident() -> int:
 def main() -> None:
     print(heading())
     bench_road()
+    bench_strict()
     bench_thread()
     bench_definition()
     bench_import()

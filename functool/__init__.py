@@ -6,30 +6,63 @@ from functool import FunctionTool
 def web_search(query: str, num_results: int = 10) -> str: ...
 """
 
-from functool.agent_tool import AgentTool
-from functool.approval import ApprovalRequest, Decision
-from functool.call import ToolCall, ToolFailure, ToolResult, ToolSchema
-from functool.content import AudioContent, Content, FileContent, ImageContent, TextContent
-from functool.context import Context, Inject, ToolEvent
-from functool.errors import (
-    ApprovalRequired,
-    ArgumentError,
-    DefinitionError,
-    FunctoolError,
-    GuardrailError,
-    SchemaError,
-    ToolDisabledError,
-    ToolError,
-    ToolTimeoutError,
-    Tripwire,
-    UnknownToolError,
-)
-from functool.function_tool import FunctionTool
-from functool.guardrails import InputGuardrail, OutputGuardrail
-from functool.schema_tool import SchemaTool
-from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
-from functool.tool_model import ToolModel
-from functool.toolset import Toolset
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functool.agent_tool import AgentTool
+    from functool.approval import ApprovalRequest, Decision
+    from functool.call import ToolCall, ToolFailure, ToolResult, ToolSchema
+    from functool.content import AudioContent, Content, FileContent, ImageContent, TextContent
+    from functool.context import Context, Inject, ToolEvent
+    from functool.errors import (
+        ApprovalRequired,
+        ArgumentError,
+        DefinitionError,
+        FunctoolError,
+        GuardrailError,
+        SchemaError,
+        ToolDisabledError,
+        ToolError,
+        ToolTimeoutError,
+        Tripwire,
+        UnknownToolError,
+    )
+    from functool.function_tool import FunctionTool
+    from functool.guardrails import InputGuardrail, OutputGuardrail
+    from functool.schema_tool import SchemaTool
+    from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
+    from functool.tool_model import ToolModel
+    from functool.toolset import Toolset
+
+# Each name comes from its file when it is first asked for: what needs none, such as `functool --help`, waits for none.
+_HOMES = {
+    "agent_tool": ("AgentTool",),
+    "approval": ("ApprovalRequest", "Decision"),
+    "call": ("ToolCall", "ToolFailure", "ToolResult", "ToolSchema"),
+    "content": ("AudioContent", "Content", "FileContent", "ImageContent", "TextContent"),
+    "context": ("Context", "Inject", "ToolEvent"),
+    "errors": (
+        "ApprovalRequired",
+        "ArgumentError",
+        "DefinitionError",
+        "FunctoolError",
+        "GuardrailError",
+        "SchemaError",
+        "ToolDisabledError",
+        "ToolError",
+        "ToolTimeoutError",
+        "Tripwire",
+        "UnknownToolError",
+    ),
+    "function_tool": ("FunctionTool",),
+    "guardrails": ("InputGuardrail", "OutputGuardrail"),
+    "schema_tool": ("SchemaTool",),
+    "tool": ("Tool", "ToolPrompts", "ToolSettings", "WrapperTool", "hide_errors"),
+    "tool_model": ("ToolModel",),
+    "toolset": ("Toolset",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AgentTool",
@@ -70,3 +103,14 @@ __all__ = [
     "WrapperTool",
     "hide_errors",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'functool' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"functool.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
-from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json
+from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
 
 from functool.errors import ArgumentError
 from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, property_names, takes_only_containers
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 _FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "array"}
+_CHOICE = re.compile(r"""(?:^|, | or )('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+)""")
 _AUTHORS_ERRORS = {"value_error", "assertion_error"}
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
 
@@ -81,7 +82,7 @@ class FunctionDoor:
         """Return the values for the body by parameter name; defaults that were not sent stay out."""
         text = arguments if type(arguments) is str else as_text(arguments)
         if self._decode is not None:
-            text = to_text(self._decode(decoded(text)))
+            text = to_json(self._decode(decoded(text))).decode()  # Of JSON: nothing in it that could not be said.
         try:
             values: dict[str, Any] = self._validate(text, strict=True)
         except ValidationError:
@@ -114,7 +115,7 @@ class FunctionDoor:
         for wire in self._droppable:
             if sent.get(wire, 0) is None:
                 del sent[wire]
-        canonical = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
+        canonical: dict[str, Any] = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
@@ -254,7 +255,10 @@ class SchemaDoor:
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
         if word in ("enum", "const"):
-            choices = tuple(json.dumps(choice)[:100] for choice in (wanted if word == "enum" else [wanted])[:50])
+            choices = tuple(
+                (choice if isinstance(choice, str) else json.dumps(choice))[:100]
+                for choice in (wanted if word == "enum" else [wanted])[:50]
+            )
             return {"path": path, "expected": "one of the choices", "choices": choices}
         if word == "type":
             return {"path": path, "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"}
@@ -342,7 +346,7 @@ def _expected(detail: Any) -> dict[str, Any]:
     if kind == "extra_forbidden":
         return {"expected": "no argument of this name"}
     if kind in ("literal_error", "enum"):
-        choices = tuple(choice.strip() for choice in re.split(r", | or ", str(context["expected"])[:1000]))
+        choices = tuple(choice.strip("'\"") for choice in _CHOICE.findall(str(context["expected"])[:1000]))
         return {"expected": "one of the choices", "choices": choices}
     if kind == "union_tag_invalid":
         return {"expected": f"a {context['discriminator']} out of {str(context['expected_tags'])[:1000]}"}

@@ -261,9 +261,11 @@ def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
 def _unpair(value: Any) -> Any:
     if not isinstance(value, list):
         return value
-    if not all(isinstance(pair, dict) and pair.keys() == _PAIR and isinstance(pair["key"], str) for pair in value):
-        return value
-    plain = {pair["key"]: pair["value"] for pair in value}
+    plain = {}
+    for pair in value:
+        if not isinstance(pair, dict) or len(pair) != 2 or "value" not in pair or not isinstance(key := pair.get("key"), str):
+            return value
+        plain[key] = pair["value"]
     return plain if len(plain) == len(value) else value
 
 
@@ -321,6 +323,8 @@ def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step,
     names = [*items]
 
     def decode(value: Any, memo: Memo) -> Any:
+        if isinstance(value, dict) and not form.decode and value.keys() == items.keys():
+            return [value[name] for name in names]
         found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
         if not isinstance(found, dict) or not found.keys() <= items.keys() or len(found) != len(value):
             return value

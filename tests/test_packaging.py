@@ -53,7 +53,10 @@ def test_ci_runs_every_suite():
 def test_every_integration_test_has_one_suite():
     """No file in tests/integrations is left out of the suites, and none runs in two."""
     targets = ("test-systems", "test-agents", "test-mcp")
-    told = [subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout for target in targets]
+    told = [
+        subprocess.run(["make", "--no-print-directory", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for target in targets
+    ]
     run = [file for text in told for file in re.findall(r"tests/integrations/test_\w+\.py", text.splitlines()[-1])]
 
     assert sorted(run) == sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/integrations").glob("test_*.py"))
