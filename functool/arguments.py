@@ -115,7 +115,7 @@ class FunctionDoor:
         for wire in self._droppable:
             if sent.get(wire, 0) is None:
                 del sent[wire]
-        canonical: dict[str, Any] = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
+        canonical: Any = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)

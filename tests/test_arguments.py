@@ -365,8 +365,25 @@ def test_choices_are_named():
     tool.add_on_error_func(lambda error, context: errors.append(error))
     text = asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"}))).text
 
-    assert "'fast'" in text and "'deep'" in text
-    assert errors[0].problems[0]["choices"] == ("'fast'", "'deep'")
+    assert "choices: fast, deep" in text
+    assert errors[0].problems[0]["choices"] == ("fast", "deep")
+
+
+class Odd(enum.Enum):
+    COMMA = "a, b or c"
+    QUOTE = "it's"
+    ORDER = "or"
+    NUMBER = 7
+
+
+def test_choices_are_what_may_be_sent():
+    """A comma, a quote or the word `or` in a choice does not cut it."""
+    errors = []
+    tool, _ = tool_of(Odd)
+    tool.add_on_error_func(lambda error, context: errors.append(error))
+    asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"})))
+
+    assert errors[0].problems[0]["choices"] == ("a, b or c", "it's", "or", "7")
 
 
 def test_what_an_author_says_in_a_validator_is_passed_on():
@@ -542,7 +559,7 @@ def test_a_foreign_schema_never_repeats_a_value():
     text = ask(tool, {"a": SECRET, "b": {SECRET: SECRET}, "c": SECRET}).text
 
     assert SECRET not in text
-    assert '"x"' in text and "b.[key]" in text
+    assert "choices: x, y" in text and "b.[key]" in text
 
 
 def test_a_hostile_pattern_cannot_hang():
