@@ -212,10 +212,10 @@ class _Mailbox:
             self._loop.call_soon_threadsafe(self._send)
 
     async def close(self) -> None:
-        while self._events or self._courier is not None:
+        self._send()
+        while self._courier is not None:
+            await asyncio.shield(self._courier)
             self._send()
-            if self._courier is not None:
-                await asyncio.shield(self._courier)
         self._closed = True
 
     def _send(self) -> None:

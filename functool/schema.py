@@ -20,7 +20,6 @@ from types import FrameType, SimpleNamespace, UnionType
 from typing import Annotated, Any, ClassVar, NotRequired, Required, Union, get_args, get_origin
 
 from pydantic import Field, PydanticUserError, TypeAdapter
-from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema, to_jsonable_python
@@ -311,8 +310,6 @@ def _core(annotation: Any, name: str) -> Any:
     try:
         core = _cached_core(annotation) if _hashable(annotation) else TypeAdapter(annotation).core_schema
         return dict(core)  # A class that is not complete yet gives a stand-in, which raises here.
-    except PydanticUndefinedAnnotation as error:
-        raise Unresolved(f"parameter {name!r}: {error}") from error
     except PydanticUserError as error:
         if error.code == "class-not-fully-defined":
             raise Unresolved(f"parameter {name!r}: {error}") from error

@@ -650,3 +650,14 @@ def test_a_mapping_that_raises_is_an_argument_error():
     result = asyncio.run(echo(ToolCall(name="echo", arguments=Broken())))
 
     assert result.error.type == "ArgumentError" and "secret" not in result.text
+
+
+def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
+    """A text where a number belongs is read on a second look, and what crashes there says nothing of the value."""
+
+    def crash(value):
+        raise ZeroDivisionError(f"secret {value}")
+
+    error = send(Annotated[int, AfterValidator(crash)], {"x": "7391"})
+
+    assert error.type == "ArgumentError" and "7391" not in error.message

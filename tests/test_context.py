@@ -283,3 +283,28 @@ def test_a_listener_that_raises_a_stray_cancellation_is_skipped():
         return 1
 
     assert asyncio.run(Toolset([work]).call(ToolCall(name="work"), context)).value == 1
+
+
+def test_announcing_to_nobody_is_nothing():
+    """Without a listener there is nothing to wait for."""
+    assert asyncio.run(Context().announce("mine")) is None
+
+
+def test_a_cancelled_announcement_is_cancelled():
+    """Cancelling whoever waits for a listener is no mistake of the listener."""
+
+    async def main():
+        reached = asyncio.Event()
+
+        async def listener(event):
+            reached.set()
+            await asyncio.Event().wait()
+
+        context = Context()
+        context.subscribe(listener)
+        task = asyncio.ensure_future(context.announce("mine"))
+        await reached.wait()
+        task.cancel()
+        return (await asyncio.gather(task, return_exceptions=True))[0]
+
+    assert isinstance(asyncio.run(main()), asyncio.CancelledError)

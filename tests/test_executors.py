@@ -4,12 +4,16 @@ import asyncio
 import contextvars
 import gc
 import os
+import runpy
 import socket
 import threading
 import time
+from collections import deque
+from queue import Empty, SimpleQueue
 
 import pytest
 
+import functool.executors
 from functool import FunctionTool, ToolCall, Toolset
 from functool.executors import Abandoned, abandoned, in_thread, inline
 
@@ -184,3 +188,52 @@ def test_threads_after_a_fork():
 
     assert os.read(reader, 10) == b"42"
     os.close(reader)
+
+
+def test_a_cancellation_raised_by_the_body_is_its_own():
+    """Nobody cancelled the call: it is not abandoned."""
+
+    def stray():
+        raise asyncio.CancelledError("mine")
+
+    async def main():
+        try:
+            await in_thread(stray)
+        except asyncio.CancelledError as error:
+            return type(error), error.args
+
+    assert asyncio.run(main()) == (asyncio.CancelledError, ("mine",))
+
+
+def test_a_thread_that_is_taken_while_it_retires_does_the_job(monkeypatch):
+    """A job that arrives just when the wait ends is done, by the same thread."""
+
+    class Late(SimpleQueue):
+        given, taken = 0, 0
+
+        def put(self, item):
+            super().put(item)
+            self.given += 1
+            again.set() if self.given == 2 else None
+
+        def get(self, timeout):
+            self.taken += 1
+            if self.taken != 2:
+                return super().get(timeout=timeout)
+            again.wait(30)
+            raise Empty
+
+    again = threading.Event()
+    monkeypatch.setattr("functool.executors.SimpleQueue", Late)
+    monkeypatch.setattr("functool.executors._idle", deque())
+    first = asyncio.run(in_thread(threading.get_ident))
+
+    assert asyncio.run(in_thread(threading.get_ident)) == first and again.is_set()
+
+
+def test_a_system_without_fork(monkeypatch):
+    """Where processes cannot be forked, the threads work all the same."""
+    monkeypatch.delattr(os, "register_at_fork", raising=False)
+    module = runpy.run_path(functool.executors.__file__)
+
+    assert asyncio.run(module["in_thread"](lambda: 41 + 1)) == 42

@@ -1002,3 +1002,30 @@ def test_a_decorator_around_ours_binds_too():
 
     assert list(Desk().number.schema.parameters["properties"]) == ["a"]
     assert call(Desk().number, {"a": 4}).value == ["Desk", 4]
+
+
+def test_a_subclass_may_override_only_a_hook():
+    """Without a `run` of its own the body is the function's."""
+
+    class Loud(FunctionTool):
+        async def on_output(self, result, context):
+            return ToolResult.of(result.text.upper())
+
+    def shout(word: str) -> str:
+        return word + "!"
+
+    assert call(Loud(shout), {"word": "hey"}).text == "HEY!"
+
+
+def test_a_late_name_without_a_schema_is_a_definition_error():
+    """What cannot be said in JSON is refused with the place of the function, when its name exists."""
+
+    @FunctionTool
+    def take(x: "Opaque"):
+        return x
+
+    class Opaque:
+        pass
+
+    with pytest.raises(DefinitionError, match=r"(?s)test_function_tool\.py:\d+.*'x'"):
+        take.schema

@@ -341,7 +341,12 @@ def test_a_request_that_does_not_match_itself_is_refused(change):
     assert call(tool, {"amount": 500}, context).is_error and ran == []
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"id": 1}', "null"])
+FIELDS = dict.fromkeys(["id", "tool", "definition", "call_id", "digest", "created"], "x") | {"arguments": {}}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"id": 1}', "null", json.dumps({**FIELDS, "arguments": []}), json.dumps({**FIELDS, "id": 1})]
+)
 def test_a_broken_request_is_a_value_error(text):
     """`from_json` says what it wants."""
     with pytest.raises(ValueError):
@@ -590,3 +595,30 @@ def test_the_name_of_a_partial_is_its_functions():
     for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
         tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
         assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [{"name": name, "stage": "input", "did": "refused"}]
+
+
+def test_a_match_inside_of_another_is_redacted_with_it():
+    """Only the outer match is replaced."""
+    assert call(echo_tool("abcdef!", output_guardrails=[redact(["abcdef", "cd"])])).text == "[redacted]!"
+
+
+def test_block_lets_through_what_matches_nowhere():
+    """Every depth is looked at, an absent value included, and the body runs."""
+    tool, ran = run_command(input_guardrails=[block(["secret"])])
+
+    assert call(tool, {"command": "x", "extra": {"k": ["a", "b"], "l": []}}).text == "ran"
+    assert call(tool, {"command": "y", "extra": None}).text == "ran"
+    assert ran == ["x", "y"]
+
+
+def test_approval_without_a_schema_fails_closed():
+    """Outside of a call nobody knows what would be approved."""
+    with pytest.raises(TypeError, match="needs the schema"):
+        asyncio.run(require_approval()(ToolCall(name="pay"), Context()))
+
+
+def test_truncate_keeps_a_short_error_message():
+    """A message within the limit stays whole beside an output that does not."""
+    result = call(echo_tool(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(100)]))
+
+    assert result.error.message == "short" and result.text.startswith("short") and len(result.text) <= 100

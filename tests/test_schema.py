@@ -353,3 +353,50 @@ def test_unions_and_python_versions():
 
     assert schema_of(old)["properties"] == schema_of(new)["properties"]
     assert sys.version_info >= (3, 11)
+
+
+def test_an_annotation_that_raises_is_named():
+    """An annotation whose own code raises is refused with the parameter's name and the reason."""
+
+    class Broken:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source, handler):
+            raise ValueError("no core today")
+
+    def take(x: Broken):
+        """Take."""
+
+    with pytest.raises(DefinitionError, match="parameter 'x'.*no core today"):
+        FunctionTool(take)
+
+
+def test_an_annotation_that_cannot_be_hashed():
+    """A type with unhashable metadata is a type like any other."""
+
+    def take(xs: list[Annotated[int, {"unit": "m"}]]):
+        """Take."""
+
+    assert schema_of(take)["properties"]["xs"]["items"] == {"type": "integer"}
+
+
+def test_further_keywords_without_a_json_schema():
+    """The parameter that JSON cannot say is named, also if it is `**rest`."""
+
+    def take(x: int, **rest: Callable[[], int]):
+        """Take."""
+
+    with pytest.raises(DefinitionError, match="'rest'.* has no JSON Schema"):
+        FunctionTool(take)
+
+
+def test_a_field_of_a_type_that_does_not_exist():
+    """A name that is missing inside of a type is a name that cannot be resolved yet."""
+
+    class Half(TypedDict):
+        part: "Missing"  # noqa: F821
+
+    def take(x: Half):
+        """Take."""
+
+    with pytest.raises(DefinitionError, match="cannot be resolved: parameter 'x'.*Half"):
+        FunctionTool(take).schema

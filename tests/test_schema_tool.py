@@ -103,3 +103,8 @@ def test_the_callers_schema_is_not_shared():
 
     assert call(tool, {"n": 1}).value == {"n": 1}
     assert list(tool.schema.plain["properties"]) == ["n"]
+
+
+def test_a_builtin_class_is_a_handler():
+    """A class that has no signature at all gets the arguments alone."""
+    assert call(SchemaTool("f", "F.", PARAMETERS, dict), {"city": "x"}).value == {"city": "x", "days": 1}

@@ -1,6 +1,7 @@
 """The fakes and checks that ship."""
 
 import asyncio
+import dataclasses
 from typing import Annotated
 
 import pytest
@@ -119,3 +120,16 @@ def test_a_tool_without_a_schema_raises():
 
     with pytest.raises(DefinitionError, match="Nowhere"):
         check_tool(late)
+
+
+def test_a_schema_that_only_says_it_is_strict():
+    """What has no strict form is said, also of a tool that publishes itself as strict."""
+
+    class Boast(SchemaTool):
+        @property
+        def schema(self):
+            return dataclasses.replace(super().schema, strict=True)
+
+    parameters = {"type": "object", "properties": {"a": {"allOf": [{}, {}], "description": "d"}}}
+
+    assert any("#/properties/a: keyword-allOf" in fault for fault in check_tool(Boast("f", "F.", parameters, print)))

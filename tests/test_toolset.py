@@ -456,3 +456,8 @@ def test_a_context_without_a_truth_is_a_context():
 def test_a_name_that_is_no_text_is_unknown():
     """Whatever a caller sends as a name is answered."""
     assert run(Toolset([add]).call(ToolCall(name=None))).error.type == "UnknownToolError"
+
+
+def test_a_toolset_shows_its_names():
+    """The repr is the names, in order."""
+    assert repr(Toolset([add, MockTool("m", "Mock.")])) == "Toolset(['add', 'm'])"
