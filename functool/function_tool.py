@@ -188,9 +188,9 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
-        call, *rest = args or (None,)
-        if isinstance(call, ToolCall) and not kwargs and len(rest) <= 1 and all(isinstance(item, Context | None) for item in rest):
-            return self.invoke(call, *rest)
+        call, context = args[0] if args else None, args[1] if len(args) > 1 else None
+        if isinstance(call, ToolCall) and len(args) <= 2 and not kwargs and (context is None or isinstance(context, Context)):
+            return self.invoke(call, context)
         func: Any = self.func
         return func(*args, **kwargs)
 
