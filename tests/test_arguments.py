@@ -661,3 +661,97 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
     error = send(Annotated[int, AfterValidator(crash)], {"x": "7391"})
 
     assert error.type == "ArgumentError" and "7391" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "words"),
+    [
+        (int, "a", "x: a valid integer, unable to parse string as an integer"),
+        (str, None, "x: a valid string"),
+        (dict[str, int], 3, "x: an object"),
+        (Literal["a", "b"], "c", "x: one of the choices (choices: a, b)"),
+        (Annotated[int, Field(ge=3)], 1, "x: greater than or equal to 3"),
+        (Annotated[str, Field(min_length=3)], "a", "x: String should have at least 3 characters"),
+        (Size, {}, "x.width: required, but missing"),
+        (list[Size], [{"width": "a"}], "x[0].width: a valid number, unable to parse string as a number"),
+        (int | list[int], "a", "x: a valid integer, unable to parse string as an integer, or a valid array"),
+        (int | Literal["a", "b"], "c", "x: a valid integer, unable to parse string as an integer, or one of the choices (choices: a, b)"),
+        (Literal["a"] | Annotated[list[Literal["b"]], Field(max_length=3)], 1, "x: one of the choices, or a valid array (choices: a)"),
+    ],
+    ids=str,
+)
+def test_the_words_of_a_mistake(annotation, value, words):
+    """A mistake is its path, what is expected and the choices, and nothing else."""
+    assert send(annotation, {"x": value}).message == f"Invalid arguments. {words}"
+
+
+FOREIGN = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["city"],
+    "properties": {
+        "city": {"type": "string", "minLength": 2, "maxLength": 5, "pattern": "^[a-z]+$"},
+        "days": {"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 2},
+        "mode": {"enum": ["fast", "slow"]},
+        "kind": {"const": "K"},
+        "xs": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+        "o": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        "u": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "other": {"not": {"type": "string"}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "missing: city"),
+        ({"city": 3}, "city: a value of type string"),
+        ({"city": "x"}, "city: a value with minLength 2"),
+        ({"city": "abcdef"}, "city: a value with maxLength 5"),
+        ({"city": "A1"}, "city: a value with pattern ^[a-z]+$"),
+        ({"cit": "ab"}, "cit: unknown argument; did you mean 'city'?; missing: city"),
+        ({"city": "ab", "days": 0}, "days: a value with minimum 1"),
+        ({"city": "ab", "days": 11}, "days: a value with maximum 9; days: a value with multipleOf 2"),
+        ({"city": "ab", "mode": "fas"}, "mode: one of the choices (choices: fast, slow)"),
+        ({"city": "ab", "kind": "k"}, "kind: one of the choices (choices: K)"),
+        ({"city": "ab", "xs": []}, "xs: a value with minItems 1"),
+        ({"city": "ab", "xs": ["a"]}, "xs[0]: a value of type integer"),
+        ({"city": "ab", "o": {}}, "o: missing: a"),
+        ({"city": "ab", "o": {"a": "x"}}, "o.a: a value of type integer"),
+        ({"city": "ab", "u": "x"}, "u: a value that satisfies 'anyOf'"),
+        ({"city": "ab", "other": "s"}, "other: a value that satisfies 'not'"),
+    ],
+    ids=str,
+)
+def test_the_words_of_a_mistake_in_a_foreign_schema(arguments, words):
+    """What a JSON Schema refuses is its path, the rule and the choices, and nothing else."""
+    tool = SchemaTool("f", "F.", FOREIGN, print)
+
+    assert asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments))).text == f"Invalid arguments. {words}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "x: required, but missing"),
+        ({"y": 1}, "x: required, but missing; y: unknown argument; known: x"),
+        ({"x": 1, "xx": 2}, "xx: unknown argument; did you mean 'x'?"),
+    ],
+    ids=str,
+)
+def test_the_words_of_a_wrong_name(arguments, words):
+    """An unknown name gets the closest one, else the names that there are."""
+    assert send(int, arguments).message == f"Invalid arguments. {words}"
+
+
+def test_a_tool_without_parameters_says_so():
+    """Where there is no name to suggest, that is said."""
+
+    @FunctionTool
+    def ping():
+        """Ping."""
+
+    result = asyncio.run(ping.invoke(ToolCall(name="ping", arguments={"x": 1})))
+
+    assert result.text == "Invalid arguments. x: unknown argument; the tool takes none"
