@@ -107,6 +107,11 @@ def test_block(block, pages, capsys, tmp_path, monkeypatch):
             page.runner.run(eval(compiled, page.module.__dict__))
         else:
             exec(compiled, page.module.__dict__)
+    except ImportError as error:  # A factory that needs an extra says so when it is called.
+        if not isinstance(error.__cause__ or error.__context__, ModuleNotFoundError):
+            raise
+        page.skipped = page.skipped or str(error)
+        pytest.skip(str(error))
     except NameError as error:
         if not page.skipped:
             raise
