@@ -27,7 +27,8 @@ from functool.bundled.http_body import HTML, RequestFailed, ResponseTooLarge, co
 from functool.bundled.outbound import REDIRECTS, Outbound, target
 
 if find_spec("html_to_markdown") is None:  # Only a process of its own imports it.
-    raise ImportError("fetch_tool needs html-to-markdown: pip install 'functool[fetch]'")
+    cause = ModuleNotFoundError("No module named 'html_to_markdown'", name="html_to_markdown")
+    raise ImportError("fetch_tool needs html-to-markdown: pip install 'functool[fetch]'") from cause
 
 __all__ = ["RequestFailed", "ResponseTooLarge", "UrlNotAllowed", "fetch_tool"]
 
