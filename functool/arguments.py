@@ -274,7 +274,8 @@ class InnerDoor:
     """The door of a wrapper: it hands on the arguments as they came, and only if somebody `looks`, looks through the inner tool's."""
 
     def __init__(self, inner: Door, looks: bool) -> None:
-        self._inner = inner
+        # A wrapper between that looks at nothing would show the arguments as they came.
+        self._inner: Door = inner._inner if isinstance(inner, InnerDoor) else inner
         self._looks = looks
 
     def check(self, arguments: Any) -> Any:

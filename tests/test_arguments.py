@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
+from functool.arguments import InnerDoor, SchemaDoor
 
 SECRET = "s3cr3t-v4lue"
 
@@ -755,3 +756,19 @@ def test_a_tool_without_parameters_says_so():
     result = asyncio.run(ping.invoke(ToolCall(name="ping", arguments={"x": 1})))
 
     assert result.text == "Invalid arguments. x: unknown argument; the tool takes none"
+
+
+def test_arguments_that_are_no_object():
+    """A list in place of the arguments is refused in words."""
+    tool, got = tool_of(int)
+    result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=[1])))
+
+    assert "the arguments must be a JSON object" in result.text and got == []
+
+
+def test_every_door_checks_and_names():
+    """A foreign schema's door fills in defaults and reads packed lists; a wrapper's door knows the names of the tool within."""
+    door = SchemaDoor({"type": "object", "properties": {"n": {"type": "integer", "default": 3}, "o": {"type": "array"}}})
+
+    assert door.check('{"o": "[1]"}') == {"n": 3, "o": [1]}
+    assert InnerDoor(door, looks=True).sent_form({"n": 1}) == {"n": 1}

@@ -270,3 +270,8 @@ def test_prose_is_kept(prose, depth):
     text = indent(prose, " " * depth)
 
     assert parse(text) == Docstring(inspect.cleandoc(text))
+
+
+def test_a_heading_inside_of_a_section_is_its_text():
+    """What looks like another style's heading within a field is what the field says."""
+    assert parse("@return:\nArgs:") == Docstring("", {}, "Args:")

@@ -622,3 +622,11 @@ def test_truncate_keeps_a_short_error_message():
     result = call(echo_tool(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(100)]))
 
     assert result.error.message == "short" and result.text.startswith("short") and len(result.text) <= 100
+
+
+def test_truncate_holds_for_a_count_that_does_not_grow_with_the_text():
+    """Where a shorter text may count for more, the limit holds all the same."""
+    text = "a,\n,\n ,,\n ,a ba\n bb,,\n,,,, ,bb b,bb,\na,,\nbb\nbb\nb,  bb b bb,bbba \n\n\n\n\n,b\n\n\naa"
+    result = truncate(67, count=lambda shown: len(shown) + 3 * shown.count("b…"))(ToolResult.of(text), Context())
+
+    assert len(result.text) + 3 * result.text.count("b…") <= 67 and text.startswith(result.text.partition("…")[0])

@@ -400,3 +400,15 @@ def test_a_field_of_a_type_that_does_not_exist():
 
     with pytest.raises(DefinitionError, match="cannot be resolved: parameter 'x'.*Half"):
         FunctionTool(take).schema
+
+
+def test_a_default_that_json_cannot_say_is_left_out():
+    """A model's default that is no JSON is not published, and nothing is warned about."""
+
+    class Holder(BaseModel):
+        thing: Any = object()
+
+    def take(x: Holder):
+        """Take."""
+
+    assert schema_of(take)["$defs"]["Holder"]["properties"] == {"thing": {}}

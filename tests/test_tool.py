@@ -6,7 +6,9 @@ import dataclasses
 import logging
 import threading
 import time
+import typing
 
+import pydantic
 import pytest
 
 from functool import (
@@ -899,3 +901,21 @@ def test_an_error_result_that_is_redacted_keeps_no_old_value():
         return ToolResult(output=[TextContent(text="pin")], value="pin", error=ToolFailure(type="x", message="bad"))
 
     assert "pin" not in repr(call(odd))
+
+
+def test_a_guardrail_outside_of_two_wrappers_sees_canonical_arguments():
+    """However many wrappers stand between, the guardrail reads the parameters, and what it replaces reaches the tool under its own names."""
+    seen = []
+
+    def louder(call, context):
+        seen.append(call.arguments)
+        return dataclasses.replace(call, arguments={**call.arguments, "name_": "ADA"})
+
+    def greet(name_: typing.Annotated[str, pydantic.Field(alias="name")], times: int = 1) -> str:
+        return f"hi {name_} " * times
+
+    tool = WrapperTool(WrapperTool(WrapperTool(FunctionTool(greet))), input_guardrails=[louder])
+    result = asyncio.run(tool.invoke(ToolCall(name="greet", arguments='{"name": "Ada"}')))
+
+    assert seen == [{"name_": "Ada", "times": 1}]
+    assert result.value == "hi ADA "
