@@ -579,7 +579,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
     """`amplifier-core validate tool PATH` accepts what `functool new amplifier` writes."""
     command = [str(Path(sys.executable).parent / "amplifier-core"), "validate", "tool", str(package / "amplifier_module_tool_pet_shop")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode >= 0:  # Killed by a signal at its own exit, as its runtime now and then is, the validator has no verdict.
+            break
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED" in done.stdout
 
