@@ -123,18 +123,18 @@ class _Walk:
             describe(node, f"{keyword}: {words(value)}")
             self.lose("#", f"{keyword} {words(value)} is moved into the description: the root holds none here")
 
-    def all_of(self, node: Node, path: str) -> None:
-        """Merge allOf into the node where the provider does not take it, or tell it in the description."""
+    def all_of(self, node: Node, path: str, whole: bool = False) -> None:
+        """Merge allOf into the node where the provider does not take it, or tell it in the description; `whole`: in any case."""
         members, rule = node.get("allOf"), self.rules.all_of
-        if not isinstance(members, list) or rule == "keep" or (rule == "one" and len(members) == 1):
+        if not isinstance(members, list) or (not whole and (rule == "keep" or (rule == "one" and len(members) == 1))):
             return
-        if rule == "no-ref" and not any("$ref" in member for member in members if isinstance(member, dict)):
+        if not whole and rule == "no-ref" and not any("$ref" in member for member in members if isinstance(member, dict)):
             return
         if merged := self.merged(node):
             node.clear()
             node.update(merged)
             self.lose(path, "allOf is merged into the node")
-            self.all_of(node, path)
+            self.all_of(node, path, whole=True)
         else:
             describe(node, f"allOf: {words(node.pop('allOf'))}")
             self.lose(path, f"allOf {words(members)} is moved into the description")
@@ -143,6 +143,9 @@ class _Walk:
         members = node.get("allOf")
         if not isinstance(members, list):
             return None
+        refs = [member["$ref"] for member in members if isinstance(member, dict) and isinstance(member.get("$ref"), str)]
+        if {self.names.of(ref) for ref in refs}.intersection(self.names.cycles()):
+            return None  # What holds itself has no end to merge.
         rest = {key: value for key, value in node.items() if key != "allOf"}
         lone = members[0] if len(members) == 1 and not rest.keys() - {"title", "description", "default"} else None
         parts = [lone] if isinstance(lone, dict) else [self.names.resolved(member) for member in members]
