@@ -10,7 +10,7 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS),$(wildcard tests/inte
 CORE_TESTS := $(wildcard tests/test_*.py) tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test coverage lint format types bench soak mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
+.PHONY: help demo test laws coverage lint format types bench soak mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -50,7 +50,11 @@ demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
 
 #: make test           set up, and run the core's tests
 test: $(VENV)/.core
-	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS)
+	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
+
+#: make laws           the core's laws again, with a thousand examples each
+laws: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m "hypothesis and not slow" $(CORE_TESTS) --hypothesis-profile=laws
 
 #: make coverage       the same, with branch coverage of the core, which has to be whole
 coverage: $(VENV)/.core

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from functool import FunctionTool, SchemaTool, ToolCall
 
-EXAMPLES = int(os.environ.get("FUNCTOOL_FUZZ_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("FUNCTOOL_FUZZ_EXAMPLES", settings().max_examples))
 MAX_MESSAGE = 4_000
 # What is sent, and never said in an error: no word that the tool itself uses holds it.
 CANARY = "zqxjkv"
