@@ -38,8 +38,11 @@ class Executor(Protocol):
         ...
 
 
-class Abandoned(asyncio.CancelledError):
-    """The wait was cancelled, and the body works on: a thread cannot be killed."""
+class Abandoned(Exception):
+    """The cause of a cancellation that left a body at work: a thread cannot be killed.
+
+    No kind of CancelledError itself: `asyncio.timeout` and `TaskGroup` know only that very class.
+    """
 
 
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +56,7 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
     Raises:
         RuntimeError: `func` raised StopIteration, which no future can carry.
-        Abandoned: The wait was cancelled while `func` was running.
+        CancelledError: The wait was cancelled; from `Abandoned` if `func` was running.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -70,21 +73,21 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         if not future.cancelled():
             raise
         _abandoned.add(future)
-        raise Abandoned(*cancelled.args) from cancelled
+        raise cancelled from Abandoned()
 
 
 async def run_for(work: Coroutine[Any, Any, T], seconds: float) -> asyncio.Task[T]:
     """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first.
 
     Raises:
-        Abandoned: The wait was cancelled, and the body of `work` may still be running.
+        CancelledError: The wait was cancelled; from `Abandoned` if the body of `work` may still be running.
     """
     task = asyncio.get_running_loop().create_task(work)
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError as cancelled:
         if await stop(task, task.get_name()):
-            raise Abandoned(*cancelled.args) from cancelled
+            raise cancelled from Abandoned()
         raise
     return task
 
@@ -99,11 +102,10 @@ async def stop(task: asyncio.Task[Any], name: str) -> bool:
         return True
     try:
         task.result()
-    except Abandoned:
-        logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", name)
-        return True
-    except asyncio.CancelledError:
-        pass
+    except asyncio.CancelledError as cancelled:
+        if isinstance(cancelled.__cause__, Abandoned):
+            logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", name)
+            return True
     return False
 
 

@@ -100,26 +100,63 @@ def pause():
 
 
 def test_cancelling_says_that_the_body_works_on():
-    """Cancelled while the function runs, the wait ends as `Abandoned`, and the function is counted until it ends."""
-    release = threading.Event()
+    """Cancelled while the function runs, the wait ends with `Abandoned` as the cause, and the function is counted until it ends."""
+    release, started = threading.Event(), threading.Event()
+
+    def work():
+        started.set()
+        release.wait(30)
 
     async def main():
         while abandoned():
             await asyncio.sleep(0.01)
-        task = asyncio.ensure_future(in_thread(release.wait, 10))
-        await asyncio.sleep(0.01)
+        task = asyncio.ensure_future(in_thread(work))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
         task.cancel()
-        with pytest.raises(Abandoned):
+        with pytest.raises(asyncio.CancelledError) as caught:
             await task
         counted = abandoned()
         release.set()
-        for _ in range(500):
-            if not abandoned():
-                break
-            await asyncio.sleep(0.01)
-        return counted, abandoned()
+        while abandoned():
+            await asyncio.sleep(0.001)
+        return type(caught.value), type(caught.value.__cause__), counted
 
-    assert asyncio.run(main()) == (1, 0)
+    assert asyncio.run(main()) == (asyncio.CancelledError, Abandoned, 1)
+
+
+def test_a_sync_tool_can_be_left_like_any_await():
+    """`asyncio.timeout` and a `TaskGroup` whose other task fails see a plain cancellation, also of a body that works on."""
+    release = threading.Event()
+
+    @FunctionTool
+    def hang():
+        release.wait(30)
+
+    @FunctionTool(timeout=30)
+    async def outer():
+        async with asyncio.timeout(0.01):
+            await hang(ToolCall(name="hang"))
+
+    async def fail():
+        await asyncio.sleep(0.01)
+        raise LookupError
+
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await Toolset([hang]).call_all([ToolCall(name="hang")])
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+                await hang(ToolCall(name="hang"))
+        result = await outer(ToolCall(name="outer"))
+        return [type(error) for error in caught.value.exceptions], result.text
+
+    try:
+        assert asyncio.run(main()) == ([LookupError], "TimeoutError")
+    finally:
+        release.set()
 
 
 def test_a_loop_that_closes_first_is_no_problem():
