@@ -523,7 +523,9 @@ ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
         (StrictModel, {"n": 1, "day": "2026-01-02"}, StrictModel(n=1, day=datetime.date(2026, 1, 2))),
         (Numbers, [1, 2], Numbers([1, 2])),
         (Annotated[int, Field(ge=1), Doc("Doc.")], 3, 3),
-        (Annotated[list[int], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)], "1,2", [1, 2]),
+        pytest.param(
+            Annotated[list[int], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)], "1,2", [1, 2], id="a check"
+        ),
         (dict[str, list[Record]], {"k": [{"a": 1, "b": [2]}]}, {"k": [Record(1, [2])]}),
         (typing.Hashable, "h", "h"),
     ],

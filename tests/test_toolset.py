@@ -57,7 +57,11 @@ def test_it_is_a_mapping():
         tools["new"] = add
 
 
-@pytest.mark.parametrize("tools", [[add, add], [add, WrapperTool(fail, name="add")], [len], ["add"], [add.func]], ids=str)
+@pytest.mark.parametrize(
+    "tools",
+    [[add, add], [add, WrapperTool(fail, name="add")], [len], ["add"], [add.func]],
+    ids=["twice", "two of a name", "a builtin", "a name", "a function"],
+)
 def test_what_is_no_set_of_tools_is_refused(tools):
     """Duplicate names, and what is no tool, raise at construction."""
     with pytest.raises(DefinitionError):
