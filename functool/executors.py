@@ -109,6 +109,15 @@ async def stop(task: asyncio.Task[Any], name: str) -> bool:
     return False
 
 
+async def conclude(work: Coroutine[Any, Any, None]) -> None:
+    """Await the last words of a call. Where its task is being cancelled, whoever listens has one second for them."""
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        await work
+    else:
+        (await run_for(work, GRACE_SECONDS)).cancel()
+
+
 def answerable(error: BaseException) -> Exception:
     """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
     if isinstance(error, asyncio.CancelledError):

@@ -20,7 +20,7 @@ from functool.arguments import FunctionDoor
 from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
-from functool.executors import Executor, in_thread
+from functool.executors import Executor, conclude, in_thread
 from functool.schema import FunctionSchema, Parameter, Unresolved, describe, returned_schema
 from functool.strict import Codec
 from functool.tool import Strict, Tool, ToolOptions, publish
@@ -251,7 +251,8 @@ class FunctionTool(Tool, Generic[P, R]):
                 return await _exhaust_async(items, view)
             return await self._executor(_exhaust, items, view)
         finally:
-            await view.delivered()
+            if view is not context:  # Else the road delivers, after the time limit: a slow listener is not the body's delay.
+                await conclude(view.delivered())
 
     async def _inject(self, values: dict[str, Any], call: ToolCall, context: Context[Any]) -> None:
         for name, source in self._parts.hidden.items():

@@ -24,7 +24,7 @@ from functool.arguments import Door, InnerDoor, SchemaDoor
 from functool.call import ToolCall, ToolResult, ToolSchema, changed, failure_of, metadata_of, noting_guardrails, with_arguments
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
-from functool.executors import GRACE_SECONDS, abandon, answerable, run_for, stop
+from functool.executors import GRACE_SECONDS, abandon, answerable, conclude, run_for, stop
 from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, settled
 from functool.strict import Codec, codec
 
@@ -241,7 +241,7 @@ class Tool(ABC):
                 return await self._walk(view, record)
             return await self._walk_in_time(self.timeout, view, record)
         finally:
-            await view.delivered()
+            await conclude(view.delivered())
 
     async def _walk(self, view: Context[Any], record: list[dict[str, str]], failed: Exception | None = None) -> ToolResult:
         """Decode, validate, `on_invoke`, input guardrails, run, `on_output`; what goes wrong is answered; output guardrails.

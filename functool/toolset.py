@@ -13,6 +13,7 @@ from typing import Any
 from functool.call import ToolCall, ToolFailure, ToolResult, failure_of
 from functool.context import Context
 from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
+from functool.executors import conclude
 from functool.tool import Tool, WrapperTool
 
 logger = logging.getLogger("functool")
@@ -126,7 +127,7 @@ class Toolset(Mapping[str, Tool]):
         alone = {index for index, call in enumerate(calls) if call.name in self and self[call.name].settings.is_exclusive}
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
         for index in sorted(alone):
-            await answer(index)
+            await _together([answer(index)])
         if wires:
             wires[0].results = list(results)
             raise wires[0]
@@ -150,13 +151,14 @@ class Toolset(Mapping[str, Tool]):
             return await self._outcome(call, context, conflict)
         tool = self.get(call.name)
         view = context.for_call(call, tool.schema if tool is not None else None)
-        await view.announce("tool:pre", input=call.arguments)
-        if view.debugged:
-            await view.announce("tool:pre:debug", input=call.arguments, call=call)
         try:
+            await view.announce("tool:pre", input=call.arguments)
+            if view.debugged:
+                await view.announce("tool:pre:debug", input=call.arguments, call=call)
             result = await self._outcome(call, context, conflict)
-        except Tripwire as wire:
-            await view.announce("tool:error", error=ToolFailure(type=type(wire).__name__, message=str(wire)), result=None)
+        except (Tripwire, asyncio.CancelledError) as stopped:
+            failure = ToolFailure(type=type(stopped).__name__, message=str(stopped) or "The call was stopped.")
+            await conclude(view.announce("tool:error", error=failure, result=None))
             raise
         if result.error is None:
             await view.announce("tool:post", result=result)
@@ -207,13 +209,11 @@ def _failed(call: ToolCall, error: ToolError) -> ToolResult:
 
 async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
     """Run all to their ends; cancelled, cancel all and wait for them. What leaves one leaves here."""
-    if len(work) <= 1:
-        for item in work:
-            await item
+    if not work:
         return
+    # Also one alone is a task of its own: a call that cancels the task it runs in takes no sibling along, as it would with `gather`.
     tasks = [asyncio.ensure_future(item) for item in work]
     try:
-        # A call that cancels the task it runs in takes no sibling along, as it would with `gather`.
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         for task in done:
             if not task.cancelled():

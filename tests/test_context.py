@@ -308,3 +308,27 @@ def test_a_cancelled_announcement_is_cancelled():
         return (await asyncio.gather(task, return_exceptions=True))[0]
 
     assert isinstance(asyncio.run(main()), asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_slow_listener_is_not_the_delay_of_a_generator(kind):
+    """The items of a generator are delivered beside its road, not on it: a time limit does not count the listeners."""
+    passed = threading.Event()
+
+    async def later():
+        yield 1
+
+    def now():
+        yield 1
+
+    async def listener(event):
+        await asyncio.to_thread(passed.wait)
+        heard.append(event.data["value"])
+
+    heard, context = [], Context()
+    context.subscribe(listener)
+    tool = FunctionTool(
+        later if kind == "async" else now, name="items", timeout=30, output_guardrails=[lambda result, context: passed.set()]
+    )
+
+    assert (call(tool, context).value, heard) == (1, [1])

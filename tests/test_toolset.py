@@ -465,3 +465,78 @@ def test_a_name_that_is_no_text_is_unknown():
 def test_a_toolset_shows_its_names():
     """The repr is the names, in order."""
     assert repr(Toolset([add, MockTool("m", "Mock.")])) == "Toolset(['add', 'm'])"
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_call_alone_that_cancels_itself_is_answered(exclusive):
+    """Also a call that runs alone, being the only one or exclusive, is answered and takes nobody along."""
+
+    @FunctionTool(settings=ToolSettings(is_exclusive=exclusive))
+    async def suicide() -> None:
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+    tools = Toolset([suicide, add])
+
+    assert [result.error.type for result in run(tools.call_all([ToolCall(name="suicide")]))] == ["ToolError"]
+    assert [result.success for result in run(tools.call_all(calls("add", "suicide", "suicide", "add")))] == [True, False, False, True]
+
+
+@pytest.mark.parametrize("cancelled_at", ["tool:pre", "tool:progress"])
+def test_a_cancelled_call_has_one_outcome(cancelled_at):
+    """After `tool:pre` a cancellation, too, is told once, and leaves; there is no result then."""
+    context, seen = Context(), []
+
+    @FunctionTool
+    async def slow(ctx: Context) -> None:
+        ctx.progress("here")
+        await asyncio.sleep(60)
+
+    async def main():
+        reached = asyncio.Event()
+
+        async def listener(event):
+            seen.append(event)
+            if event.kind == cancelled_at:
+                reached.set()
+                await asyncio.sleep(0)
+
+        context.subscribe(listener)
+        task = asyncio.ensure_future(Toolset([slow]).call(ToolCall(name="slow", id="1"), context))
+        await reached.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        return task.cancelled()
+
+    assert run(main())
+    assert [event.kind for event in seen if event.kind != "tool:progress"] == ["tool:pre", "tool:error"]
+    assert (seen[-1].data["error"].type, seen[-1].data["result"], seen[-1].call_id) == ("CancelledError", None, "1")
+    assert seen[-1].data["error"].message
+
+
+@pytest.mark.parametrize("hangs_at", ["tool:pre", "tool:progress", "tool:error"])
+def test_a_listener_that_hangs_does_not_hold_up_a_cancellation(hangs_at, monkeypatch):
+    """Whoever cancels a call gets away from a listener that never ends."""
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
+
+    @FunctionTool
+    async def slow(ctx: Context):
+        yield 1
+        await asyncio.sleep(60)
+
+    async def main():
+        context, reached = Context(), asyncio.Event()
+
+        async def listener(event):
+            reached.set() if event.kind in (hangs_at, "tool:progress") else None
+            if event.kind == hangs_at:
+                await asyncio.Event().wait()
+
+        context.subscribe(listener)
+        task = asyncio.ensure_future(Toolset([slow]).call(ToolCall(name="slow"), context))
+        await reached.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        return task.cancelled()
+
+    assert run(main())
