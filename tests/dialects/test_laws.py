@@ -10,7 +10,7 @@ from tests.dialects import provider_rules
 from tests.dialects.checks import CHECKS, KNOWN_BY_STRICT, schema_in, unsaid
 from tests.dialects.strategies import ROOTS
 
-LAWS = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+LAWS = settings(suppress_health_check=list(HealthCheck))
 
 
 def tool_of(schema: Any, strict: bool) -> SchemaTool:
@@ -69,7 +69,7 @@ def test_no_keyword_is_lost_in_silence(schema):
                     assert any(keyword in loss for loss in told.get(path, [])), f"{name}: {keyword} at {path} is gone"
 
 
-@settings(LAWS, max_examples=50)
+@LAWS
 @given(schema=ROOTS)
 def test_a_definition_is_json_and_new_each_time(schema):
     """A definition survives JSON, and changing it changes neither the tool nor the next definition."""
