@@ -38,13 +38,6 @@ class Executor(Protocol):
         ...
 
 
-class Abandoned(Exception):
-    """The cause of a cancellation that left a body at work: a thread cannot be killed.
-
-    No kind of CancelledError itself: `asyncio.timeout` and `TaskGroup` know only that very class.
-    """
-
-
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call `func` on the event loop, and await what it returns if that can be awaited."""
     value = func(*args, **kwargs)
@@ -56,7 +49,6 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
     Raises:
         RuntimeError: `func` raised StopIteration, which no future can carry.
-        CancelledError: The wait was cancelled; from `Abandoned` if `func` was running.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -69,44 +61,42 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     inbox.put(job)
     try:
         return await future
-    except asyncio.CancelledError as cancelled:
-        if not future.cancelled():
-            raise
-        _abandoned.add(future)
-        raise cancelled from Abandoned()
+    except asyncio.CancelledError:
+        if future.cancelled():
+            abandon(future)
+        raise
 
 
-async def run_for(work: Coroutine[Any, Any, T], seconds: float) -> asyncio.Task[T]:
+async def run_for(work: Coroutine[Any, Any, T], seconds: float, name: str, left: list[Any]) -> asyncio.Task[T]:
     """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first.
 
-    Raises:
-        CancelledError: The wait was cancelled; from `Abandoned` if the body of `work` may still be running.
+    `left` takes the bodies that `work`, or a task that it made, was cancelled to wait for.
     """
-    task = asyncio.get_running_loop().create_task(work)
+    token = _left.set((*_left.get(), left))
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    _left.reset(token)
     try:
         await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError as cancelled:
-        if await stop(task, task.get_name()):
-            raise cancelled from Abandoned()
+    except asyncio.CancelledError:
+        await stop(task, left)
         raise
     return task
 
 
-async def stop(task: asyncio.Task[Any], name: str) -> bool:
-    """Cancel a road, give it time to clean up, and return whether its body may still be running."""
+async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
+    """Cancel a road, give it time to clean up, and return whether a body of it may still be running."""
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_SECONDS)
     if not task.done():
-        logger.warning("the body of %s was abandoned: it did not end when it was cancelled", name)
+        logger.warning("the body of %s was abandoned: it did not end when it was cancelled", task.get_name())
         abandon(task)
         return True
-    try:
+    if not task.cancelled():
         task.result()
-    except asyncio.CancelledError as cancelled:
-        if isinstance(cancelled.__cause__, Abandoned):
-            logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", name)
-            return True
-    return False
+    if _abandoned.isdisjoint(left):
+        return False
+    logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", task.get_name())
+    return True
 
 
 async def conclude(work: Coroutine[Any, Any, None]) -> None:
@@ -115,7 +105,7 @@ async def conclude(work: Coroutine[Any, Any, None]) -> None:
     if task is None or not task.cancelling():
         await work
     else:
-        (await run_for(work, GRACE_SECONDS)).cancel()
+        (await run_for(work, GRACE_SECONDS, "last words", [])).cancel()
 
 
 def answerable(error: BaseException) -> Exception:
@@ -132,10 +122,13 @@ def answerable(error: BaseException) -> Exception:
     return error
 
 
-def abandon(task: asyncio.Task[Any]) -> None:
-    """Count a task that did not end when it was cancelled, until it does."""
-    _abandoned.add(task)
-    task.add_done_callback(_forget)
+def abandon(body: asyncio.Future[Any]) -> None:
+    """Count a body that did not end when it was cancelled, until it does, and tell the roads that it was on."""
+    _abandoned.add(body)
+    for left in _left.get():
+        left.append(body)
+    if isinstance(body, asyncio.Task):
+        body.add_done_callback(_forget)
 
 
 def abandoned() -> int:
@@ -150,6 +143,7 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 _abandoned: set[Any] = set()
+_left: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar("functool.left", default=())
 _Job: TypeAlias = tuple[
     asyncio.AbstractEventLoop, "asyncio.Future[Any]", contextvars.Context, Callable[..., Any], tuple[Any, ...], dict[str, Any]
 ]

@@ -311,17 +311,16 @@ class Tool(ABC):
         return None
 
     async def _walk_in_time(self, limit: float, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        road = await run_for(self._walk(view, record), limit)
+        left: list[Any] = []
+        road = await run_for(self._walk(view, record), limit, self._name, left)
         try:
             if road.done():
                 return road.result()
         except asyncio.CancelledError as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
             return await self._walk(view, record, answerable(stray))
-        error = ToolTimeoutError(
-            f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, self._name)
-        )
+        error = ToolTimeoutError(f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, left))
         error.args = (f"{error}; its work may still be going on." if error.still_running else f"{error} and was stopped.",)
-        closing = await run_for(self._walk(view, record, error), GRACE_SECONDS)
+        closing = await run_for(self._walk(view, record, error), GRACE_SECONDS, self._name, left)
         if closing.done():
             return closing.result()
         closing.cancel()
