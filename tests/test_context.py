@@ -198,9 +198,9 @@ def test_events_after_the_result_are_dropped():
     """A body that was let go after its time limit cannot speak after its result."""
     late = threading.Event()
 
-    @FunctionTool(timeout=0.02)
+    # What a guardrail says comes before the time limit on a slow machine too; a thread may start after it.
+    @FunctionTool(timeout=0.02, input_guardrails=[lambda call, ctx: ctx.emit("early")])
     def work(ctx: Context):
-        ctx.emit("early")
         release.wait(5)
         ctx.emit("late")
         late.set()
