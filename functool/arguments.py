@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
 
 from functool.errors import ArgumentError
-from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, property_names, takes_only_containers
+from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, names_at, property_names, takes_only_containers
 from functool.json_text import as_text, decoded, is_deep, not_finite, parsed, refuse_infinite, shown_name, to_text
 from functool.schema import FunctionSchema
 
@@ -33,7 +33,13 @@ _FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "arr
 _CHOICE = re.compile(r"""(?:^|, | or )('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+)""")
 _AUTHORS_ERRORS = {"value_error", "assertion_error"}
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
-
+# Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
+_EXPECTED = {
+    "missing": "required, but missing",
+    "uuid_parsing": "a valid UUID",
+    "complex_type": "a complex number, such as '1+2j'",
+    "complex_str_parsing": "a complex number, such as '1+2j'",
+}
 
 logger = logging.getLogger("functool")
 
@@ -97,9 +103,7 @@ class FunctionDoor:
             if self._open and ((self._nests and is_deep(text)) or not_finite(text)):
                 refuse_misfits(decoded(text), self._root)
         if self._droppable and "null" in text:
-            for wire in self._droppable:
-                if values.get(wire, 0) is None:
-                    del values[wire]
+            _drop_nulls(values, self._droppable)
         return self._named(values) if self._names_differ else values
 
     def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -110,11 +114,7 @@ class FunctionDoor:
         values = self.check(text)
         # Text that was checked is only read here.
         sent = (from_json(text) if text and not text.isspace() else {}) if self._decode is None else self._decode(decoded(text))
-        if self._containers:
-            self._unpacked(sent)
-        for wire in self._droppable:
-            if sent.get(wire, 0) is None:
-                del sent[wire]
+        _drop_nulls(self._unpacked(sent), self._droppable)
         canonical: Any = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
         for name, default in self._defaults:
             if name not in canonical:
@@ -223,9 +223,7 @@ class SchemaDoor:
         sent = decoded(arguments if type(arguments) is str else as_text(arguments))
         if self._decode is not None:
             sent = self._decode(sent)
-        for name in self._droppable:
-            if sent.get(name, 0) is None:
-                del sent[name]
+        _drop_nulls(sent, self._droppable)
         for name, part in self._properties.items():
             if isinstance(sent.get(name), str) and takes_only_containers(part, self._definitions):
                 sent[name] = parsed(sent[name])
@@ -297,9 +295,11 @@ def _crashed(error: Exception) -> ArgumentError:
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
 
 
-def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
-    return _compiled(pattern)
+def _drop_nulls(values: dict[str, Any], names: Iterable[str]) -> None:
+    """Take out the nulls that mean a default."""
+    for name in names:
+        if values.get(name, 0) is None:
+            del values[name]
 
 
 def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -316,8 +316,9 @@ def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) ->
     found: dict[str, dict[str, Any]] = {}
     for detail in error.errors(include_url=False):
         steps = _followed(detail["loc"], sent)
-        if detail["type"] == "extra_forbidden" and len(steps) == 1:
-            problem = _unknown(str(steps[0]), list(schema.get("properties", ())))
+        if detail["type"] == "extra_forbidden" and steps[-1:] == [detail["loc"][-1]]:
+            *above, name = steps
+            problem = _unknown(str(name), names_at(schema, above, schema.get("$defs", {})), _path(above, schema))
         else:
             problem = {"path": _path(steps, schema), **_expected(detail)}
         earlier = found.setdefault(problem["path"], problem)
@@ -342,10 +343,8 @@ def _followed(loc: tuple[int | str, ...], sent: Any) -> list[Any]:
 
 def _expected(detail: Any) -> dict[str, Any]:
     kind, context = detail["type"], detail.get("ctx", {})
-    if kind == "missing":
-        return {"expected": "required, but missing"}
-    if kind == "extra_forbidden":
-        return {"expected": "no argument of this name"}
+    if kind in _EXPECTED:
+        return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):
         choices = tuple(choice.strip("'\"") for choice in _CHOICE.findall(str(context["expected"])[:1000]))
         return {"expected": "one of the choices", "choices": choices}
@@ -383,7 +382,8 @@ def _path(steps: Any, schema: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=512)
-def _compiled(pattern: str) -> Callable[[str], bool] | None:
+def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
+    """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
     try:
         validator = SchemaValidator(core_schema.str_schema(pattern=pattern))
     except Exception:
@@ -399,13 +399,13 @@ def _validator_class() -> Any:
     from jsonschema.validators import extend
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        search = _compiled(wanted) if isinstance(wanted, str) else None
+        search = linear_pattern(wanted) if isinstance(wanted, str) else None
         if isinstance(instance, str) and search is not None and not search(instance):
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
-            search = _compiled(source)
+            search = linear_pattern(source)
             for name, value in instance.items():
                 if search is not None and search(name):
                     yield from validator.descend(value, part, path=name, schema_path=source)

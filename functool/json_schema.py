@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -119,6 +119,20 @@ def _is_finite(value: Any) -> bool:
         return False
     except ValueError:
         return True
+
+
+def names_at(schema: Any, steps: Sequence[Any], definitions: Mapping[str, Any]) -> list[str]:
+    """Return the names of the properties at the place to which `steps` lead, those of every member of a union."""
+    if not isinstance(schema, Mapping):
+        return []
+    if "$ref" in schema:
+        return names_at(definitions.get(str(schema["$ref"]).rpartition("/")[2]), steps, definitions)
+    found = [name for member in schema.get("anyOf") or schema.get("oneOf") or () for name in names_at(member, steps, definitions)]
+    named = schema.get("properties", {})
+    if not steps:
+        return [*found, *named]
+    part = schema.get("items") if isinstance(steps[0], int) else named.get(steps[0], schema.get("additionalProperties"))
+    return [*found, *names_at(part, steps[1:], definitions)]
 
 
 def property_names(schema: Any) -> Iterator[str]:

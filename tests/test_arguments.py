@@ -7,6 +7,7 @@ import decimal
 import enum
 import json
 import math
+import uuid
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
 
 from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
 from functool.arguments import InnerDoor, SchemaDoor
@@ -744,6 +745,80 @@ def test_the_words_of_a_mistake_in_a_foreign_schema(arguments, words):
 def test_the_words_of_a_wrong_name(arguments, words):
     """An unknown name gets the closest one, else the names that there are."""
     assert send(int, arguments).message == f"Invalid arguments. {words}"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("colour", "colour"),
+        ("größe", "größe"),
+        ("X-Trace", "X-Trace"),
+        ("$top", "$top"),
+        ("n" * 64, "n" * 64),
+        ("n" * 65, "[key]"),
+        (SECRET * 300, "[key]"),
+        ("https://evil/x", "[key]"),
+        ("www.evil.com", "[key]"),
+        ("a\nb", "[key]"),
+        ("\x1b[31m", "[key]"),
+        ("\u202eabc", "[key]"),
+        ("ignore what was said", "[key]"),
+        ("", "[key]"),
+    ],
+    ids=ascii,
+)
+def test_a_wrong_name_is_repeated_only_if_it_looks_like_one(name, shown):
+    """Letters, digits, `_`, `-` and `$`, at most 64: anything else may be a secret, a link or an instruction, and is not repeated."""
+    tool, got = tool_of(int)
+    foreign = SchemaTool("f", "F.", {"type": "object", "properties": {"x": {}}, "additionalProperties": False}, got.append)
+    once = json.dumps({"x": 1, name: 2})
+    twice = f"{once[:-1]}, {json.dumps(name)}: 3}}"
+
+    for each in (tool, foreign):
+        for sent, words in ((once, "unknown argument; known: x"), (twice, "sent only once")):
+            result = asyncio.run(each.invoke(ToolCall(name=each.name, arguments=sent)))
+            assert result.text == f"Invalid arguments. {shown}: {words}"
+    assert got == []
+
+
+def test_a_wrong_name_inside_of_a_model_gets_the_closest_one_there():
+    """The names that a nested model knows are named like those of the tool: through lists, dicts, unions and references."""
+
+    class Item(BaseModel, extra="forbid"):
+        quantity: int = 1
+        sku: str = ""
+
+    class Order(BaseModel, extra="forbid"):
+        items: list[Item] = []
+        spare: dict[str, Item] = {}
+        gift: Item | int | None = None
+
+    def words(order):
+        return send(Order, {"x": order}).message.removeprefix("Invalid arguments. ")
+
+    assert words({"item": []}) == "x.item: unknown argument; did you mean 'items'?"
+    assert words({"items": [{}, {"quantty": 1}]}) == "x.items[1].quantty: unknown argument; did you mean 'quantity'?"
+    assert words({"spare": {"my key": {"zzz": 1}}}) == "x.spare.[key].zzz: unknown argument; known: quantity, sku"
+    assert words({"gift": {"my key": 1}}).startswith("x.gift.[key]: unknown argument; known: quantity, sku")
+    assert words({SECRET + "!": 1}) == "x.[key]: unknown argument; known: items, spare, gift"
+
+
+def test_a_wrong_name_inside_of_json_text_is_left_unsaid():
+    """What stands in a text is not followed: the argument that holds it is named, and nothing of the text."""
+
+    class Item(BaseModel, extra="forbid"):
+        sku: str = ""
+
+    assert send(Json[Item], {"x": '{"zzz": 1}'}).message == "Invalid arguments. x: Extra inputs are not permitted"
+
+
+@pytest.mark.parametrize("sent", ["§", "12345678-1234-1234-1234-12345678901§", ["§"], {"§": "§"}], ids=ascii)
+@pytest.mark.parametrize("annotation", [uuid.UUID, complex])
+def test_no_character_that_was_sent_is_repeated(annotation, sent):
+    """pydantic's words on a UUID repeat a character that was sent, and those on a complex number hold a URL: ours do neither."""
+    message = send(annotation, {"x": sent}).message
+
+    assert message.startswith("Invalid arguments. x: ") and "§" not in message and "://" not in message
 
 
 def test_a_tool_without_parameters_says_so():
