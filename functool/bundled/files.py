@@ -335,7 +335,9 @@ def _replace(path: str, directory: int, name: str, data: bytes, read: os.stat_re
     """Put a new file in the place of `name`, all of it or nothing; `read` is the one that the data was made from."""
     old = _status(path, directory, name)
     temporary = f".{secrets.token_hex(8)}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=directory)
+    # Nobody may open what takes the place of a private file, not even while it is written.
+    mode = 0o666 if old is None else 0o600
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=directory)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

@@ -10,7 +10,7 @@ from typing import Any
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import Document, mapping, sequence
-from functool.bundled.openapi_schema import Schemas, shortened
+from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
 
 MAX_NAME = 64
 MAX_OUTPUT_NODES = 4_000
@@ -129,6 +129,8 @@ class _Reader:
             root["properties"][BODY] = body.schema
             required += [BODY] if body.required else []
         root |= {"required": required} if required else {}
+        if weight(root) > MAX_NODES:
+            raise DefinitionError(f"it takes more than {MAX_NODES:,} values to describe its arguments")
         schema, _ = self._requests.with_definitions({**root, "additionalProperties": False})
         texts = [str(node.get(word) or "").strip() for word in ("summary", "description")]
         return Operation(

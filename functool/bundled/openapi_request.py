@@ -96,19 +96,15 @@ def _path(template: str, segments: Mapping[str, str]) -> str:
     """Fill in a path template, and look once more at what has become of it."""
     parts = re.split(_TEMPLATE, template)
     path = "".join(segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~") for at, part in enumerate(parts))
-    if any(_climbs(unquote(part)) for part in path.split("/")):
+    if _climbs(path):
         raise UnsafeValue("A path value must not be '.' or '..'.")
     return path
 
 
 def _segment(parameter: Parameter, value: Any) -> str:
     """A path value as one segment, in the styles `simple`, `label` and `matrix`."""
-    for text in _leaves(value):
-        plain = text
-        for _ in range(MAX_DECODINGS):
-            if any(map(_climbs, re.split(r"[/\\]", plain))) or any(ord(c) < 32 or ord(c) == 127 for c in plain):
-                raise UnsafeValue(f"The value of {parameter.argument!r} must not have '.', '..' or control characters in it.")
-            plain = unquote(plain)
+    if any(map(_climbs, _leaves(value))):
+        raise UnsafeValue(f"The value of {parameter.argument!r} must not have '.', '..' or control characters in it.")
     explode, style = parameter.explode, parameter.style
     if parameter.as_json:
         text = _quoted(_json(value))
@@ -137,9 +133,16 @@ def _joined(parameter: Parameter, texts: list[str], *, named: bool) -> str:
     return ",".join(texts)
 
 
-def _climbs(part: str) -> bool:
-    """Whether a part of a path means this directory or the one above, also where path parameters are stripped."""
-    return part.partition(";")[0].strip() in (".", "..")
+def _climbs(path: str) -> bool:
+    """Whether a server that decodes a path, splits it or strips it in its own way may come to another directory."""
+    for _ in range(MAX_DECODINGS):
+        # What stands behind a semicolon is a path parameter, which some take away.
+        if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path)):
+            return True
+        if any(ord(c) < 32 or ord(c) == 127 for c in path):
+            return True
+        path = unquote(path)
+    return False
 
 
 def _header(parameter: Parameter, value: Any) -> str:

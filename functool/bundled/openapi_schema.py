@@ -6,6 +6,7 @@ passed on.
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections import deque
@@ -24,6 +25,9 @@ MAX_DEPTH = 60
 MAX_DESCRIPTION = 2_000
 MAX_NODES = 20_000
 """Values that the schema of one tool may have; what is referred to beyond that is described as anything."""
+
+TEXT = 100
+"""Characters that count as one value more."""
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -69,7 +73,7 @@ class Schemas:
         What comes after `limit` values is described as anything.
         """
         found: dict[str, Any] = {}
-        left = limit - _size(schema)
+        left = limit - weight(schema)
         queue = deque(_references(schema))
         while queue:
             name = queue.popleft()
@@ -96,7 +100,7 @@ class Schemas:
         self._names[reference] = name
         self._made[name] = _Definition()  # A schema may refer to itself.
         made = self.convert(schema)
-        self._made[name] = _Definition(schema=made, size=_size(made), references=tuple(_references(made)))
+        self._made[name] = _Definition(schema=made, size=weight(made), references=tuple(_references(made)))
         return name
 
     def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
@@ -104,8 +108,9 @@ class Schemas:
         for word, check in _PLAIN.items():
             if word in schema and check(schema[word]):
                 made[word] = schema[word]
-        if isinstance(schema.get("description"), str):
-            made["description"] = shortened(schema["description"])
+        for word in ("title", "description"):
+            if isinstance(schema.get(word), str):
+                made[word] = shortened(schema[word])
         for word in ("maximum", "minimum"):
             _bound(made, schema, word)
         types = [t for t in _listed(schema.get("type")) if t in TYPES]
@@ -142,6 +147,16 @@ def shortened(text: str) -> str:
     """Return a description, cut where it is too long for a model."""
     text = text.strip()
     return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
+
+
+def weight(schema: Any) -> int:
+    """Return how many values a converted schema has, without what it refers to; long texts count as several."""
+    total = 0
+    for part in _parts(schema):
+        names = sum(map(len, mapping(part.get("properties"))))
+        texts = {word: value for word, value in part.items() if word in _PLAIN or word in ("description", "title", "required")}
+        total += len(part) + len(part.get("enum", ())) + (names + len(json.dumps(texts))) // TEXT
+    return total
 
 
 def _nullable(made: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +209,6 @@ def _pattern_runs(pattern: str) -> bool:
 
 
 _PLAIN: dict[str, Callable[[Any], bool]] = {
-    "title": _text,
     "format": _text,
     "contentEncoding": _text,
     "contentMediaType": _text,
@@ -234,7 +248,3 @@ def _parts(schema: Any) -> Iterable[dict[str, Any]]:
             yield from _parts(part)
     for part in mapping(schema.get("properties")).values():
         yield from _parts(part)
-
-
-def _size(schema: Any) -> int:
-    return sum(len(part) + len(part.get("enum", ())) for part in _parts(schema))

@@ -18,7 +18,7 @@ CHUNK = 65_536
 MAX_DRAINED = 1_048_576
 """Bytes that are still read when all is dead: more than a pipe holds."""
 
-GRACE = 3.0
+GRACE = 10.0
 """How long to wait for what was killed, in seconds."""
 
 POLL = 0.005

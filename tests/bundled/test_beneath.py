@@ -231,7 +231,11 @@ def test_swapped_links(root, opener):
         try:
             swapper.stdout.readline()
             escaped = any(attempt(lambda: checked_read(root, "inner/secret.txt")) == SECRET for _ in range(2_000_000))
-            seen = [attempt(lambda: read(boundary, "inner/secret.txt")) for _ in range(20_000)]
+            seen = set()
+            for number in range(2_000_000):
+                seen.add(attempt(lambda: read(boundary, "inner/secret.txt")))
+                if number > 20_000 and {"inside", PathNotAllowed} <= seen:
+                    break
         finally:
             swapper.kill()
 

@@ -10,6 +10,7 @@ import threading
 import time
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import html_to_markdown
 import httpx2
@@ -124,12 +125,24 @@ def call(tool, url):
     return asyncio.run(tool.invoke(ToolCall(name="fetch", arguments={"url": url})))
 
 
-async def naive_fetch(url):
+async def naive_fetch(url, patience):
     """The plain implementation: a block list of words, then a client that follows what it is told."""
     if any(word in url for word in ("127.0.0.1", "localhost", "169.254.169.254")):
         raise PermissionError(url)
-    async with httpx2.AsyncClient(follow_redirects=True, timeout=0.3, verify=False) as client:
+    async with httpx2.AsyncClient(follow_redirects=True, timeout=patience, verify=False) as client:
         return (await client.get(url)).text
+
+
+def missed(server, patience):
+    """The spellings under which the plain implementation tells the secret of this machine."""
+    told = []
+    for spelling in SPELLINGS:
+        if "{port}" in spelling:
+            try:
+                told += [spelling] if asyncio.run(naive_fetch(spelling.format(port=server.port), patience)) == "the secret" else []
+            except Exception:
+                pass
+    return told
 
 
 def resolving(**addresses):
@@ -153,25 +166,22 @@ def test_no_spelling_of_a_private_address_is_connected_to(capsys):
         watching.on, connected[:] = True, []
         try:
             for spelling in SPELLINGS:
-                result = call(fetch_tool(timeout=5), spelling.format(port=server.port))
+                result = call(fetch_tool(timeout=600), spelling.format(port=server.port))
                 told.append((spelling, result.error and result.error.type, "secret" in result.text))
         finally:
             watching.on = False
         reached = server.connections
-        for spelling in SPELLINGS:
-            if "{port}" in spelling:
-                try:
-                    asyncio.run(naive_fetch(spelling.format(port=server.port)))
-                except Exception:
-                    pass
-        missed = len(server.seen)
+        for patience in (0.3, 3, 30):  # some lead nowhere, and a busy machine takes its time to answer
+            plainly = len(missed(server, patience))
+            if plainly >= 8:
+                break
     with capsys.disabled():
-        print(f"\nSSRF spellings: {len(SPELLINGS)} tried, {reached} connected; a block list: {missed} connected")
+        print(f"\nSSRF spellings: {len(SPELLINGS)} tried, {reached} connected; a block list: {plainly} connected")
 
     assert [entry for entry in told if entry[1:] != ("UrlNotAllowed", False)] == []
     assert reached == 0
     assert connected == []
-    assert missed >= 8
+    assert plainly >= 8
 
 
 def test_a_name_that_leads_home_is_not_connected_to():
@@ -335,11 +345,12 @@ def test_an_ipv6_address_is_fetched_from():
 
 
 def drip(handler):
+    """Write a dot twenty times, pausing for a fifth of the seconds that the query names."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
     for _ in range(20):
         handler.wfile.write(b".")
         handler.wfile.flush()
-        time.sleep(0.1)
+        time.sleep(float(handler.path.partition("?")[2]) / 5)
 
 
 def test_the_deadline_is_for_everything_together():
@@ -347,13 +358,19 @@ def test_the_deadline_is_for_everything_together():
     with serve() as server:
         server.call("/drip", drip)
 
-        assert call(fetch_tool(allow=["127.0.0.1"], timeout=0.5), f"{server.url}/drip").error.type == "ToolTimeoutError"
+        assert call(fetch_tool(allow=["127.0.0.1"], timeout=0.5), f"{server.url}/drip?0.5").error.type == "ToolTimeoutError"
 
-        async def naive():
-            async with httpx2.AsyncClient(timeout=0.5) as client:
-                return (await client.get(f"{server.url}/drip")).text
+        async def naive(timeout):
+            async with httpx2.AsyncClient(timeout=timeout) as client:
+                return (await client.get(f"{server.url}/drip?{timeout}")).text
 
-        assert asyncio.run(naive()) == "." * 20
+        for timeout in (0.5, 2, 8):  # a busy machine pauses by itself
+            try:
+                plainly = asyncio.run(naive(timeout))
+                break
+            except httpx2.ReadTimeout:
+                plainly = ""
+        assert plainly == "." * 20
 
 
 def test_a_bomb_does_not_go_off():
@@ -529,9 +546,15 @@ def test_a_server_that_does_not_speak_http_is_an_error():
 
 
 def children():
-    """The processes that this one has started and that are still there."""
-    found = subprocess.run(["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if "html_child" in line]
+    """The converters that this process has started and that are still there."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            found += [entry.name] if parent == os.getpid() and b"html_child" in (entry / "cmdline").read_bytes() else []
+        except OSError:
+            continue
+    return found
 
 
 def test_a_page_that_keeps_a_converter_busy_stops_nothing_else():
@@ -545,8 +568,8 @@ def test_a_page_that_keeps_a_converter_busy_stops_nothing_else():
             ticks += 1
         return ticks
 
-    async def fetched():
-        tool = fetch_tool(allow=["127.0.0.1"], timeout=2)
+    async def fetched(timeout):
+        tool = fetch_tool(allow=["127.0.0.1"], timeout=timeout)
         task = asyncio.create_task(tool.invoke(ToolCall(name="fetch", arguments={"url": server.url})))
         return await ticking(task), task.result()
 
@@ -555,9 +578,12 @@ def test_a_page_that_keeps_a_converter_busy_stops_nothing_else():
 
     with serve() as server:
         server.reply("/", page, "text/html")
-        ticks, result = asyncio.run(fetched())
+        for timeout in (2, 8):  # a busy machine has fewer ticks
+            ticks, result = asyncio.run(fetched(timeout))
+            assert result.error.type == "ToolTimeoutError"
+            if ticks > 20:
+                break
 
-    assert result.error.type == "ToolTimeoutError"
     assert ticks > 20
     assert children() == []
     assert asyncio.run(naive()) < 20

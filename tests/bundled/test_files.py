@@ -142,16 +142,16 @@ def test_the_limit_is_exact(root):
 
 
 SPARSE = """
-import os, resource, sys
+import os, sys, tracemalloc
 from functool import ToolCall
 from functool.bundled.files import file_tools
 
 tools = file_tools([sys.argv[1]])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+tracemalloc.start()
 for arguments in ({}, {"offset": 0, "limit": 1}, {"offset": 1}):
     print(tools.call_sync(ToolCall(name="read_file", arguments={"path": "sparse", **arguments})).error.type)
 print(tools.call_sync(ToolCall(name="search_files", arguments={"text": "x"})).value)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(tracemalloc.get_traced_memory()[1] // 1_000_000)
 """
 
 
@@ -220,6 +220,22 @@ def test_writing_is_all_or_nothing(root, tools, monkeypatch):
     assert result.text == "'a.txt': No space left on device."
     assert target.read_text() == "old"
     assert sorted(entry.name for entry in root.iterdir()) == ["a.txt", "naive.txt", "sub"]
+
+
+def test_a_private_file_is_private_while_it_is_written(root, tools, monkeypatch):
+    """What takes the place of a private file is never open to others, not even before it has its mode."""
+    (root / "a.txt").write_text("old")
+    (root / "a.txt").chmod(0o600)
+    modes = []
+    monkeypatch.setattr(os, "fchown", lambda descriptor, *_: modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode)))
+    mask = os.umask(0)
+    try:
+        assert call(tools, "write_file", path="a.txt", content="new").success
+        assert call(tools, "edit_file", path="a.txt", old="new", new="newer").success
+    finally:
+        os.umask(mask)
+
+    assert modes == [0o600, 0o600]
 
 
 def test_readers_never_see_half(root, tools):

@@ -92,7 +92,11 @@ def test_a_group_ends_with_its_leader():
         return in_time, [alive(int(line)) for line in processes.output.text().split()]
 
     assert asyncio.run(run("exit 0", 60)) == (True, [False, False])
-    assert asyncio.run(run("wait", 1)) == (False, [False, False])
+    for limit in (1, 4, 16, 64):  # long enough for this machine, however busy it is
+        in_time, living = asyncio.run(run("wait", limit))
+        if len(living) == 2:
+            break
+    assert (in_time, living) == (False, [False, False])
 
 
 def alive(pid):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,25 @@ def plain(command, cwd, **options):
     return subprocess.run(command, shell=True, cwd=cwd, capture_output=True, text=True, **options)
 
 
+def overdue(attempt):
+    """What an attempt at a time limit finds, the limit long enough for this machine, however busy it is, to begin the command."""
+    for limit in (1, 4, 16, 64):
+        if found := attempt(limit):
+            break
+    return found
+
+
+def left_behind(command, cwd, token, least=1):
+    """What is living after the plain implementation's time limit, once it is at least so many."""
+
+    def attempt(limit):
+        with pytest.raises(subprocess.TimeoutExpired):
+            plain(command, cwd, timeout=limit)
+        return len(living(token)) >= least
+
+    return overdue(attempt)
+
+
 @both
 def test_a_command(work, sandbox):
     """A command runs in the directory; its output is the answer, and the result says which sandbox ran."""
@@ -122,22 +142,24 @@ def test_both_ends_are_kept(work, sandbox):
 
 
 FLOOD = """
-import resource, subprocess, sys
+import subprocess, sys, tracemalloc
 from functool import ToolCall, Toolset
 from functool.bundled.shell import shell_tool
 
 command = "head -c 300000000 /dev/zero | tr '\\\\0' 'x'"
-tools = Toolset([shell_tool(sys.argv[1], sandbox=sys.argv[2] if sys.argv[2] != "plain" else "none", timeout=300)])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+tools = Toolset([shell_tool(sys.argv[1], sandbox=sys.argv[2] if sys.argv[2] != "plain" else "none", timeout=3_600)])
+tracemalloc.start()
 if sys.argv[2] == "plain":
     size = len(subprocess.run(command, shell=True, capture_output=True).stdout)
 else:
     size = len(tools.call_sync(ToolCall(name="shell", arguments={"command": command})).unwrap())
-print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(size, tracemalloc.get_traced_memory()[1] // 1_000_000)
 """
 
 
+# What Python allocates is counted, and not the peak of the process: the kernel begins that of a new program (ru_maxrss) with its parent's.
 def flood(work, how):
+    """The characters that a caller gets of 300 MB, and the most memory held meanwhile, in MB."""
     ran = subprocess.run([sys.executable, "-c", FLOOD, str(work), how], capture_output=True, text=True, check=True)
     return tuple(map(int, ran.stdout.split()))
 
@@ -164,32 +186,30 @@ def test_what_stays_behind_is_ended(work, sandbox, token):
 
     assert result.value == "started\n"
     assert living(token) == []
-    with pytest.raises(subprocess.TimeoutExpired):
-        plain(command, work, timeout=1)
-    assert living(token)
+    assert left_behind(command, work, token)
 
 
 @needs_bwrap
 def test_the_answer_waits_for_the_last(work, token):
     """Hundreds of processes left behind are dead when the answer comes, not a moment later."""
     for _ in range(5):
-        result = run(shell_tool(work), f"for i in $(seq 300); do setsid sleep {token} >/dev/null 2>&1 & done")
+        result = run(shell_tool(work, timeout=600), f"for i in $(seq 300); do setsid sleep {token} >/dev/null 2>&1 & done")
         assert (result.error, living(token)) == (None, [])
 
 
 @both
 def test_the_time_limit_ends_everything(work, sandbox, token):
     """At the time limit a whole group that ignores polite signals is dead; a plain run ends the shell alone."""
-    command = f"trap '' TERM INT HUP; echo started; for i in 1 2 3 4 5 6 7 8; do sleep {token} >/dev/null 2>&1 & done; wait"
-    result = run(shell_tool(work, sandbox=sandbox, timeout=2), command)
+    command = f"trap '' TERM INT HUP; for i in 1 2 3 4 5 6 7 8; do sleep {token} >/dev/null 2>&1 & done; echo started; wait"
 
-    assert result.error.type == "ToolTimeoutError"
-    assert dict(result.error.details) == {"timeout": 2}
-    assert result.output[0].text == "started\n"
-    assert living(token) == []
-    with pytest.raises(subprocess.TimeoutExpired):
-        plain(command, work, timeout=2)
-    assert living(token)
+    def attempt(limit):
+        result = run(shell_tool(work, sandbox=sandbox, timeout=limit), command)
+        assert living(token) == []
+        assert (result.error.type, dict(result.error.details)) == ("ToolTimeoutError", {"timeout": limit})
+        return [content.text for content in result.output]
+
+    assert overdue(attempt) == ["started\n"]
+    assert left_behind(command, work, token)
 
 
 @needs_bwrap
@@ -199,13 +219,15 @@ def test_sessions_of_their_own_are_ended(work, token):
         f"setsid sleep {token} >/dev/null 2>&1 & (setsid setsid sleep {token} &) & "
         f"for i in $(seq 100); do setsid sleep {token} & done; echo started; sleep {token}"
     )
-    result = run(shell_tool(work, timeout=3), command)
 
-    assert result.output[0].text.startswith("started\n")
-    assert living(token) == []
-    with pytest.raises(subprocess.TimeoutExpired):
-        plain(command.replace("echo started", "exec >/dev/null 2>&1"), work, timeout=3)
-    assert len(living(token)) > 100
+    def attempt(limit):
+        result = run(shell_tool(work, timeout=limit), command)
+        assert living(token) == []
+        assert result.error.type == "ToolTimeoutError"
+        return [content.text for content in result.output]
+
+    assert overdue(attempt) == ["started\n"]
+    assert left_behind(command.replace("echo started", "exec >/dev/null 2>&1"), work, token, 100)
 
 
 @both
@@ -256,6 +278,7 @@ def settled(token):
     for _ in range(1_000):
         if not (found := living(token)):
             break
+        time.sleep(0.01)
     return found
 
 
