@@ -37,32 +37,21 @@ if TYPE_CHECKING:
 
 # Each name comes from its file when it is first asked for: what needs none, such as `functool --help`, waits for none.
 _HOMES = {
-    "agent_tool": ("AgentTool",),
-    "approval": ("ApprovalRequest", "Decision"),
-    "call": ("ToolCall", "ToolFailure", "ToolResult", "ToolSchema"),
-    "content": ("AudioContent", "Content", "FileContent", "ImageContent", "TextContent"),
-    "context": ("Context", "Inject", "ToolEvent"),
-    "errors": (
-        "ApprovalRequired",
-        "ArgumentError",
-        "DefinitionError",
-        "FunctoolError",
-        "GuardrailError",
-        "SchemaError",
-        "ToolDisabledError",
-        "ToolError",
-        "ToolTimeoutError",
-        "Tripwire",
-        "UnknownToolError",
-    ),
-    "function_tool": ("FunctionTool",),
-    "guardrails": ("InputGuardrail", "OutputGuardrail"),
-    "schema_tool": ("SchemaTool",),
-    "tool": ("Tool", "ToolPrompts", "ToolSettings", "WrapperTool", "hide_errors"),
-    "tool_model": ("ToolModel",),
-    "toolset": ("Toolset",),
+    "agent_tool": "AgentTool",
+    "approval": "ApprovalRequest Decision",
+    "call": "ToolCall ToolFailure ToolResult ToolSchema",
+    "content": "AudioContent Content FileContent ImageContent TextContent",
+    "context": "Context Inject ToolEvent",
+    "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError SchemaError ToolDisabledError ToolError"
+    " ToolTimeoutError Tripwire UnknownToolError",
+    "function_tool": "FunctionTool",
+    "guardrails": "InputGuardrail OutputGuardrail",
+    "schema_tool": "SchemaTool",
+    "tool": "Tool ToolPrompts ToolSettings WrapperTool hide_errors",
+    "tool_model": "ToolModel",
+    "toolset": "Toolset",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "AgentTool",

@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from functool.call import ToolCall, ToolFailure, ToolResult, failure_of
 from functool.context import Context
@@ -16,6 +16,7 @@ from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripw
 from functool.executors import conclude
 from functool.tool import Tool, WrapperTool
 
+T = TypeVar("T")
 logger = logging.getLogger("functool")
 
 
@@ -124,7 +125,7 @@ class Toolset(Mapping[str, Tool]):
             except Tripwire as wire:
                 wires.append(wire)
 
-        alone = {index for index, call in enumerate(calls) if call.name in self and self[call.name].settings.is_exclusive}
+        alone = {index for index, call in enumerate(calls) if (tool := self._named(call)) is not None and tool.settings.is_exclusive}
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
         for index in sorted(alone):
             await _together([answer(index)])
@@ -137,19 +138,17 @@ class Toolset(Mapping[str, Tool]):
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
-        result: ToolResult = _run(self.call(call, context))
-        return result
+        return _run(self.call(call, context))
 
     def call_all_sync(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
         """Answer a turn of calls from sync code, also where an event loop is already running."""
-        results: list[ToolResult] = _run(self.call_all(calls, context))
-        return results
+        return _run(self.call_all(calls, context))
 
     async def _answer(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
         """Run one call between its events."""
         if not context.listened:
             return await self._outcome(call, context, conflict)
-        tool = self.get(call.name)
+        tool = self._named(call)
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
@@ -169,7 +168,7 @@ class Toolset(Mapping[str, Tool]):
         return result
 
     async def _outcome(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
-        tool = self._tools.get(call.name)
+        tool = self._named(call)
         if tool is None:
             return _failed(call, UnknownToolError(call.name, self._tools))
         if conflict is not None:
@@ -178,9 +177,13 @@ class Toolset(Mapping[str, Tool]):
             return _failed(call, ToolDisabledError(f"The tool {call.name!r} is disabled."))
         return await tool.invoke(call, context)
 
+    def _named(self, call: ToolCall) -> Tool | None:
+        """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
+        return self._tools.get(call.name) if isinstance(call.name, str) else None
+
     def _conflict(self, calls: list[ToolCall]) -> str | None:
         """Return why none of these calls may run together, if so."""
-        names = [call.name for call in calls if call.name in self and self[call.name].settings.takes_control]
+        names = [call.name for call in calls if (tool := self._named(call)) is not None and tool.settings.takes_control]
         if names and len(calls) > 1:
             return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
         return None
@@ -224,23 +227,13 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
+def _run(work: Coroutine[Any, Any, T]) -> T:
     """Drive a coroutine from sync code: on a thread with a loop of its own where one is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    outcome: dict[str, Any] = {}
-
-    def drive() -> None:
-        try:
-            outcome["value"] = asyncio.run(work)
-        except BaseException as error:
-            outcome["error"] = error
-
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync")
-    thread.start()
-    thread.join()
-    if "error" in outcome:
-        raise outcome["error"]
-    return outcome["value"]
+    pool = ThreadPoolExecutor(1, "functool-call-sync")
+    outcome = pool.submit(contextvars.copy_context().run, asyncio.run, work)
+    pool.shutdown(wait=False)
+    return outcome.result()

@@ -237,17 +237,23 @@ def test_call_sync_in_a_script():
 
 
 def test_call_sync_inside_a_running_loop():
-    """Where a loop is running, as in a notebook, it works too, with the caller's context variables; tripwires leave."""
+    """Where a loop is running, as in a notebook, it works too, with the caller's context variables; tripwires and exits leave."""
     variable = contextvars.ContextVar("variable", default="unset")
 
     @FunctionTool
     def read():
         return variable.get()
 
+    @FunctionTool
+    async def leave():
+        raise SystemExit(3)
+
     async def main():
         variable.set("set")
         with pytest.raises(Tripwire):
             Toolset([trip]).call_sync(calls("trip")[0])
+        with pytest.raises(SystemExit):
+            Toolset([leave]).call_sync(calls("leave")[0])
         return Toolset([read]).call_sync(calls("read")[0])
 
     assert run(main()).value == "set"
@@ -457,9 +463,21 @@ def test_a_context_without_a_truth_is_a_context():
     assert run(deps(one, Empty("mine"))).value == "mine"
 
 
-def test_a_name_that_is_no_text_is_unknown():
-    """Whatever a caller sends as a name is answered."""
-    assert run(Toolset([add]).call(ToolCall(name=None))).error.type == "UnknownToolError"
+@pytest.mark.parametrize("name", [None, 5, ["add"], {"add": 1}], ids=repr)
+@pytest.mark.parametrize("listened", [False, True])
+def test_a_name_that_is_no_text_is_unknown(name, listened):
+    """Whatever a caller sends as a name, what cannot be hashed too, is answered, alone and among others."""
+    context, log = Context(), EventLog()
+    if listened:
+        context.subscribe(log)
+    odd = ToolCall(name=name, id="odd")
+
+    assert run(Toolset([add]).call(odd, context)).error.type == "UnknownToolError"
+    assert [r.call_id for r in run(Toolset([add]).call_all([odd, ToolCall(name="add", arguments={"a": 1}, id="fine")], context))] == [
+        "odd",
+        "fine",
+    ]
+    assert log.kinds.count("tool:error") == (2 if listened else 0)
 
 
 def test_a_toolset_shows_its_names():
