@@ -56,6 +56,7 @@ try:
         ToolFailed,
         ToolReturn,
     )
+    from pydantic_ai._function_schema import FunctionSchema  # `Tool` takes one publicly.
     from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import ApprovalRequired as Paused
     from pydantic_ai.exceptions import CallDeferred, UserError
@@ -64,6 +65,7 @@ try:
 except ImportError as error:
     raise ImportError("the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'") from error
 
+# Anything but an object would be a TypeError, which ends the run.
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
@@ -84,37 +86,32 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     """
     schema = tool.schema
 
-    async def run(run: RunContext[Any], /, **arguments: Any) -> Any:
-        shared = _shared(run)
-        context = shared.context
-        call = ToolCall(name=tool.name, arguments=_text(arguments), id=run.tool_call_id or "")
-        if run.tool_call_approved:
-            context = relayed(tool, call, context, _shown(run))
-        shared.calls[call.id] = run
-        try:
-            result = await tool.invoke(call, context)
-        finally:
-            del shared.calls[call.id]
-        return _output(result)
+    async def function(run: RunContext[Any], /, **arguments: Any) -> Any:
+        return await entry.call(arguments, run)
 
     async def prepare(run: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         enabled = tool.settings.is_enabled
         return definition if (enabled(_shared(run).context) if callable(enabled) else enabled) else None
 
-    exported = pydantic_ai.Tool.from_schema(
-        run,
+    entry = _Entry(
+        tool=tool,
+        function=function,
         name=tool.name,
         description=schema.description,
+        validator=_ARGUMENTS,
         json_schema=copy.deepcopy(schema.parameters),
+        return_schema=copy.deepcopy(schema.output) or {},
         takes_ctx=True,
+        is_async=True,
+    )
+    return pydantic_ai.Tool(
+        function,
+        name=tool.name,
+        function_schema=entry,
+        prepare=None if tool.settings.is_enabled is True else prepare,
+        strict=schema.strict or None,
         sequential=tool.settings.is_exclusive,
     )
-    # Anything but an object would be a TypeError, which ends the run.
-    exported.function_schema.validator = _ARGUMENTS
-    exported.function_schema.return_schema = copy.deepcopy(schema.output) or {}
-    exported.strict = schema.strict or None
-    exported.prepare = None if tool.settings.is_enabled is True else prepare
-    return exported
 
 
 def export_all(toolset: Toolset) -> list[pydantic_ai.Tool[Any]]:
@@ -251,6 +248,29 @@ class _Adopted(Tool):
         return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
 
 
+@dataclass(kw_only=True)
+class _Entry(FunctionSchema):
+    """Where pydantic-ai enters a tool. Its own entry spreads the arguments into keywords; here they stay one mapping."""
+
+    tool: Tool
+
+    async def call(self, args_dict: dict[str, Any], ctx: RunContext[Any]) -> Any:
+        tool, shared = self.tool, _shared(ctx)
+        arguments: Any = args_dict
+        try:  # Text is checked at once; what JSON cannot say, a hook's doing, is the tool's to judge.
+            arguments = to_json(args_dict).decode()
+        except (PydanticSerializationError, UnicodeEncodeError):
+            pass
+        call = ToolCall(name=self.name, arguments=arguments, id=ctx.tool_call_id or "")
+        context = relayed(tool, call, shared.context, _shown(ctx)) if ctx.tool_call_approved else shared.context
+        shared.calls[call.id] = ctx
+        try:
+            result = await tool.invoke(call, context)
+        finally:
+            del shared.calls[call.id]
+        return _output(result)
+
+
 class _Shared:
     """What the calls of one run share: a context, whose events go to the run's own stream."""
 
@@ -282,14 +302,6 @@ def _shared(run: RunContext[Any]) -> _Shared:
 
 def _forget(key: tuple[int, int]) -> None:
     _runs.pop(key).forget()
-
-
-def _text(arguments: dict[str, Any]) -> Any:
-    """Return arguments as JSON text, which a tool checks at once; what JSON cannot say, a hook's doing, is the tool's to judge."""
-    try:
-        return to_json(arguments).decode()
-    except (PydanticSerializationError, UnicodeEncodeError):
-        return arguments
 
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
