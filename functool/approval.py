@@ -21,7 +21,7 @@ class ApprovalRequest:
     """What a person is asked to approve: one call of one tool.
 
     `definition` is the SHA-256 of the tool's name, description and parameters; `arguments` are the canonical ones; `digest` covers
-    `definition`, `arguments` and `call_id`; `created` is an ISO 8601 time in UTC. The JSON form has these names as keys. It is not
+    `tool`, `definition`, `arguments` and `call_id`; `created` is an ISO 8601 time in UTC. The JSON form has these names as keys. It is not
     signed: keep it where sessions are kept.
     """
 
@@ -36,13 +36,13 @@ class ApprovalRequest:
     @classmethod
     def of(cls, tool: str, definition: str, arguments: dict[str, Any], call_id: str) -> "ApprovalRequest":
         """Return a new request, its digest computed."""
-        digest = digest_of(definition, arguments, call_id)
+        digest = digest_of(tool, definition, arguments, call_id)
         return cls(tool=tool, definition=definition, arguments=arguments, call_id=call_id, digest=digest)
 
     @property
     def matches_itself(self) -> bool:
         """Whether the digest is the one of the request's own contents."""
-        return self.digest == digest_of(self.definition, self.arguments, self.call_id)
+        return self.digest == digest_of(self.tool, self.definition, self.arguments, self.call_id)
 
     def to_json(self) -> str:
         """Return the request as one JSON object."""
@@ -68,9 +68,9 @@ def definition_of(name: str, description: str, parameters: dict[str, Any]) -> st
     return _sha256([name, description, parameters])
 
 
-def digest_of(definition: str, arguments: dict[str, Any], call_id: str) -> str:
+def digest_of(tool: str, definition: str, arguments: dict[str, Any], call_id: str) -> str:
     """Return the SHA-256 (hex) that binds an approval to one call of one definition."""
-    return _sha256([definition, arguments, call_id])
+    return _sha256([tool, definition, arguments, call_id])
 
 
 def _sha256(value: Any) -> str:

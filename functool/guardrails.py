@@ -104,8 +104,8 @@ def settled(result: ToolResult, new: ToolResult) -> ToolResult:
 def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
     """Return a guardrail that shortens the text of a result to `limit`, measured by `count` (characters, or a token counter).
 
-    The marker at the end is inside the limit and says how much is missing. No grapheme is split, and the cut falls between words
-    where there is one near. Put it behind `redact`.
+    The marker at the end is inside the limit and says how much is missing. No grapheme is split, and the cut falls behind a space or
+    a comma where there is one near. Put it behind `redact`.
 
     Raises:
         DefinitionError: `limit` is no positive int.
@@ -131,9 +131,10 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     r"""Return a guardrail that replaces what the patterns match, in texts, error messages and the value, by `[redacted]`.
 
-    JSON escapes are seen through, also those of JSON inside JSON: `p\u00e4ss` is found as `päss`.
+    JSON escapes are seen through, also those of JSON inside JSON: `p\u00e4ss` is found as `päss`. A word that `truncate` has cut goes,
+    too: it may be half of what a pattern would have found.
     """
-    compiled = _compiled(patterns)
+    compiled = [*_compiled(patterns), _CUT_WORD]
 
     def clean(text: str) -> str:
         spans = sorted(_spans(text, compiled))
@@ -171,7 +172,9 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     def block(call: ToolCall, context: Context[Any]) -> None:
         arguments = dict(call.arguments) if isinstance(call.arguments, Mapping) else {"": call.arguments}
         plain = context.schema.plain if context.schema else {}
-        if argument is not None and argument not in arguments and argument not in plain.get("properties", {}):
+        known = plain.get("properties", {})
+        # What is missing here was left out, or goes by another name: by the one in the schema, where arguments have names of their own.
+        if argument is not None and argument not in arguments and not (argument in known and arguments.keys() <= known.keys()):
             raise LookupError(f"the tool has no argument {argument!r} to look at")
         for text in _texts(arguments if argument is None else arguments.get(argument)):
             if any(pattern.search(text) for pattern in compiled):
@@ -186,7 +189,7 @@ def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
     Raises:
         DefinitionError: `calls` is no positive int, or `per_seconds` no positive number.
     """
-    if isinstance(calls, bool) or not isinstance(calls, int) or calls < 1 or not per_seconds > 0:
+    if not (type(calls) is int and calls >= 1 and isinstance(per_seconds, (int, float)) and per_seconds > 0):
         raise DefinitionError(f"rate_limit needs a positive int and a positive number of seconds, not {calls!r} and {per_seconds!r}")
     key, lock = object(), threading.Lock()
 
@@ -245,12 +248,13 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
 
 
 def _compiled(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
-    if isinstance(patterns, (str, re.Pattern)):
-        raise DefinitionError("patterns must be a list of regular expressions, not one")
     try:
-        return [re.compile(pattern) for pattern in patterns]
-    except re.error as error:
-        raise DefinitionError(f"not a regular expression: {error.pattern!r}: {error}") from error
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except (re.error, TypeError) as error:
+        raise DefinitionError(f"patterns must be a list of regular expressions: {error}") from error
+    if isinstance(patterns, str) or any(isinstance(pattern.pattern, bytes) for pattern in compiled):
+        raise DefinitionError("patterns must be a list of regular expressions for text")
+    return compiled
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -269,12 +273,14 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {key: _cleaned(item, clean) for key, item in value.items()}
+        return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
     return [_cleaned(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 _SHOWN = ("text", "uri", "name")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE)
+_BREAKS = " \n\t,"
+_CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -303,28 +309,25 @@ def _spans(text: str, patterns: list[re.Pattern[str]]) -> set[tuple[int, int]]:
 
 
 def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
-    """Return the longest beginning that fits into `limit` together with the marker."""
+    """Return the longest beginning that fits into `limit` together with a marker."""
     total = count(text)
     if total <= limit:
         return text
 
-    def marked(length: int) -> str:
-        kept = text[:length]
-        return f"{kept}… [{total - count(kept)} of {total} truncated]"
+    markers = ("… [{} of {} truncated]", "… [{} cut]")
+    marker = next((marker for marker in markers if count(marker.format(total, total)) <= limit), "")
 
-    marker = count(marked(0)) <= limit
-    shown = marked if marker else lambda length: text[:length]
+    def shown(length: int) -> str:
+        kept = text[:length]
+        return kept + marker.format(total - count(kept), total)
+
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(shown(middle)) <= limit else (low, middle - 1)
-    while low > 0 and not _is_boundary(text, low):
-        low -= 1
-    window = text[max(0, low - 64) : low]
-    word = max(window.rfind(space) for space in (" ", "\n", "\t", ",")) if low < len(text) else -1
-    if marker and word > 0 and not text[low].isspace():
-        low -= len(window) - word
-    while low > 0 and count(shown(low)) > limit:
+    if marker:
+        low = 1 + max(text.rfind(space, max(0, low - 64), low) for space in _BREAKS) or low
+    while low > 0 and (count(shown(low)) > limit or not _is_boundary(text, low)):
         low -= 1
     return shown(low)
 

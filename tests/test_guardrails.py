@@ -6,10 +6,12 @@ import functools
 import itertools
 import json
 import re
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from functool import (
     ApprovalRequest,
@@ -102,6 +104,26 @@ def test_truncate_shortens_errors_and_keeps_images():
     assert mixed.output[1] == image and len(mixed.output[0].text) <= 50
 
 
+@pytest.mark.parametrize("limit", [11, 12, 20, 23])
+def test_a_short_limit_gets_a_short_marker(limit):
+    """Where the long marker does not fit, a short one says how much is missing; below that there is the beginning only."""
+    text = call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(limit)])).text
+    kept, missing = re.fullmatch(r"(.*)… \[(\d+) cut\]", text).groups()
+
+    assert len(text) <= limit and ("abcdefgh " * 50).startswith(kept) and len(kept) + int(missing) == 450
+    assert call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(5)])).text == "abcde"
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\t", ","])
+def test_truncate_cuts_behind_a_word(space):
+    """A break within the last 64 characters is the last character that is kept; where there is none a word is cut."""
+    for length in (62, 63, 64, 65):
+        text = "x" * (75 - length) + space + "y" * 300
+        kept = call(echo_tool(text, output_guardrails=[truncate(100)])).text.partition("…")[0]
+
+        assert kept == (text[: 76 - length] if length < 64 else text[:76])
+
+
 @given(st.text(max_size=300), st.integers(1, 200))
 def test_truncate_law(text, limit):
     """Law: never longer than the limit, and otherwise a beginning of the text plus the marker."""
@@ -127,12 +149,12 @@ def test_redact_cleans_text_value_and_errors():
     """What matches is gone from the text, the value and the error."""
     tool = echo_tool({"key": "sk-12345", "n": 1}, output_guardrails=[redact([r"sk-\w+"])])
     failed = echo_tool(ValueError("bad key sk-12345"), output_guardrails=[redact([r"sk-\w+"])])
-    details = echo_tool(ToolResult.failed("x", details={"k": ["sk-1"]}), output_guardrails=[redact([r"sk-\w+"])])
+    details = echo_tool(ToolResult.failed("x", details={"k": ["sk-1"], "sk-2": 3}), output_guardrails=[redact([r"sk-\w+"])])
 
     assert json.loads(call(tool).text) == {"key": "[redacted]", "n": 1}
     assert "12345" not in str(call(tool).value)
     assert call(failed).text == "ValueError: bad key [redacted]"
-    assert call(details).error.details == {"k": ["[redacted]"]}
+    assert call(details).error.details == {"k": ["[redacted]"], "[redacted]": 3}
 
 
 @pytest.mark.parametrize("secret", ["pässwört", 'with "quotes"', "back\\slash", "new\nline", "emoji 🙂", "tab\tbed"])
@@ -168,14 +190,35 @@ def test_truncate_before_redact_drops_a_cut_word():
         assert "sk-A" not in text
 
 
+@pytest.mark.parametrize("before", ["", "=", "/", '"', "key:"])
+def test_truncate_before_redact_leaves_no_half_secret(before):
+    """A word that was cut because no break was near goes as a whole: it may be half of a secret."""
+    secret = "sk-" + "A" * 40
+    for start in range(120):
+        cut = truncate(100)(ToolResult.of("x" * start + before + secret + "y" * 200), Context())
+        text = redact([r"sk-A{40}"])(cut, Context()).text
+
+        assert "sk-" not in text and "truncated]" in text
+    failed = call(echo_tool(ValueError("x" * 50 + secret + "y" * 200), output_guardrails=[truncate(100), redact([r"sk-A{40}"])]))
+    assert failed.text == "ValueError: [redacted]… [229 of 305 truncated]"
+
+
+def test_redact_keeps_the_words_that_truncate_did_not_cut():
+    """Behind a cut between words nothing but the matches is redacted, and a text that only looks cut in its middle is not."""
+    text = call(echo_tool("word, " * 100, output_guardrails=[truncate(60), redact(["secret"])])).text
+
+    assert "[redacted]" not in text and text.startswith("word, word, word,")
+    assert redact(["secret"])(ToolResult.of("one… [3 of 4 truncated] more"), Context()) is None
+
+
 def test_overlapping_matches_are_redacted_whole():
     """Matches that overlap leave nothing of either."""
     assert call(echo_tool("abcdef", output_guardrails=[redact(["abcd", "cdef"])])).text == "[redacted]"
 
 
-@pytest.mark.parametrize("patterns", ["one", [r"("]])
+@pytest.mark.parametrize("patterns", ["one", re.compile("one"), [r"("], None, [1], [b"one"], [re.compile(b"one")]], ids=repr)
 def test_patterns_are_checked_at_definition(patterns):
-    """One text instead of a list, and what is no pattern, is refused at once."""
+    """One pattern instead of a list, and what is no pattern for text, is refused at once."""
     for make in (redact, block):
         with pytest.raises(DefinitionError):
             make(patterns)
@@ -220,6 +263,32 @@ def test_block_with_a_wrong_argument_name_fails_closed():
     assert call(tool, {"command": "ls"}).is_error and ran == []
 
 
+def test_block_with_the_name_that_a_model_sends_fails_closed():
+    """An argument goes by its parameter's name; by its alias nothing could be seen of it, so every call is refused."""
+    ran = []
+
+    def shell(cmd: Annotated[str, Field(alias="command")], note: str = "") -> str:
+        ran.append(cmd)
+        return "ran"
+
+    by_alias, by_name = (FunctionTool(shell, input_guardrails=[block(["rm"], argument=name)]) for name in ("command", "cmd"))
+
+    assert [call(by_alias, {"command": command}).is_error for command in ("rm", "ls")] == [True, True]
+    assert [call(by_name, {"command": command}).is_error for command in ("rm", "ls")] == [True, False]
+    assert ran == ["ls"]
+
+
+def test_block_lets_an_argument_be_left_out():
+    """What the call does not hold cannot match."""
+
+    def shell(command: Annotated[str, Field(default_factory=lambda: "ls")], note: str = "") -> str:
+        return command
+
+    tool = FunctionTool(shell, input_guardrails=[block(["rm"], argument="command")])
+
+    assert call(tool, {"note": "rm"}).text == "ls"
+
+
 def test_a_block_refusal_does_not_repeat_the_argument():
     """The refusal names the argument, not its value."""
     tool, _ = run_command(input_guardrails=[block(["tok"], argument="command")])
@@ -255,7 +324,9 @@ def test_rate_limit_holds_under_parallel_calls():
     assert sum(result.success for result in results) == 2
 
 
-@pytest.mark.parametrize(("calls", "seconds"), [(0, 1), (True, 1), (1, 0), (1, -1), (1.5, 1), (1, float("nan"))])
+@pytest.mark.parametrize(
+    ("calls", "seconds"), [(0, 1), (True, 1), ("1", 1), (1, 0), (1, -1), (1.5, 1), (1, float("nan")), (1, "5"), (1, None)]
+)
 def test_rate_limit_refuses_nonsense(calls, seconds):
     """Bad numbers are refused at definition."""
     with pytest.raises(DefinitionError):
@@ -326,7 +397,8 @@ def test_a_changed_definition_is_another_request():
 
 
 @pytest.mark.parametrize(
-    "change", [{"arguments": {"amount": 500, "to": "bob"}}, {"call_id": "c9"}, {"definition": "0" * 64}, {"digest": "0" * 64}]
+    "change",
+    [{"arguments": {"amount": 500, "to": "bob"}}, {"call_id": "c9"}, {"definition": "0" * 64}, {"digest": "0" * 64}, {"tool": "look"}],
 )
 def test_a_request_that_does_not_match_itself_is_refused(change):
     """`approve` recomputes the digest."""
