@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 _FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "array"}
-_CHOICE = re.compile(r"""(?:^|, | or )('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+)""")
+_CHOICE = re.compile(r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)""")
 _AUTHORS_ERRORS = {"value_error", "assertion_error"}
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
 # Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
@@ -129,11 +129,11 @@ class FunctionDoor:
         return {wires.get(name, name): value for name, value in arguments.items()}
 
     def _second_look(self, text: str) -> dict[str, Any]:
-        """Check what strict mode refused: exactly, and then in lax mode."""
+        """Check what strict mode refused: exactly, and then in lax mode, but for types that are strict themselves."""
         sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
         try:
-            values: dict[str, Any] = self._validate_closed(to_text(sent), strict=False)
+            values: dict[str, Any] = self._validate_closed(to_text(sent))  # A type of its own strictness keeps it.
         except ValidationError as error:
             raise ArgumentError(problems_of(error, sent, self._root)) from None
         except Exception as error:

@@ -16,6 +16,7 @@ import typing
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from enum import Enum
 from types import FrameType, SimpleNamespace, UnionType
 from typing import Annotated, Any, ClassVar, NotRequired, Required, Union, get_args, get_origin
 
@@ -174,6 +175,13 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature:
         raise DefinitionError(f"it has no signature to read ({error}): wrap it in a function of your own") from error
 
 
+def unpartialled(func: Any) -> Any:
+    """Return what partials are made of."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    return func
+
+
 def _fixed_keywords(func: Any) -> set[str]:
     """The keywords that a partial has fixed: the author's values, which a model neither sees nor sets."""
     fixed: set[str] = set()
@@ -187,8 +195,7 @@ class _Hints:
     """Resolves the annotations of one function, one at a time."""
 
     def __init__(self, func: Any, frame: FrameType | None) -> None:
-        while isinstance(func, functools.partial):
-            func = func.func
+        func = unpartialled(func)
         if not inspect.isroutine(func):
             func = func.__init__ if inspect.isclass(func) else type(func).__call__
         func = inspect.unwrap(getattr(func, "__func__", func))
@@ -308,12 +315,11 @@ def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: A
 def _core(annotation: Any, name: str) -> Any:
     """Return the core schema of an annotation."""
     try:
-        core = _cached_core(annotation) if _hashable(annotation) else TypeAdapter(annotation).core_schema
-        return dict(core)  # A class that is not complete yet gives a stand-in, which raises here.
+        return _cached_core(annotation) if _hashable(annotation) else _cached_core.__wrapped__(annotation)
     except PydanticUserError as error:
+        reason = str(error).split("\n")[0].rstrip(".")
         if error.code == "class-not-fully-defined":
-            raise Unresolved(f"parameter {name!r}: {error}") from error
-        reason = str(error).split("\n")[0]
+            raise Unresolved(f"parameter {name!r}: {reason}") from error
         raise DefinitionError(
             f"parameter {name!r}: the type {annotation!r} has no schema: {reason}. Use a type that JSON can say, "
             "or hide the parameter with Annotated[T, Inject(...)]"
@@ -324,7 +330,19 @@ def _core(annotation: Any, name: str) -> Any:
 
 @functools.lru_cache(maxsize=512, typed=True)
 def _cached_core(annotation: Any) -> Any:
-    return TypeAdapter(annotation).core_schema
+    return _with_members(dict(TypeAdapter(annotation).core_schema))  # A class that is not complete yet gives a stand-in, which raises here.
+
+
+def _with_members(core: Any) -> Any:
+    """Let a `Literal` of Enum members take the values that its JSON Schema shows; pydantic takes the members themselves only."""
+    if isinstance(core, list):
+        return [*map(_with_members, core)]
+    if not isinstance(core, dict):
+        return core
+    core = {key: _with_members(part) for key, part in core.items()}
+    found = [item for item in core.get("expected", ()) if isinstance(item, Enum)] if core.get("type") == "literal" else []
+    members = {json.dumps(item.value): item for item in found}
+    return core_schema.no_info_before_validator_function(lambda sent: members.get(json.dumps(sent), sent), core) if members else core
 
 
 def _hashable(annotation: Any) -> bool:

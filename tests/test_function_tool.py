@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
 
 import pytest
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StrictInt, field_validator
 from typing_extensions import Doc, NotRequired, Required, TypeAliasType, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaError, ToolCall, ToolError, ToolResult, Toolset
@@ -522,6 +522,8 @@ ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
         (Aliased, {"from": "x", "other": 1}, Aliased(**{"from": "x"})),
         (StrictModel, {"n": 1, "day": "2026-01-02"}, StrictModel(n=1, day=datetime.date(2026, 1, 2))),
         (Numbers, [1, 2], Numbers([1, 2])),
+        (Literal[Suit.HEARTS, "x"], "h", Suit.HEARTS),
+        (list[Literal[Suit.HEARTS] | None], ["h", None], [Suit.HEARTS, None]),
         (Annotated[int, Field(ge=1), Doc("Doc.")], 3, 3),
         pytest.param(
             Annotated[list[int], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)], "1,2", [1, 2], id="a check"
@@ -543,6 +545,33 @@ def test_the_value_is_what_the_annotation_says(annotation, sent, expected):
     for arguments in (json.dumps({"x": sent}), {"x": sent}):
         value = received(take, arguments)
         assert value == expected and type(value) is type(expected)
+
+
+@pytest.mark.parametrize("annotation", [StrictInt, StrictModel, list[StrictModel]], ids=str)
+def test_a_type_that_is_strict_itself_stays_strict(annotation):
+    """What reads a text as a number reads none for a type whose author wants no such reading."""
+
+    def take(x, lax: int):
+        return x
+
+    take.__annotations__["x"] = annotation
+    sent = {StrictInt: "1", StrictModel: {"n": "1", "day": "2026-01-02"}}
+    tool = FunctionTool(take)
+
+    answer = call(tool, {"x": sent.get(annotation) or [sent[StrictModel]], "lax": "2"})
+
+    assert answer.error.type == "ArgumentError" and "a valid integer" in answer.text and "lax" not in answer.text
+
+
+def test_a_member_of_an_enum_in_a_literal_is_named_by_its_value():
+    """The choices in a problem are what may be sent, and nothing else is a choice."""
+
+    def take(x: Literal[Suit.HEARTS, "x"]):
+        return x
+
+    for sent in ("HEARTS", ["h"], 1, None):
+        answer = call(FunctionTool(take), {"x": sent})
+        assert answer.error.message == "Invalid arguments. x: one of the choices (choices: h, x)"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 needs Python 3.12")
