@@ -65,6 +65,7 @@ class Context(Generic[Deps]):
         self._listeners: list[tuple[Listener, bool]] = []
         self._grants: dict[str, tuple[float, bool, str]] = {}
         self._mailbox: _Mailbox | None = None
+        self._decided: tuple[str, Decision | None] = ("", None)
 
     def view(self, **changes: Any) -> Context[Deps]:
         """Return this context with some attributes replaced; state, listeners and approvals stay shared."""
@@ -154,7 +155,9 @@ class Context(Generic[Deps]):
     def use_decision(self, digest: str) -> Decision | None:
         """Return the decision on the request with this digest and forget it: a decision counts once."""
         expires, approved, reason = self._grants.pop(digest, (0.0, False, ""))
-        return Decision(approved=approved, reason=reason) if expires > time.monotonic() else None
+        if expires > time.monotonic():
+            self._decided = digest, Decision(approved=approved, reason=reason)
+        return self._decided[1] if self._decided[0] == digest and self.call is not None else None
 
     def _answer(self, request: ApprovalRequest, expires: float, approved: bool, reason: str) -> None:
         if not request.matches_itself:

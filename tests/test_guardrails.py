@@ -374,6 +374,19 @@ def test_an_approved_call_runs_once():
     assert ran == [(5, "bob")]
 
 
+def test_one_approval_is_enough_for_all_who_ask():
+    """Guardrails of one call, a wrapper's too, share a decision; the next call asks again."""
+    tool, ran = guarded()
+    tool.add_input_guardrails([require_approval()])
+    outer = WrapperTool(tool, input_guardrails=[require_approval()])
+    context = Context()
+    context.approve(asked(outer, {"amount": 5}, context))
+
+    assert call(outer, {"amount": 5}, context).value == "paid"
+    assert call(outer, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert ran == [(5, "bob")]
+
+
 @pytest.mark.parametrize(("arguments", "id"), [({"amount": 6}, "c1"), ({"amount": 5, "to": "eve"}, "c1"), ({"amount": 5}, "c2")])
 def test_another_call_is_another_request(arguments, id):
     """Edited arguments or another call id run nothing."""
