@@ -105,10 +105,14 @@ class Context(Generic[Deps]):
         """Whether anybody listens for debug events."""
         return any(debug for _, debug in self._listeners)
 
-    def emit(self, kind: str, **data: Any) -> None:
-        """Send an event of the author's own. Callable from any thread; never waits for a listener."""
+    def emit(self, kind: str = "", /, **data: Any) -> None:
+        """Send an event of the author's own. Callable from any thread; never waits for a listener.
+
+        `emit("found", kind="file")` sends `kind` as data; without the first, `kind=` names the event.
+        """
         if not self._listeners:
             return
+        kind = kind or data.pop("kind")
         event = ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data)
         if self._mailbox is not None:
             self._mailbox.post(event)
@@ -140,7 +144,7 @@ class Context(Generic[Deps]):
         Raises:
             ValueError: The request does not match itself (it was edited), or `expires_in` is not a positive number.
         """
-        if not expires_in > 0:
+        if not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         self._answer(request, time.monotonic() + expires_in, True, "")
 
@@ -153,7 +157,7 @@ class Context(Generic[Deps]):
         self._answer(request, float("inf"), False, reason)
 
     def use_decision(self, digest: str) -> Decision | None:
-        """Return the decision on the request with this digest and forget it: a decision counts once."""
+        """Return the decision on the request with this digest and forget it: a decision counts once, for all guardrails of a call."""
         expires, approved, reason = self._grants.pop(digest, (0.0, False, ""))
         if expires > time.monotonic():
             self._decided = digest, Decision(approved=approved, reason=reason)
