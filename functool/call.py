@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -224,7 +224,13 @@ def _holds_iterator(value: Any, depth: int) -> bool:
         return False
     if depth > 200 or hasattr(kind, "__next__"):
         return True
-    items = value.values() if kind is dict else value if kind in _CONTAINERS else ()
+    items: Iterable[Any]
+    if isinstance(value, dict):
+        items = value.values()
+    elif isinstance(value, _CONTAINERS):
+        items = value
+    else:  # Dataclasses and models are written field by field.
+        items = [getattr(value, name, None) for name in getattr(kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ()))]
     return not _SCALARS.issuperset(map(type, items)) and any(_holds_iterator(item, depth + 1) for item in items)
 
 

@@ -306,10 +306,16 @@ async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any])
     return last
 
 
-def _way_of(func: Any) -> str:
-    """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
+def _unpartialled(func: Any) -> Any:
+    """Return what partials are made of."""
     while isinstance(func, functools.partial):
         func = func.func
+    return func
+
+
+def _way_of(func: Any) -> str:
+    """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
+    func = _unpartialled(func)
     if not inspect.isroutine(func) and not inspect.isclass(func):
         func = type(func).__call__
     if inspect.isasyncgenfunction(func):
@@ -339,8 +345,7 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
 
 def _docs_of(func: Any) -> docstrings.Docstring:
     """Return what the docstring says: of the function, or of the class and `__call__` of an instance."""
-    while isinstance(func, functools.partial):
-        func = func.func
+    func = _unpartialled(func)
     if inspect.isroutine(func) or inspect.isclass(func):
         return docstrings.parse(func.__doc__ or "")
     own = docstrings.parse(type(func).__call__.__doc__ or "")
@@ -349,8 +354,7 @@ def _docs_of(func: Any) -> docstrings.Docstring:
 
 
 def _inferred_name(func: Any) -> str:
-    while isinstance(func, functools.partial):
-        func = func.func
+    func = _unpartialled(func)
     name = getattr(func, "__name__", None)
     if name is None:
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(func).__name__).lower()
@@ -361,8 +365,7 @@ def _inferred_name(func: Any) -> str:
 
 def _located(error: DefinitionError, func: Any) -> DefinitionError:
     """Return the error with the function's name, file and line in front."""
-    while isinstance(func, functools.partial):
-        func = func.func
+    func = _unpartialled(func)
     inner = inspect.unwrap(getattr(func, "__func__", func))
     code: Any = getattr(inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__, "__code__", None)
     where = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
@@ -379,10 +382,12 @@ def _outer_frame() -> FrameType | None:
 
 
 def _in_class_body(func: Any, frame: FrameType | None) -> bool:
-    """Whether the function is defined in a class body that is being run."""
+    """Whether the function is a method: defined in a class body that is being run, its first parameter for the object."""
     owner = getattr(func, "__qualname__", "").rpartition(".")[0]
     while owner and not owner.endswith("<locals>") and frame is not None:
         if frame.f_code.co_qualname == owner:
-            return True
+            # Under a `@staticmethod` that stands above, which cannot be seen from here, the first parameter is an argument.
+            first = next(iter(inspect.signature(func).parameters.values()), None)
+            return first is not None and (first.annotation is first.empty or first.name in ("self", "cls"))
         frame = frame.f_back
     return False

@@ -1,5 +1,6 @@
 """The values that travel, and how a Python value becomes what a model reads."""
 
+import collections
 import copy
 import dataclasses
 import datetime
@@ -7,6 +8,7 @@ import enum
 import itertools
 import json
 import pickle
+import typing
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,18 @@ from functool import AudioContent, FileContent, ImageContent, TextContent, ToolC
 
 class Model(BaseModel):
     a: int
+
+
+class Open(BaseModel):
+    part: typing.Any
+
+
+@dataclasses.dataclass
+class Holder:
+    part: typing.Any
+
+    def __repr__(self):
+        return "Holder"
 
 
 class Odd:
@@ -60,6 +74,11 @@ CIRCLE.append(CIRCLE)
         (Unprintable(), '"<Unprintable>"'),
         (itertools.count(), "count(0)"),
         ({"deep": [itertools.count()]}, "{'deep': [count(0)]}"),
+        (Holder([itertools.count()]), "Holder"),
+        (Open(part=(itertools.count(),)), "part=(count(0),)"),
+        (collections.OrderedDict(a=itertools.count()), None),
+        (collections.UserList([itertools.count()]), None),
+        (Open(part=Holder({"a": Model(a=1)})), '{"part":{"part":{"a":{"a":1}}}}'),
         ("\ud83d\ude00", "😀"),
         ("lone \ud800!", "lone �!"),
         ({"k": "\ud800"}, None),

@@ -182,6 +182,18 @@ def test_emit_outside_of_a_call():
     assert (log.events[0].data, log.events[0].tool_name) == ({"x": 1}, "")
 
 
+def test_data_may_have_any_name():
+    """What an event is called stands first, or under `kind`; no name of a parameter is lost to the data."""
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+    context.emit("found", kind="file", self=1, tool_name="x", call_id="y", at=0)
+    context.emit(kind="named", size=2)
+
+    found, named = log.events
+    assert (found.kind, found.data) == ("found", {"kind": "file", "self": 1, "tool_name": "x", "call_id": "y", "at": 0})
+    assert (named.kind, named.data) == ("named", {"size": 2})
+
+
 def test_debug_events_reach_only_those_who_asked():
     """Kinds that end in `:debug` are for debug listeners."""
     plain, full, context = EventLog(), EventLog(), Context()

@@ -131,6 +131,23 @@ class Shop:
         """Tell when; the parameter is really called self."""
         return self
 
+    @staticmethod
+    @FunctionTool
+    def closing(day: str) -> str:
+        """Tell when, with the decorators the other way round."""
+        return f"{day}: six"
+
+    @staticmethod
+    @FunctionTool
+    def greeting() -> str:
+        """Greet."""
+        return "hello"
+
+    @FunctionTool
+    def owner(self: "Shop", loud: bool = False) -> str:
+        """Tell who owns the shop."""
+        return type(self).__name__
+
     @FunctionTool
     async def later(self, item: str, context: Context) -> str:
         """Order a thing."""
@@ -156,6 +173,20 @@ def test_class_and_static_methods():
     assert call(Shop.describe, {"loud": True}).value == "CORNER"
     assert call(Shop({}).describe).value == "corner"
     assert call(Shop({}).opening, {"self": "nine"}).value == "nine"
+
+
+@pytest.mark.parametrize("of", [Shop, Shop({})], ids=["class", "object"])
+def test_a_static_method_above_the_tool_keeps_its_first_parameter(of):
+    """The order of `@staticmethod` and `@FunctionTool` does not matter: what has an annotation and is not called self is an argument."""
+    assert list(of.closing.schema.parameters["properties"]) == ["day"]
+    assert call(of.closing, {"day": "Monday"}).value == of.closing("Monday") == "Monday: six"
+    assert call(of.greeting).value == of.greeting() == "hello"
+
+
+def test_an_annotated_self_is_hidden():
+    """A self with an annotation is still the object."""
+    assert list(Shop.owner.schema.parameters["properties"]) == ["loud"]
+    assert call(Shop({}).owner).value == "Shop"
 
 
 def test_guardrails_added_through_an_instance_hold_for_the_class():
