@@ -175,13 +175,6 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature:
         raise DefinitionError(f"it has no signature to read ({error}): wrap it in a function of your own") from error
 
 
-def unpartialled(func: Any) -> Any:
-    """Return what partials are made of."""
-    while isinstance(func, functools.partial):
-        func = func.func
-    return func
-
-
 def _fixed_keywords(func: Any) -> set[str]:
     """The keywords that a partial has fixed: the author's values, which a model neither sees nor sets."""
     fixed: set[str] = set()
@@ -195,7 +188,8 @@ class _Hints:
     """Resolves the annotations of one function, one at a time."""
 
     def __init__(self, func: Any, frame: FrameType | None) -> None:
-        func = unpartialled(func)
+        while isinstance(func, functools.partial):
+            func = func.func
         if not inspect.isroutine(func):
             func = func.__init__ if inspect.isclass(func) else type(func).__call__
         func = inspect.unwrap(getattr(func, "__func__", func))
