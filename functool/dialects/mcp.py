@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
 from functool.dialects._refs import MANY, children
@@ -18,6 +18,7 @@ from functool.dialects._wire import base64_of, call, contents, fresh, get, name_
 
 LATEST = "2026-07-28"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_TEXT = re.compile(r"(text/[^;]+|application/json)(;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
 
 
 def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
@@ -67,15 +68,27 @@ def result(result: ToolResult, *, tool: Tool | None = None, protocol: str = LATE
     return {**answer, "structuredContent": value}
 
 
+def plain(value: Any) -> Any:
+    """Return a value in JSON's own types, under the names that its schema gives: aliases.
+
+    Raises:
+        ValueError: JSON cannot say it.
+    """
+    if isinstance(value, str):
+        return ToolResult.of(value).text
+    # What JSON cannot say is no JSON here; an iterator, which may be endless, is not asked.
+    from_json(ToolResult.of({"result": value}).text)
+    return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
+
+
 def _structured(result: ToolResult) -> dict[str, Any]:
     """Return `{"result": value}` in JSON's own types; empty where there is no value, or none that JSON can say."""
     if result.is_error or result.value is None or any(not isinstance(part, TextContent) for part in result.output):
         return {}
     try:
-        found = from_json(ToolResult.of({"result": result.value}).text)
+        return {"result": plain(result.value)}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _latest(tool: Tool) -> tuple[dict[str, Any], list[str]]:
@@ -126,11 +139,26 @@ def _remote(node: Any, path: str) -> list[str]:
 def _block(part: Content) -> dict[str, Any]:
     if isinstance(part, TextContent):
         return {"type": "text", "text": text_of(part)}
+    kind, uri = _valid(part.media_type), _valid(part.uri or "")
+    name = _valid(part.name or "") if isinstance(part, FileContent) else ""
     if part.data is None:
-        name = (part.name if isinstance(part, FileContent) else None) or (part.uri or "").rpartition("/")[2] or "file"
-        return {"type": "resource_link", "uri": part.uri, "name": name, "mimeType": part.media_type}
+        return {"type": "resource_link", "uri": uri, "name": name or uri.rpartition("/")[2] or "file", "mimeType": kind}
     if isinstance(part, FileContent):
-        uri = part.uri or f"attachment:{quote(part.name or 'file')}"
-        return {"type": "resource", "resource": {"uri": uri, "mimeType": part.media_type, "blob": base64_of(part)}}
-    kind = "image" if isinstance(part, ImageContent) else "audio"
-    return {"type": kind, "data": base64_of(part), "mimeType": part.media_type}
+        held = {"uri": uri or f"attachment:{quote(name or 'file')}", "mimeType": kind}
+        return {"type": "resource", "resource": {**held, **_held(part, kind)}}
+    return {"type": "image" if isinstance(part, ImageContent) else "audio", "data": base64_of(part), "mimeType": kind}
+
+
+def _held(part: FileContent, media_type: str) -> dict[str, str]:
+    """Return what a file holds: as text where it is one, which most clients show and models read."""
+    if _TEXT.fullmatch(media_type):
+        try:
+            return {"text": (part.data or b"").decode()}
+        except UnicodeDecodeError:
+            pass
+    return {"blob": base64_of(part)}
+
+
+def _valid(text: str) -> str:
+    """Return `text` as valid UTF-8: a file's name may hold what is none."""
+    return ToolResult.of(text).text

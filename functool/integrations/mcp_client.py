@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
-from functool import Context, DefinitionError, SchemaTool, Tool, ToolError, ToolResult, Toolset, ToolSettings
+from functool import Context, SchemaTool, Tool, ToolError, ToolResult, Toolset, ToolSettings
 from functool.integrations import mcp_untrusted as untrusted
 
 Answer: TypeAlias = Mapping[str, Any] | None
@@ -32,6 +32,7 @@ MAX_PAGES = 100
 MAX_ROUNDS = 10
 CONNECT_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
+ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
 
 logger = logging.getLogger("functool")
 _call_answer: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
@@ -50,7 +51,8 @@ async def connect(
 ) -> AsyncIterator[Toolset]:
     """Connect to an MCP server and yield its tools.
 
-    A server that is lost gives error results, and is connected to again by the next call.
+    A server that is lost gives error results, and is connected to again by the next call. The tools belong to the event loop
+    and to the block of this connection: elsewhere, in `Toolset.call_sync` too, a call is an error result.
 
     Args:
         target: A URL, a command (`"npx some-server"` or its words), the SDK's `StdioServerParameters` or server, or
@@ -67,7 +69,9 @@ async def connect(
 
     Raises:
         ConnectionError: The server cannot be reached.
+        DefinitionError: An option is none that a tool takes.
     """
+    _refused("options", ToolResult, **options)  # What is wrong with these is wrong with none of the server's definitions.
     link = _Link(lambda heard: _client(target, mode, elicit, heard), {} if pins is None else pins)
     definitions = await link.open()
     try:
@@ -77,7 +81,7 @@ async def connect(
             tools[name] = _tool(definition, name, link, trusted, options)
         yield Toolset(tools.values())
     finally:
-        await link.close()
+        await link.end()
 
 
 class _Link:
@@ -86,6 +90,7 @@ class _Link:
     def __init__(self, make: Callable[[Any], Client], pins: MutableMapping[str, str]) -> None:
         self._make = make
         self._pins = pins
+        self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
         self._stop = asyncio.Event()
         self._client: Client | None = None
@@ -123,6 +128,11 @@ class _Link:
                 task.cancel()
                 await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
+    async def end(self) -> None:
+        """Leave the server for good."""
+        self._loop = None
+        await self.close()
+
     def refusal(self, name: str) -> ToolResult | None:
         """Return why the tool that the server calls `name` may not be called, if it may not."""
         offered, pinned = self._offered.get(name), self._pins.get(name)
@@ -139,6 +149,8 @@ class _Link:
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(message or "", done, total)
 
+        if asyncio.get_running_loop() is not self._loop:
+            return ToolResult.failed(ELSEWHERE, type="ConnectionError")
         try:
             client = await self._connected()
             if refused := self.refusal(name):
@@ -165,6 +177,8 @@ class _Link:
                         self._note(await _list(self._client))
                 except Exception:
                     await self.close()
+            if self._loop is None:
+                raise ConnectionError(ELSEWHERE)
             if self._client is None:
                 await self.open()
             self._doubtful = False
@@ -233,14 +247,16 @@ def _elicitation(elicit: Elicit) -> Any:
 
 
 async def _list(client: Client) -> list[types.Tool]:
-    tools: list[types.Tool] = []
+    # Of a name that stands twice only the first is there: the pin of one would vouch for the other.
+    tools: dict[str, types.Tool] = {}
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        tools += page.tools
+        for tool in page.tools:
+            tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:
-            return tools
+            return list(tools.values())
     raise ToolError(f"the server's list of tools does not end after {MAX_PAGES} pages")
 
 
@@ -267,13 +283,9 @@ async def _exchange(client: Client, name: str, arguments: dict[str, Any], progre
 
 
 def _tool(definition: types.Tool, name: str, link: _Link, trusted: bool, options: Mapping[str, Any]) -> Tool:
-    parameters = untrusted.cleaned(definition.input_schema)
     if link.refusal(definition.name):
         again = ToolResult.failed("The change was accepted; connect again to use the tool.")
         return _refused(name, lambda: link.refusal(definition.name) or again)
-    if untrusted.has_hidden(parameters):
-        return _refused(name, lambda: ToolResult.failed("The tool's schema holds invisible characters; it is refused."))
-    check = untrusted.answer_check(definition.output_schema)
 
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
         return await link.call(definition.name, arguments, context, check)
@@ -281,17 +293,22 @@ def _tool(definition: types.Tool, name: str, link: _Link, trusted: bool, options
     described = untrusted.visible(definition.description or "")
     settings = untrusted.hints(definition) if trusted else ToolSettings()
     try:
+        parameters = untrusted.cleaned(definition.input_schema)
+        if untrusted.has_hidden(parameters):
+            return _refused(name, lambda: ToolResult.failed("The tool's schema holds invisible characters; it is refused."))
+        check = untrusted.answer_check(definition.output_schema)
         return SchemaTool(name, described, parameters, handler, settings=settings, **options)
-    except DefinitionError as error:
+    except Exception as error:
+        # Whatever a stranger's schema breaks, the other tools work.
         reason = f"The tool's definition cannot be used: {error}"
         return _refused(name, lambda: ToolResult.failed(reason))
 
 
-def _refused(name: str, answer: Callable[[], ToolResult]) -> Tool:
+def _refused(name: str, answer: Callable[[], ToolResult], **options: Any) -> Tool:
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
         return answer()
 
-    return SchemaTool(name, "This tool is refused; calling it says why.", {"type": "object"}, handler)
+    return SchemaTool(name, "This tool is refused; calling it says why.", {"type": "object"}, handler, **options)
 
 
 def _reason(error: BaseException) -> str:

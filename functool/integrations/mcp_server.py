@@ -25,7 +25,6 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Ser
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic_core import to_jsonable_python
 from referencing import Registry
 
 from functool import (
@@ -94,7 +93,7 @@ class _Served:
             ToolError: The value is none that the definition promises.
         """
         try:
-            plain = to_jsonable_python(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
+            plain = dialect.plain(value)
             if self.validator is not None and not self.validator.is_valid(plain):
                 raise ToolError(BROKEN_PROMISE)
         except (ValueError, RecursionError) as error:
@@ -191,7 +190,7 @@ class ToolServer(Server[Any]):
             result = await (served.tool.invoke if served and runs else self._toolset.call)(call, context)
         except Tripwire as stop:
             # To stop a run is the host's to do: an error of the protocol reaches it and never the model.
-            raise MCPError(types.INTERNAL_ERROR, str(stop), {"type": type(stop).__name__}) from stop
+            raise MCPError(types.INTERNAL_ERROR, ToolResult.of(str(stop)).text, {"type": type(stop).__name__}) from stop
         finally:
             unsubscribe()
         if isinstance(result.value, types.InputRequiredResult):
@@ -320,7 +319,7 @@ def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
             return
         done = event.data.get("done")
         last = last + 1 if done is None else float(done)
-        text = event.data.get("message") or ToolResult.of(event.data.get("value")).text
+        text = ToolResult.of(event.data.get("message") or event.data.get("value")).text
         await request.session.report_progress(last, event.data.get("total"), text or None)
 
     return forward

@@ -12,19 +12,7 @@ from typing import Any
 
 import mcp_types as types
 
-from functool import (
-    AudioContent,
-    Content,
-    DefinitionError,
-    FileContent,
-    ImageContent,
-    SchemaTool,
-    TextContent,
-    Tool,
-    ToolCall,
-    ToolResult,
-    ToolSettings,
-)
+from functool import AudioContent, Content, FileContent, ImageContent, SchemaTool, TextContent, Tool, ToolCall, ToolResult, ToolSettings
 
 MAX_NAME = 64
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -42,7 +30,7 @@ def pin(definition: types.Tool) -> str:
 
 def local_name(wanted: str, taken: Container[str]) -> str:
     """Return a name that every model accepts: `wanted`, if it is one and free."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", wanted)
+    name = re.sub(r"^(?![A-Za-z_])|[^A-Za-z0-9_-]", "_", wanted)
     if name == wanted and len(name) <= MAX_NAME and name not in taken:
         return name
     # A hash of the name as the server gives it: what a tool is called does not depend on the order of a listing.
@@ -90,15 +78,16 @@ def hints(definition: types.Tool) -> ToolSettings:
 
 
 def answer_check(schema: dict[str, Any] | None) -> Tool | None:
-    """Return a tool that takes an answer where others take arguments: its front door fears no hostile schema."""
+    """Return a tool that takes an answer where others take arguments: its front door fears no hostile schema.
+
+    Raises:
+        DefinitionError: The schema is none.
+    """
     if schema is None:
         return None
-    inner = {key: value for key, value in schema.items() if key != "$defs"}
-    wrapped = {"type": "object", "properties": {"answer": inner}, "required": ["answer"]}
-    try:
-        return SchemaTool("answer", "", {**wrapped, "$defs": schema.get("$defs", {})}, lambda arguments: None)
-    except DefinitionError:
-        return None
+    # An identifier of its own keeps the references that start at its root, such as `#/properties/name`.
+    parameters = {"type": "object", "properties": {"answer": {"$id": "urn:answer", **schema}}, "required": ["answer"]}
+    return SchemaTool("answer", "", parameters, lambda arguments: None)
 
 
 async def result(answer: types.CallToolResult, check: Tool | None) -> ToolResult:

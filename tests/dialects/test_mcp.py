@@ -1,6 +1,7 @@
 """The dialect of the Model Context Protocol."""
 
 import pytest
+from pydantic import BaseModel, Field
 
 from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult, ToolSettings
 from functool.dialects import mcp
@@ -160,3 +161,37 @@ def test_a_linked_file_keeps_its_name():
 
     assert mcp.result(linked)["content"][0]["name"] == "a.pdf"
     assert mcp.definition(FunctionTool(ping))["outputSchema"] == {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data", "held"),
+    [
+        ("text/plain", "ü".encode(), {"text": "ü"}),
+        ("text/html; charset=UTF-8", b"<p>", {"text": "<p>"}),
+        ("application/json", b"{}", {"text": "{}"}),
+        ("text/plain", b"\xff", {"blob": "/w=="}),
+        ("text/plain; charset=utf-16", "a".encode("utf-16-le"), {"blob": "YQA="}),
+        ("application/pdf", b"%PDF", {"blob": "JVBERg=="}),
+    ],
+)
+def test_files_of_text_are_text(media_type, data, held):
+    """A file that holds text is embedded as text, which a model can read, and any other as base64."""
+    [block] = mcp.result(ToolResult.of(FileContent(data=data, media_type=media_type, name="a")))["content"]
+
+    assert block == {"type": "resource", "resource": {"uri": "attachment:a", "mimeType": media_type, **held}}
+    assert sdk("mcp_types").EmbeddedResource.model_validate(block).resource.uri == "attachment:a"
+
+
+def test_the_value_has_the_names_of_its_schema():
+    """Structured content is under aliases, as the output schema is."""
+
+    class City(BaseModel):
+        name: str = Field(alias="theName")
+
+    def city() -> City:
+        return City(theName="Rome")
+
+    tool = FunctionTool(city)
+
+    assert list(mcp.definition(tool)["outputSchema"]["properties"]) == ["theName"]
+    assert mcp.result(ToolResult.of(city()))["structuredContent"] == {"theName": "Rome"}

@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel, Field
 
 from functool import Context, DefinitionError, FunctionTool, ToolResult, Toolset, ToolSettings, Tripwire, WrapperTool
 from functool.guardrails import require_approval
@@ -30,6 +31,26 @@ LATEST, OLDER = "2026-07-28", "2025-11-25"
 WAYS = [(transport, mode) for transport in ("memory", "stdio", "http") for mode in ("auto", "legacy")]
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+ODD = """
+from functool import Context, FileContent, FunctionTool, Tripwire
+from functool.integrations import mcp
+
+@FunctionTool
+def odd(context: Context):
+    context.progress("half\\ud800")
+    return [FileContent(data=b"hi", name="\\ud800.txt", media_type="text/plain"), FileContent(uri="\\ud800", name="\\ud800")]
+
+def refuse(call, context):
+    raise Tripwire("stop\\ud800")
+
+mcp.serve([odd, FunctionTool(lambda: 1, name="stop", input_guardrails=[refuse])])
+"""
+
+
+class City(BaseModel):
+    name: str = Field(alias="theName")
 
 
 @pytest.fixture(scope="module")
@@ -480,6 +501,81 @@ def test_a_value_that_json_cannot_say(mode):
             return await client.call_tool("knot")
 
     assert asyncio.run(main()).is_error
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("annotation", "value", "said"),
+    [
+        (float, float("nan"), None),
+        (float, float("inf"), None),
+        (list[int], iter(int, 1), None),
+        (str, "a\ud800b", "a\ufffdb"),
+        (City, City(theName="x"), {"theName": "x"}),
+    ],
+    ids=["nan", "infinity", "an endless iterator", "a lone surrogate", "an alias"],
+)
+def test_values_on_the_edge_of_json(annotation, value, said, mode):
+    """What JSON lacks is an error that a model can read, text is made valid, and names are those of the schema."""
+
+    def edge():
+        return value
+
+    edge.__annotations__["return"] = annotation
+
+    async def main():
+        async with Client(mcp.server([FunctionTool(edge)]), mode=mode) as client:
+            return await client.call_tool("edge")
+
+    answer = asyncio.run(main())
+
+    wrapped = mode == "legacy" and isinstance(said, str)
+    assert answer.is_error is (said is None)
+    assert answer.structured_content == ({"result": said} if wrapped else said)
+
+
+def test_odd_texts_do_not_end_a_server(tmp_path):
+    """Over stdio, where one message that cannot be written would end it, lone surrogates leave a server alive."""
+    file = tmp_path / "odd.py"
+    file.write_text(ODD)
+
+    async def main():
+        async with Client(StdioServerParameters(command=sys.executable, args=[str(file)], cwd=ROOT)) as client:
+            seen = []
+
+            async def note(done, total, message):
+                seen.append(message)
+
+            answer = await client.call_tool("odd", progress_callback=note)
+            with pytest.raises(MCPError, match="stop\ufffd"):
+                await client.call_tool("stop")
+            return seen, answer.content, (await client.call_tool("odd")).is_error
+
+    seen, content, is_error = asyncio.run(asyncio.wait_for(main(), 60))
+
+    assert seen == ["half\ufffd"]
+    assert content[0].resource.uri == "attachment:%EF%BF%BD.txt"
+    assert content[0].resource.text == "hi"
+    assert content[1].name == content[1].uri == "\ufffd"
+    assert is_error is False
+
+
+@both_eras
+def test_two_who_ask_for_approval(mode):
+    """A tool whose guardrails ask twice runs once its person agreed, and no client is asked without an end."""
+    ran: list[str] = []
+    tool = guarded(ran)
+    tool.add_input_guardrails([require_approval()])
+
+    async def elicit(context, params):
+        return types.ElicitResult(action="accept", content={"approve": True})
+
+    async def main():
+        async with Client(mcp.server([tool]), mode=mode, elicitation_callback=elicit) as client:
+            return await client.call_tool("delete", {"path": "a"})
+
+    assert texts(asyncio.run(main())) == ["deleted"]
+    assert ran == ["a"]
 
 
 @both_eras
