@@ -150,6 +150,7 @@ _Job: TypeAlias = tuple[
 _idle: deque[SimpleQueue[_Job]] = deque()
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
     os.register_at_fork(after_in_child=_idle.clear)
+    os.register_at_fork(after_in_child=_abandoned.clear)
 
 
 def _work(inbox: SimpleQueue[_Job]) -> None:

@@ -224,12 +224,12 @@ def test_events_after_the_result_are_dropped():
         await work.invoke(ToolCall(name="work"), context)
         release.set()
         while not late.is_set():
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
 
     asyncio.run(main())
 
-    assert log.kinds == ["early"]
+    assert "late" not in log.kinds
 
 
 def test_error_functions_and_guardrails_see_the_view():

@@ -6,8 +6,9 @@ import gc
 import os
 import runpy
 import socket
+import subprocess
+import sys
 import threading
-import time
 from collections import deque
 from queue import Empty, SimpleQueue
 
@@ -63,10 +64,17 @@ def test_context_variables_are_carried_in_and_not_out():
     assert asyncio.run(main()) == (5, 5)
 
 
+async def nothing_abandoned():
+    """Wait for the bodies that this test, or one before it, has let go."""
+    while abandoned():
+        await asyncio.sleep(0.001)
+
+
 def test_an_idle_thread_is_used_again():
     """One call after the other needs one thread."""
 
     async def main():
+        await nothing_abandoned()
         return {await in_thread(threading.get_ident) for _ in range(20)}
 
     assert len(asyncio.run(main())) == 1
@@ -84,19 +92,11 @@ def test_an_idle_thread_retires(monkeypatch):
     monkeypatch.setattr("functool.executors.IDLE_SECONDS", 0.02)
 
     async def main():
-        threads = await asyncio.gather(*(in_thread(pause) for _ in range(3)))
-        for _ in range(500):
-            if not any(thread.is_alive() for thread in threads):
-                return True
-            await asyncio.sleep(0.01)
+        return await asyncio.gather(*(in_thread(threading.current_thread) for _ in range(3)))
 
-    assert asyncio.run(main())
+    for thread in asyncio.run(main()):
+        thread.join()
     assert asyncio.run(in_thread(lambda: 5)) == 5
-
-
-def pause():
-    time.sleep(0.01)
-    return threading.current_thread()
 
 
 def test_cancelling_says_that_the_body_works_on():
@@ -108,8 +108,7 @@ def test_cancelling_says_that_the_body_works_on():
         release.wait(30)
 
     async def main():
-        while abandoned():
-            await asyncio.sleep(0.01)
+        await nothing_abandoned()
         task = asyncio.ensure_future(in_thread(work))
         while not started.is_set():
             await asyncio.sleep(0.001)
@@ -118,8 +117,7 @@ def test_cancelling_says_that_the_body_works_on():
             await task
         counted = abandoned()
         release.set()
-        while abandoned():
-            await asyncio.sleep(0.001)
+        await nothing_abandoned()
         return counted
 
     assert asyncio.run(main()) == 1
@@ -175,20 +173,29 @@ def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind():
     hang = FunctionTool(lambda: release.wait(30), name="hang")
     limited, tools, one = WrapperTool(hang, timeout=20), Toolset([hang]), ToolCall(name="hang")
 
+    async def alone():
+        await hang(one)
+
+    async def under_a_limit():
+        await limited(one)
+
+    async def turn():
+        await tools.call_all([one, one])
+
     async def together():
         async with asyncio.TaskGroup() as group:
             group.create_task(hang(one))
             group.create_task(limited(one))
 
-    waits = [lambda: hang(one), lambda: limited(one), lambda: tools.call(one), lambda: tools.call_all([one, one]), together]
     try:
-        assert [timed_out(wait) for wait in waits] == [True] * 5
+        assert [timed_out(body) for body in (alone, under_a_limit, turn, together)] == [True] * 4
     finally:
         release.set()
 
 
-def test_work_that_ended_during_the_clean_up_is_not_left_behind():
+def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
     """What has ended before the answer is given is not still running."""
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 60)
     release = threading.Event()
 
     async def body():
@@ -196,8 +203,7 @@ def test_work_that_ended_during_the_clean_up_is_not_left_behind():
             await in_thread(release.wait, 30)
         finally:
             release.set()
-            while abandoned():
-                await asyncio.sleep(0.001)
+            await nothing_abandoned()
 
     assert timed_out(body) is False
 
@@ -207,7 +213,7 @@ def test_a_loop_that_closes_first_is_no_problem():
     release, done = threading.Event(), threading.Event()
 
     def work():
-        release.wait(10)
+        release.wait(30)
         done.set()
 
     async def main():
@@ -218,19 +224,20 @@ def test_a_loop_that_closes_first_is_no_problem():
     asyncio.run(main())
     release.set()
 
-    assert done.wait(5)
+    assert done.wait(30)
     assert asyncio.run(in_thread(lambda: 7)) == 7
     gc.collect()
 
 
 def test_hung_tools_delay_nothing_else():
     """While 64 tools hang, a quick tool answers, a name is looked up and `asyncio.to_thread` works, before any of them ends."""
-    release = threading.Event()
+    release, started = threading.Event(), threading.Semaphore(0)
     ended = []
 
     @FunctionTool
     def hang():
-        release.wait(30)
+        started.release()
+        release.wait(60)
         ended.append(1)
 
     @FunctionTool
@@ -241,7 +248,9 @@ def test_hung_tools_delay_nothing_else():
 
     async def main():
         hung = asyncio.ensure_future(tools.call_all([ToolCall(name="hang") for _ in range(64)]))
-        await asyncio.sleep(0.05)
+        for _ in range(64):
+            while not started.acquire(blocking=False):
+                await asyncio.sleep(0.001)
         answer = await tools.call(ToolCall(name="quick"))
         await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80, type=socket.SOCK_STREAM)
         other = await asyncio.to_thread(lambda: "other")
@@ -253,21 +262,37 @@ def test_hung_tools_delay_nothing_else():
     assert asyncio.run(main()) == ("quick", "other", [], 64)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
-def test_threads_after_a_fork():
-    """A forked child starts threads of its own instead of waiting for its parent's."""
-    asyncio.run(in_thread(lambda: 1))
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writer, str(asyncio.run(in_thread(lambda: 41 + 1))).encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writer)
+FORK = """
+import asyncio, os
+from functool.executors import abandoned, in_thread
 
-    assert os.read(reader, 10) == b"42"
-    os.close(reader)
+async def main():
+    try:
+        await asyncio.wait_for(in_thread(hang), 0.01)
+    except TimeoutError:
+        return await in_thread(lambda: 41 + 1)
+
+def hang():
+    reader, _ = os.pipe()
+    os.read(reader, 1)
+
+asyncio.run(main())
+child = os.fork()
+if child == 0:
+    print(abandoned(), asyncio.run(main()), abandoned(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(abandoned(), asyncio.run(main()), abandoned())
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_threads_after_a_fork():
+    """A forked child starts threads of its own instead of waiting for its parent's, and counts none of its parent's bodies."""
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
+
+    assert done.stdout == "0 42 1\n1 42 2\n", done.stderr
 
 
 def test_a_cancellation_raised_by_the_body_is_its_own():
