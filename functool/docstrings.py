@@ -27,7 +27,7 @@ _SECTION = re.compile(
 )
 _UNDERLINED = re.compile(r"\n(?= *[a-z][\w ]*\n *-{3,} *$)", re.MULTILINE | re.IGNORECASE)
 _OUTCOME = "->"
-_NAME = r"[`*\\]{0,4}[^\W\d]\w*`?"
+_NAME = r"[`*\\]{0,4}[^\W\d]\w*[`*]{0,2}"
 _ITEM = re.compile(rf"(?:[-*•] +)?(?P<names>{_NAME}(?: *, *{_NAME})*)(?: *\(.*?\))? *:(?!//)(?P<text>.*)")
 _TYPED = re.compile(r"[\w.]+(?:\[.*\])?(?: *\| *[\w.]+(?:\[.*\])?)* *:\s+")
 

@@ -148,6 +148,8 @@ def params(text):
         ("S.\n\nargs:\n    a: A.\nkeyword args:\n    b: B.", {"a": "A.", "b": "B."}),
         ("S.\n\nArgs:\n    a, b: Both.\n    **kw: Rest.", {"a": "Both.", "b": "Both.", "kw": "Rest."}),
         ("S.\n\nArgs:\n    - `a`: A.\n    - `b` (int): B.", {"a": "A.", "b": "B."}),
+        ("S.\n\nArgs:\n    * **a**: A.\n    * **b** (int): B.", {"a": "A.", "b": "B."}),
+        ("S.\n\n  Args:\n  a: A.\n    b: deeper.\n\n  More.", {"a": "A.\nb: deeper."}),
         ("S.\n\nArgs:\n    a: One.\n    Same depth, no item.\n\n    Nor this.\n    b: B.",
          {"a": "One.\n    Same depth, no item.\n\n    Nor this.".replace("    ", ""), "b": "B."}),
         ("S.\n\nArgs:\n    a: See\n    https://example.org/x\n    b: B.", {"a": "See\nhttps://example.org/x", "b": "B."}),

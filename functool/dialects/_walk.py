@@ -128,7 +128,7 @@ class _Walk:
         members, rule = node.get("allOf"), self.rules.all_of
         if not isinstance(members, list) or (not whole and (rule == "keep" or (rule == "one" and len(members) == 1))):
             return
-        if not whole and rule == "no-ref" and not any("$ref" in member for member in members if isinstance(member, dict)):
+        if not whole and rule == "no-ref" and not _refers(members):
             return
         if merged := self.merged(node):
             node.clear()
@@ -187,6 +187,12 @@ class _Walk:
         node = self.node(target, path)
         del self.open[name]
         return node
+
+
+def _refers(members: Any) -> bool:
+    """Whether one of the members of allOf is a reference, or an allOf that ends as one."""
+    parts = [member for member in members if isinstance(member, dict)] if isinstance(members, list) else []
+    return any("$ref" in part or _refers(part.get("allOf")) for part in parts)
 
 
 def _together(parts: Iterable[Node]) -> Node | None:

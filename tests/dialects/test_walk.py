@@ -148,6 +148,21 @@ def test_parts_that_do_not_agree_are_told(parts):
     assert losses[0].startswith("#/properties/x: allOf [")
 
 
+@pytest.mark.parametrize(
+    ("member", "merged"),
+    [({"$ref": "#/$defs/A"}, obj(a={})), ({"allOf": [{"$ref": "#/$defs/A"}]}, {"$ref": "#/$defs/A"})],
+    ids=["near", "deep"],
+)
+def test_a_reference_in_all_of_is_merged_where_it_may_not_stand(member, merged):
+    """A provider that takes allOf without references never meets one in it, also where it comes of an inner allOf."""
+    schema = {**obj(x={"allOf": [member, {"description": "What."}]}), "$defs": {"A": obj(a={})}}
+
+    made, losses = render(schema, Rules(all_of="no-ref"))
+
+    assert made["properties"]["x"] == {**merged, "description": "What."}
+    assert set(losses) == {"#/properties/x: allOf is merged into the node"}
+
+
 def test_recursion_is_cut_at_the_way_back():
     """Where nothing may hold itself, the reference that closes the circle becomes a value of the same kind."""
     schema = {
