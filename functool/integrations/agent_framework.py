@@ -56,6 +56,13 @@ class RunStopped(Tripwire, af.MiddlewareFailure):  # type: ignore[misc]
 class _Exported(af.FunctionTool):  # type: ignore[misc]
     """Their tool, handing us the call's id and every argument name, `self` among them."""
 
+    strict = False
+
+    def to_json_schema_spec(self) -> dict[str, Any]:
+        """Return their definition, and that the schema is strict: what clients for Chat Completions send as it is."""
+        spec: dict[str, Any] = super().to_json_schema_spec()
+        return {**spec, "function": {**spec["function"], "strict": True}} if self.strict else spec
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(kwargs.pop(_CONTEXT, None), kwargs, *args)
 
@@ -109,6 +116,7 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
         input_model=Arguments,
         func=call,
     )
+    native.strict = tool.schema.strict
     return native
 
 

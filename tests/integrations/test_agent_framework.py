@@ -345,7 +345,7 @@ def test_a_host_that_switches_approval_off_does_not_switch_ours_off() -> None:
 
 
 def test_a_strict_tool_is_decoded() -> None:
-    """The strict form is published, and arguments in it are understood."""
+    """The strict form is published, as strict, and arguments in it are understood; a plain tool claims nothing."""
 
     @FunctionTool(strict=True)
     def count(words: dict[str, int], start: int = 1) -> int:
@@ -354,6 +354,13 @@ def test_a_strict_tool_is_decoded() -> None:
 
     native = agent_framework.export(count)
     assert native.parameters() == count.schema.parameters
+    assert native.to_json_schema_spec()["function"] == {
+        "name": "count",
+        "description": "Count.",
+        "parameters": count.schema.parameters,
+        "strict": True,
+    }
+    assert "strict" not in agent_framework.export(FunctionTool(count.func)).to_json_schema_spec()["function"]
     sent = {"words": [{"key": "a", "value": 4}], "start": None}
     assert results(run(Scripted([("count", sent)]), native))[0].result == "5"
 

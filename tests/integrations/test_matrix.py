@@ -327,7 +327,6 @@ async def no_reason_of_a_refusal(bridge: Any) -> None:
 LIMITS: dict[tuple[str, str], tuple[str, str, Callable[[Any], Any]]] = {
     ("openai-agents", "streamed"): ("its stream has no event of a tool's own", "openai-agents 0.24.0", no_custom_stream_event),
     ("langchain", "strict"): ("its tools have no strict flag: bind_tools has", "langchain-core 1.7.2", no_strict_flag),
-    ("agent-framework", "strict"): ("its tools have no strict flag", "agent-framework-core 1.23.0", no_strict_flag),
     ("agent-framework", "denied"): ("a refusal has fixed words", "agent-framework-core 1.23.0", no_reason_of_a_refusal),
     ("agent-framework", "streamed"): ("its stream has no event of a tool's own", "agent-framework-core 1.23.0", no_custom_stream_event),
 }
