@@ -246,10 +246,6 @@ class _Reader:
         required, others = s.get("required", []), shapes.others_of(s, self.root)
         fields = {**s.get("properties", {}), **{name: True for name in required if name not in s.get("properties", {})}}
         named = bool(fields) or path == "#"
-        if others is UNSET:
-            return self.fail(path, "keyword-patternProperties: several kinds of further names; name them all")
-        if others is not False and named and not (isinstance(others, dict) and others.keys() & shapes.STRUCTURE):
-            return self.fail(path, "additional-properties: open to anything; give further names a type, or name them all")
         forms = {name: self.build(field, f"{path}/properties/{name}") for name, field in fields.items()}
         optional = [name for name in fields if name not in required]
         absent = tuple(name for name in optional if not shapes.fits(fields[name], None, self.root, {}))
@@ -258,6 +254,10 @@ class _Reader:
             strict[name] = shapes.optional(strict[name], shapes.default_of(fields[name]), name in absent)
             reason = "null stands for its absence; require it, and let its type admit null if nothing can be meant"
             self.encoded.append(f"{path}/properties/{name}: required-incomplete: {reason}")
+        if others is UNSET:
+            return self.fail(path, "keyword-patternProperties: several kinds of further names; name them all")
+        if others is not False and named and not (isinstance(others, dict) and others.keys() & shapes.STRUCTURE):
+            return self.fail(path, "additional-properties: open to anything; give further names a type, or name them all")
         deep = any(form.decode for form in forms.values())
         steps = shapes.object_steps(forms, absent) if absent or deep else (None, None)
         if path == "#":

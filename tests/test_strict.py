@@ -914,6 +914,18 @@ def test_refusals_come_together() -> None:
     assert reasons(schema, refuse=True) == [*reasons(schema), "#/properties/c: required-incomplete"]
 
 
+def test_an_open_object_hides_no_other_refusal() -> None:
+    """What is wrong inside of an object that is open to anything is listed beside that, so that one look mends all."""
+    schema = {**obj(a={"allOf": [STR, STR]}, b={**INT, "default": 1}, required=["a"]), "additionalProperties": True}
+
+    assert sorted(reasons(schema)) == ["#/properties/a: keyword-allOf", "#: additional-properties"]
+    assert sorted(reasons(schema, refuse=True)) == [
+        *sorted(reasons(schema))[:1],
+        "#/properties/b: required-incomplete",
+        "#: additional-properties",
+    ]
+
+
 @pytest.mark.parametrize(
     ("schema", "rule"),
     [
