@@ -189,6 +189,8 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             context.state[key] = paused
             raise
         response = await _run(agent, message, paused.session, context, options)
+        # The framework counts tokens only: each reply of the model was a request.
+        paused.usage["requests"] += sum(message.role == "assistant" for message in response.messages)
         for name, count in (response.usage_details or {}).items():
             if name in _USAGE:
                 paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + (count or 0)
@@ -204,7 +206,7 @@ class _Paused:
     session: Any
     requests: list[Any] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
-    usage: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=lambda: {"requests": 0})
 
 
 async def _decide(paused: _Paused, context: Context[Any]) -> Any:

@@ -608,7 +608,7 @@ def test_runner_forwards_updates_and_usage() -> None:
     assert [update.text for update in seen if update.text] == ["done"]
     client.turns = [[("add", {"a": 1})]]
     quiet = tools.call_sync(call)
-    assert quiet.metadata["usage"] == {"input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
+    assert quiet.metadata["usage"] == {"requests": 2, "input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
 
 
 def test_runner_gives_up_on_what_is_no_approval() -> None:
@@ -627,7 +627,7 @@ def test_usage_that_a_client_does_not_know_is_left_out() -> None:
     client = Scripted()
     client.usage = UsageDetails(input_token_count=3, reasoning_output_token_count=9)
     result = Toolset([_expert(client, add)]).call_sync(ToolCall(name="expert", arguments={"input": "x"}))
-    assert result.metadata["usage"] == {"input_tokens": 3}
+    assert result.metadata["usage"] == {"requests": 1, "input_tokens": 3}
 
 
 def test_export_all_exports_each_the_same_way() -> None:
