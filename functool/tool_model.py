@@ -16,7 +16,8 @@ from functool.arguments import problems_of
 from functool.call import ToolCall, ToolResult, failure_of
 from functool.context import Context
 from functool.docstrings import parse
-from functool.errors import ArgumentError, Tripwire
+from functool.errors import ArgumentError
+from functool.executors import answerable
 from functool.function_tool import FunctionTool
 from functool.tool import Tool
 
@@ -54,10 +55,8 @@ class ToolModel(BaseModel):
         """Run, and return `Ok` or `Err`; of an async `run`, something to await for that."""
         try:
             value = self._started(context or Context())
-        except Tripwire:
-            raise
         except Exception as error:
-            return Err(failure_of(error).text)
+            return Err(failure_of(answerable(error)).text)
         return _awaited(value) if inspect.isawaitable(value) else _outcome(value)
 
     @classmethod
@@ -132,7 +131,5 @@ def _outcome(value: Any) -> Ok[Any] | Err:
 async def _awaited(work: Awaitable[Any]) -> Ok[Any] | Err:
     try:
         return _outcome(await work)
-    except Tripwire:
-        raise
     except Exception as error:
-        return Err(failure_of(error).text)
+        return Err(failure_of(answerable(error)).text)

@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from functool.call import ToolCall, ToolFailure, ToolResult, failure_of
@@ -82,11 +83,7 @@ class Toolset(Mapping[str, Tool]):
                 "name": tool.name,
                 "display_name": tool.settings.display_name,
                 "description": tool.description,
-                "system": tool.prompts.system,
-                "system_format": tool.prompts.system_format,
-                "user": tool.prompts.user,
-                "user_format": tool.prompts.user_format,
-                "user_reminder": tool.prompts.user_reminder,
+                **asdict(tool.prompts),
                 "parameters": tool.schema.parameters,
             }
             for tool in self._tools.values()
