@@ -96,6 +96,8 @@ class FunctionSchema:
         if self.required:
             schema["required"] = list(self.required)
         schema["additionalProperties"] = deepcopy(self.rest_schema)
+        if isinstance(self.rest_schema, dict) and texts.get(self.rest):
+            schema["additionalProperties"].setdefault("description", texts[self.rest])
         if self.definitions:
             schema["$defs"] = deepcopy(self.definitions)
         return schema
@@ -221,7 +223,7 @@ def _hidden(annotation: Any) -> Any:
             if isinstance(extra, Inject):
                 return extra.provider
         return _hidden(get_args(annotation)[0])
-    members = get_args(annotation) if _is_union(annotation) else (annotation,)
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     for member in members:
         kind = get_origin(member) or member
         if isinstance(kind, type) and issubclass(kind, (Context, ToolCall)):
@@ -234,10 +236,6 @@ def _origin(annotation: Any) -> Any:
     return origin
 
 
-def _is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, UnionType)
-
-
 def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
     default = parameter.default
     if isinstance(default, FieldInfo):
@@ -246,14 +244,14 @@ def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
         items: Any = list[annotation]
         return Parameter(parameter.name, parameter.name, _core(items, parameter.name), False, parameter.kind)
     found = Parameter(parameter.name, parameter.name, None, default is _EMPTY, parameter.kind, default)
-    if get_origin(annotation) is Annotated:
-        annotation = _read_metadata(found, annotation)
-    found.core = _core(annotation, parameter.name)
+    found.core = _core(_read_metadata(found, annotation), parameter.name)
     return found
 
 
 def _read_metadata(found: Parameter, annotation: Any) -> Any:
     """Take over what the metadata says of the parameter, and return the annotation with what it says of the type."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
     kind, *extras = get_args(annotation)
     for place, extra in enumerate(extras):
         if isinstance(extra, str):
@@ -300,9 +298,7 @@ def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: A
         while _origin(value) in (Required, NotRequired, ReadOnly):
             value = get_args(value)[0]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
-        if _origin(value) is Annotated:
-            value = _read_metadata(found, value)
-        found.core = _core(value, name)
+        found.core = _core(_read_metadata(found, value), name)
         parts.parameters.append(found)
 
 
@@ -311,7 +307,7 @@ def _core(annotation: Any, name: str) -> Any:
     try:
         return _cached_core(annotation) if _hashable(annotation) else _cached_core.__wrapped__(annotation)
     except PydanticUserError as error:
-        reason = str(error).split("\n")[0].rstrip(".")
+        reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
         if error.code == "class-not-fully-defined":
             raise Unresolved(f"parameter {name!r}: {reason}") from error
         raise DefinitionError(
@@ -404,7 +400,10 @@ def _plain_default(parameter: Parameter) -> Any:
 
 
 class _PlainJsonSchema(GenerateJsonSchema):
-    """pydantic's JSON Schema without the titles that only repeat a name, and without warnings about what it leaves out."""
+    """pydantic's JSON Schema without titles that only repeat a name, fields that nobody can set, and warnings about what it leaves out."""
+
+    def field_is_present(self, field: Any) -> bool:
+        return super().field_is_present(field) and (self.mode == "serialization" or field.get("init", True))
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

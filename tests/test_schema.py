@@ -1,10 +1,12 @@
 """From signature to schema: the JSON Schema that a model sees, and what is refused at definition."""
 
+import asyncio
 import functools
 import json
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
@@ -12,7 +14,7 @@ from jsonschema import Draft202012Validator
 from pydantic import AliasPath, BaseModel, Field
 from typing_extensions import TypedDict, Unpack
 
-from functool import Context, DefinitionError, FunctionTool, Toolset
+from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset
 from functool.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
 from functool.schema import Unresolved, describe, returned_schema
 
@@ -106,6 +108,55 @@ def test_rest_arguments():
     assert schema_of(typed)["additionalProperties"]["properties"]["n"] == {"type": "integer", "default": 3, "description": "N."}
     assert schema_of(trees)["additionalProperties"] == {"$ref": "#/$defs/Tree"} and "Tree" in schema_of(trees)["$defs"]
     assert schema_of(untyped)["additionalProperties"] is True
+
+
+def test_the_docstring_describes_rest_arguments():
+    """The text on `**kwargs` describes each of its values, unless their type says something itself."""
+
+    def typed(**rest: int):
+        """Go.
+
+        Args:
+            **rest: A count.
+        """
+
+    def described(**rest: Annotated[int, Field(description="Own.")]):
+        """Go.
+
+        Args:
+            rest: A count.
+        """
+
+    assert schema_of(typed)["additionalProperties"] == {"type": "integer", "description": "A count."}
+    assert schema_of(described)["additionalProperties"] == {"type": "integer", "description": "Own."}
+    strict = FunctionTool(typed, strict=True).schema.parameters["properties"]["rest"]["items"]
+    assert strict["properties"]["value"] == {"type": "integer", "description": "A count."}
+
+
+@dataclass
+class Order:
+    item: str
+    total: float = field(init=False)
+    count: int = field(default=1, init=False)
+    gift: InitVar[bool] = False
+
+    def __post_init__(self, gift):
+        self.total = 2.5 if gift else 5.0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_field_that_nobody_can_set_is_no_argument(strict):
+    """A dataclass field with `init=False` is in no schema of arguments, sets itself, and is in that of the value."""
+
+    def buy(order: Order) -> Order:
+        return order
+
+    tool = FunctionTool(buy, strict=strict)
+    result = asyncio.run(tool.invoke(ToolCall(name="buy", arguments={"order": {"item": "tea", "gift": True}})))
+
+    assert list(tool.schema.parameters["$defs"]["Order"]["properties"]) == ["item", "gift"]
+    assert (result.value.item, result.value.total, result.value.count) == ("tea", 2.5, 1)
+    assert {"item", "total", "count"} <= tool.schema.output["properties"].keys()
 
 
 def test_each_schema_is_its_own():
