@@ -56,6 +56,12 @@ class _CallCommand(_Command):
         return export(tool).shell_complete(ctx, incomplete)
 
 
+def _complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
@@ -89,7 +95,7 @@ def main() -> None:
 
 
 @main.command("list", cls=_Command)
-@click.argument("target")
+@click.argument("target", shell_complete=_complete_target)
 @click.option("--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON.")
 def list_tools(target: str, as_json: bool) -> None:
     """List the tools of TARGET."""
@@ -114,7 +120,7 @@ def list_tools(target: str, as_json: bool) -> None:
 
 
 @main.command(cls=_Command)
-@click.argument("target")
+@click.argument("target", shell_complete=_complete_target)
 @click.argument("tool", required=False, shell_complete=_complete_tool)
 @click.option("--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it.")
 @click.option("--strict", is_flag=True, help="Print the strict form, in which no argument is optional.")
@@ -144,7 +150,7 @@ def schema(target: str, tool: str | None, dialect: str | None, strict: bool, los
 
 
 @main.command(cls=_CallCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("target")
+@click.argument("target", shell_complete=_complete_target)
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
@@ -174,7 +180,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
 
 
 @main.command(cls=_Command)
-@click.argument("target")
+@click.argument("target", shell_complete=_complete_target)
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
 @click.option("--port", type=int, default=8000, show_default=True)
@@ -194,7 +200,7 @@ def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple
 
 
 @main.command(cls=_Command)
-@click.argument("target")
+@click.argument("target", shell_complete=_complete_target)
 @click.option("--for", "systems", multiple=True, type=click.Choice([*SYSTEMS, *DIALECTS]), help="Add its demands.")
 @click.option("--json", "as_json", is_flag=True, help="Print an object: the name of each tool, and its findings.")
 def check(target: str, systems: tuple[str, ...], as_json: bool) -> None:
@@ -258,6 +264,8 @@ def _told() -> Iterator[None]:
 
     try:
         yield
+    except BrokenPipeError:
+        raise  # The reader has enough: click ends the program in silence.
     except (FunctoolError, ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -437,6 +437,18 @@ def test_prints_do_not_mix_with_results(folder):
     assert done.stderr == "printed while loading\nprinted by the body\n"
 
 
+def test_a_reader_that_has_enough(folder):
+    """A pipe that is closed, as by `head`, ends the program without a word."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        command = [sys.executable, "-c", "from functool.cli import main; main(prog_name='functool')", "list", "kit.py:search"]
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=120)
+
+    assert done.stderr == "printed while loading\n"
+    assert done.returncode == 1
+
+
 def test_help_teaches(folder):
     """The help of every command says what a target is; the first page shows each command at work."""
     first = run("--help").stdout
@@ -473,6 +485,14 @@ def test_completion(folder):
     assert "--query" in completions(folder, ["functool", "call", "kit.py", "search", "--q"], 4)
     assert completions(folder, ["functool", "schema", "kit.py", "de"], 3) == ["delete"]
     assert completions(folder, ["functool", "schema", "kit.py", "--dialect", "ge"], 4) == ["gemini"]
+
+
+@pytest.mark.parametrize("command", ["list", "schema", "call", "serve", "check"])
+def test_completion_of_a_target(folder, command):
+    """The shell is told to complete a target as it completes files."""
+    environment = {**os.environ, "_FUNCTOOL_COMPLETE": "bash_complete", "COMP_WORDS": f"functool {command} ki", "COMP_CWORD": "2"}
+
+    assert program(env=environment, cwd=folder).stdout == "file,ki\n"
 
 
 # MCP

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib.metadata import version
+from math import isfinite
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
@@ -191,6 +192,9 @@ class ToolServer(Server[Any]):
         except Tripwire as stop:
             # To stop a run is the host's to do: an error of the protocol reaches it and never the model.
             raise MCPError(types.INTERNAL_ERROR, ToolResult.of(str(stop)).text, {"type": type(stop).__name__}) from stop
+        except SystemExit:
+            # Whoever calls one tool may not end the others: a body that parses a command line exits on a wrong word.
+            result = ToolResult.failed("The tool tried to end the program.", type="SystemExit")
         finally:
             unsubscribe()
         if isinstance(result.value, types.InputRequiredResult):
@@ -280,9 +284,10 @@ async def _serve_stdio(served: ToolServer) -> None:
 
 
 def _serve_http(served: ToolServer, host: str, port: int, allowed_hosts: Sequence[str]) -> None:
-    import uvicorn  # type: ignore[import-not-found]
+    import uvicorn
 
-    names = allowed_hosts or [f"{name}:*" for name in (host, "127.0.0.1", "localhost", "[::1]")]
+    hosts = (f"[{host}]" if ":" in host else host, "127.0.0.1", "localhost", "[::1]")
+    names = allowed_hosts or [name for each in hosts for name in (each, f"{each}:*")]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
     guard = TransportSecuritySettings(allowed_hosts=list(names), allowed_origins=origins)
     uvicorn.run(served.streamable_http_app(transport_security=guard), host=host, port=port, access_log=False)
@@ -318,7 +323,7 @@ def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
         if event.kind != "tool:progress":
             return
         done = event.data.get("done")
-        last = last + 1 if done is None else float(done)
+        last = last + 1 if done is None or not isfinite(done) else float(done)
         text = ToolResult.of(event.data.get("message") or event.data.get("value")).text
         await request.session.report_progress(last, event.data.get("total"), text or None)
 

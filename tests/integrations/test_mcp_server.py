@@ -39,7 +39,7 @@ from functool.integrations import mcp
 
 @FunctionTool
 def odd(context: Context):
-    context.progress("half\\ud800")
+    context.progress("half\\ud800", float("nan"))
     return [FileContent(data=b"hi", name="\\ud800.txt", media_type="text/plain"), FileContent(uri="\\ud800", name="\\ud800")]
 
 def refuse(call, context):
@@ -666,6 +666,52 @@ def test_dns_rebinding_is_refused(url, headers):
     accept = {"Accept": "application/json, text/event-stream"}
 
     assert httpx2.post(url, json=body, headers={**accept, **headers}).status_code in (403, 421)
+
+
+@pytest.mark.parametrize(
+    ("options", "named", "strange"),
+    [
+        ({}, ["127.0.0.1", "127.0.0.1:8000", "localhost:1", "[::1]", "[::1]:8000"], ["fe80::1", "evil.example", "127.0.0.1.evil.example"]),
+        ({"host": "fe80::1"}, ["[fe80::1]", "[fe80::1]:8000", "localhost"], ["[fe80::2]", "evil.example:8000"]),
+        ({"host": "10.0.0.7"}, ["10.0.0.7", "10.0.0.7:8000"], ["10.0.0.8"]),
+        ({"allowed_hosts": ["a.example", "b.example:*"]}, ["a.example", "b.example:1"], ["a.example:1", "b.example", "localhost"]),
+    ],
+)
+def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
+    """Requests that name the host that is listened on, a local one or one that is allowed are answered, and no other."""
+    apps: list[Any] = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
+    mcp.serve([tools["add"]], "http", **options)
+
+    async def main():
+        async with apps[0].router.lifespan_context(apps[0]):
+            transport = httpx2.ASGITransport(app=apps[0])
+            async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+                headers = {"Accept": "application/json, text/event-stream"}
+                ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+                return [
+                    (await client.post("/mcp", json=ping, headers={**headers, "Host": host})).status_code for host in [*named, *strange]
+                ]
+
+    refused = [status == 421 for status in asyncio.run(main())]
+
+    assert refused == [False] * len(named) + [True] * len(strange)
+
+
+@both_eras
+def test_a_body_that_exits(mode):
+    """A body that raises SystemExit fails alone: the server lives, and the model reads what happened."""
+
+    def leave():
+        sys.exit(3)
+
+    async def main():
+        async with Client(mcp.server([FunctionTool(leave)]), mode=mode) as client:
+            return await client.call_tool("leave"), await client.call_tool("leave")
+
+    for answer in asyncio.run(main()):
+        assert answer.is_error
+        assert "end the program" in texts(answer)[0]
 
 
 def test_there_are_two_transports():
