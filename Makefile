@@ -74,9 +74,9 @@ types: $(VENV)/.lint
 	$(VENV)/bin/mypy $(TYPED)
 	$(VENV)/bin/pyright $(TYPED)
 
-#: make bench          print the cost of the core beside its floor
+#: make bench          print the cost of the core beside its floor, and of guardrails, whole turns and time limits
 bench: $(VENV)/.core
-	$(VENV)/bin/python -m benchmarks core
+	$(VENV)/bin/python -m benchmarks core execution
 
 #: make mutants        mutation testing of the core (MODULES="functool.call.*" for a part of it)
 mutants: .venv-mutants/.filled
