@@ -128,9 +128,10 @@ class Tool(ABC):
         self.input_guardrails: list[InputGuardrail] = _callables(input_guardrails, "input_guardrails")
         self.output_guardrails: list[OutputGuardrail] = _callables(output_guardrails, "output_guardrails")
         self._error_funcs: list[ErrorFunc] = _callables([] if on_error_func is None else [on_error_func], "on_error_func")
-        settings = settings or ToolSettings()
+        settings, self.prompts = settings or ToolSettings(), prompts or ToolPrompts()
+        if not (isinstance(settings, ToolSettings) and isinstance(self.prompts, ToolPrompts)):
+            raise DefinitionError("settings must be ToolSettings(...), and prompts ToolPrompts(...)")
         self.settings = settings if settings.display_name else replace(settings, display_name=name)
-        self.prompts = prompts or ToolPrompts()
         kind = type(self)
         self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
         self._watched = True

@@ -466,11 +466,19 @@ def test_a_bad_timeout_is_refused_at_definition(timeout):
 
 @pytest.mark.parametrize(
     "options",
-    [{"input_guardrails": [3]}, {"output_guardrails": print}, {"on_error_func": "x"}, {"input_guardrails": "ab"}, {"strict": "maybe"}],
+    [
+        {"input_guardrails": [3]},
+        {"output_guardrails": print},
+        {"on_error_func": "x"},
+        {"input_guardrails": "ab"},
+        {"strict": "maybe"},
+        {"settings": {"display_name": "E"}},
+        {"prompts": "Search first."},
+    ],
     ids=str,
 )
 def test_bad_options_are_refused_at_definition(options):
-    """What is not callable, and what strict is not, is refused at once."""
+    """What is not callable, what strict is not, and settings or prompts of another type are refused at once."""
     with pytest.raises(DefinitionError):
         Echo(**options)
 
