@@ -161,11 +161,14 @@ def adopt(native: af.FunctionTool) -> Tool:
             runtime["session"] = session
         call_id = context.call.id if context.call is not None else ""
         invocation = FunctionInvocationContext(native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id})
-        items = await native.invoke(arguments=dict(arguments), context=invocation, tool_call_id=call_id or None)
-        return _adopted(items)
+        own = native.result_parser is None  # Without words of the author's own, the value itself is wanted.
+        value = await native.invoke(arguments=dict(arguments), context=invocation, tool_call_id=call_id or None, skip_parsing=own)
+        return _adopted(value)
 
     guardrails = [require_approval()] if native.approval_mode == "always_require" else []
     schema = copy.deepcopy(native.parameters())
+    if native.input_model is not None and not isinstance(native, _Exported):  # A model would drop what it does not know, and say nothing.
+        schema.setdefault("additionalProperties", False)
     return SchemaTool(native.name, native.description, schema, handler, input_guardrails=guardrails)
 
 
@@ -296,10 +299,11 @@ def _content(part: Content) -> Any:
         return af.Content.from_text(ToolResult(output=[part]).text)
 
 
-def _adopted(items: Any) -> ToolResult:
-    if not isinstance(items, list):
-        return ToolResult.of(items)
-    parts = [_part(item) for item in items]
+def _adopted(value: Any) -> ToolResult:
+    items = value if isinstance(value, list) else [value]
+    if not any(isinstance(item, af.Content) for item in items):
+        return ToolResult.of(value)
+    parts = [_part(item) for item in af.FunctionTool.parse_result(items)]
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     return ToolResult(output=parts, value="\n".join(texts) if len(texts) == len(parts) else parts)
 

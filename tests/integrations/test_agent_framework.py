@@ -476,17 +476,19 @@ def weather(city: Annotated[str, "The city."], ctx: FunctionInvocationContext, d
 
 
 def test_adopt_makes_a_tool_of_theirs() -> None:
-    """Their tool becomes one of ours: schema, arguments, kwargs, session, images and failures."""
+    """Their tool becomes one of ours: schema, arguments, kwargs, session, values, images and failures."""
     tool = agent_framework.adopt(weather)
     assert (tool.name, tool.description) == ("weather", "Tell the weather.")
     assert tool.schema.parameters["properties"]["city"]["description"] == "The city."
     tools = Toolset([tool])
     context = Context({"user": "bo"}, thread=AgentSession())
     good = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn"}), context)
-    assert json.loads(good.text) == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
+    assert good.value == json.loads(good.text) == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
     picture = tools.call_sync(ToolCall(name="weather", arguments={"city": "Map"}))
     assert picture.output[1] == ImageContent(data=PNG, media_type="image/png")
     assert tools.call_sync(ToolCall(name="weather", arguments={"days": 1})).error.type == "ArgumentError"
+    unknown = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn", "day": 1}))
+    assert unknown.text == "Invalid arguments. day: unknown argument; did you mean 'days'?"
     failed = tools.call_sync(ToolCall(name="weather", arguments={"city": "Atlantis"}))
     assert failed.error.type == "LookupError" and "sunk" in failed.error.message
 
@@ -495,6 +497,8 @@ def test_adopt_takes_values_links_and_other_content() -> None:
     """A tool of theirs that hands out plain values, links or content of a kind we do not know is understood."""
     raw = af.tool(lambda: {"n": 1}, name="raw", description="Raw.", result_parser=af.SKIP_PARSING)
     assert Toolset([agent_framework.adopt(raw)]).call_sync(ToolCall(name="raw")).value == {"n": 1}
+    worded = af.tool(lambda: {"n": 1}, name="worded", description="Worded.", result_parser=lambda value: f"n is {value['n']}")
+    assert Toolset([agent_framework.adopt(worded)]).call_sync(ToolCall(name="worded")).text == "n is 1"
 
     def media() -> Any:
         return [
