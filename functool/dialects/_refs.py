@@ -62,7 +62,7 @@ class Names:
             if name not in edges:
                 edges[name] = {self.of(ref) for ref in _refs(self.target(name))}
                 todo += edges[name]
-        return [name for name in edges if name in _reachable(edges, name)]
+        return [name for name in edges if name in reachable(edges, name)]
 
     def _name(self, ref: str) -> str:
         node: Any = self.schema
@@ -93,12 +93,13 @@ def _refs(node: Any) -> Iterator[str]:
             yield from _refs(child)
 
 
-def _reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
+def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
+    """Return the names to which the edges lead from `start`."""
     seen: set[str] = set()
-    todo = list(edges[start])
+    todo = [*edges.get(start, ())]
     while todo:
         name = todo.pop()
         if name not in seen:
             seen.add(name)
-            todo += edges[name]
+            todo += edges.get(name, ())
     return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from functool.dialects._refs import Names, children
+from functool.dialects._refs import Names, children, reachable
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
 
 MAX_NODES = 20_000
@@ -37,6 +37,7 @@ class _Walk:
         self.defs: dict[str, Any] = {}
         self.optional = 0  # properties on the way down that may be left out
         self.open = {"#": 0}  # the definitions on the way down, with `optional` as it was when each was entered
+        self.needs: dict[str, set[str]] = {}  # the definitions that one refers to, and not from a property that may be left out
         self.nodes = 0
 
     def root(self) -> Node:
@@ -159,7 +160,7 @@ class _Walk:
             describe(node, f"as {ref} describes")
             return self.node(node, path)
         target, back = self.names.target(name), name in self.open
-        cut = back and (rules.recursion == "cut" or (rules.recursion == "optional" and self.optional <= self.open[name]))
+        cut = back if rules.recursion == "cut" else rules.recursion == "optional" and self.closes(name)
         if cut or (rules.refs == "inline" and self.nodes > MAX_NODES):
             self.lose(path, f"$ref {ref} is cut: a schema that holds itself cannot be said here")
             describe(node, f"the same shape as {'the whole' if name == '#' else name}")
@@ -181,6 +182,16 @@ class _Walk:
             return {**beside, "anyOf": [{"$ref": new}]}
         del beside["anyOf"]
         return {**beside, "$ref": new}
+
+    def closes(self, name: str) -> bool:
+        """Whether a reference to a definition closes a circle in which nothing may be left out."""
+        here = next(reversed(self.open))
+        if self.optional > self.open[here]:
+            return False
+        if name == here or here in reachable(self.needs, name):
+            return True
+        self.needs.setdefault(here, set()).add(name)
+        return False
 
     def enter(self, name: str, target: Node, path: str) -> Node:
         self.open[name] = self.optional

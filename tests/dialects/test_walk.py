@@ -179,6 +179,24 @@ def test_recursion_is_cut_at_the_way_back():
     assert whole["properties"]["a"] == {"type": "object", "description": "the same shape as the whole"}
 
 
+def test_a_circle_is_cut_where_nothing_in_it_may_be_left_out():
+    """A definition met first below an optional property may close a circle through required ones: that is cut, and only that."""
+    schema = {
+        **obj(a={"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}),
+        "required": ["a"],
+        "$defs": {"A": obj(b={"$ref": "#/$defs/B"}), "B": {"type": "array", "items": {"$ref": "#"}}},
+    }
+    whole = {"type": "object", "description": "the same shape as the whole"}
+
+    made, losses = render(schema, Rules(recursion="optional"))
+
+    assert made["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "array", "description": "the same shape as B"}]}
+    assert made["$defs"] == {"A": obj(b={"$ref": "#/$defs/B"}), "B": {"type": "array", "items": {"$ref": "#"}}}
+    assert losses == ["#/properties/a/anyOf/1: $ref #/$defs/B is cut: a schema that holds itself cannot be said here"]
+    made, losses = render({**schema, "$defs": {**schema["$defs"], "A": obj(b={"type": "null"})}}, Rules(recursion="optional"))
+    assert made["$defs"]["B"] == {"type": "array", "items": whole}
+
+
 def test_inlining_ends():
     """A schema that would grow without bound when inlined is cut at a limit."""
     defs = {f"D{n}": obj(a={"$ref": f"#/$defs/D{n + 1}"}, b={"$ref": f"#/$defs/D{n + 1}"}) for n in range(40)}
