@@ -93,7 +93,8 @@ def parsed(text: str) -> Any:
     """Return the list or object in JSON text that was sent as a string, or the string."""
     if text.lstrip()[:1] not in ("[", "{"):
         return text
-    return decoded('{"":' + text + "}")[""]
+    whole = decoded('{"":' + text + "}")
+    return whole[""] if len(whole) == 1 else text  # `[1], "a": 2` is no JSON, but would end this object and go on in it.
 
 
 def is_deep(text: str) -> bool:

@@ -270,6 +270,12 @@ def test_parsed_strings_keep_the_rules():
     assert send(list[float], {"x": "[NaN]"}).type == "ArgumentError"
 
 
+@pytest.mark.parametrize("text", ['[1], "a": [2]', '[1], "": [2]', "[1]} {", '[1]}, "a": {', "[1] [2]"])
+def test_a_string_that_goes_on_behind_its_json_is_refused(text):
+    """One list or object, and nothing behind it."""
+    assert send(list[int], {"x": text}).type == "ArgumentError"
+
+
 @pytest.mark.parametrize("form", BOTH, ids=["text", "mapping"])
 def test_null_means_the_default(form):
     """null for a parameter that has a default and admits no null means the default; else null is null."""
