@@ -90,6 +90,12 @@ class OpenAIAgents:
     def agent(self, tools: list[Any], *turns: Turn) -> agents.Agent:
         return agents.Agent(name="scripted", model=self.model(turns), tools=tools)
 
+    def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
+        return self.agent(tools, *turns), agents.SQLiteSession("s")
+
+    def asked(self, agent: Any, thread: Any) -> list[str]:
+        return [item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"]
+
     async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
         outcome = Outcome()
         agent = self.agent([self.export(tool) for tool in tools], *turns)
@@ -157,6 +163,12 @@ class PydanticAI:
 
         outputs = [str, pydantic_ai.DeferredToolRequests]
         return pydantic_ai.Agent(FunctionModel(answer, stream_function=stream), tools=tools, output_type=outputs)
+
+    def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
+        return self.agent(tools, *turns), []
+
+    def asked(self, agent: Any, thread: Any) -> list[str]:
+        return [part.content for message in thread for part in message.parts if isinstance(part, UserPromptPart)]
 
     async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
         outcome, seen = Outcome(), []
@@ -239,6 +251,12 @@ class LangChain:
         graph.scripted = model
         return graph
 
+    def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
+        return self.agent(tools, *turns, checkpointer=InMemorySaver()), "t1"
+
+    def asked(self, agent: Any, thread: Any) -> list[str]:
+        return [message.text for message in agent.scripted.seen[-1] if message.type == "human"]
+
     async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
         outcome = Outcome()
         graph = self.agent([self.export(tool) for tool in tools], *turns, checkpointer=InMemorySaver())
@@ -315,6 +333,13 @@ class AgentFramework:
 
     def agent(self, tools: list[Any], *turns: Turn) -> AFAgent:
         return AFAgent(client=_ScriptedClient(turns), tools=tools)
+
+    def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
+        agent = self.agent(tools, *turns)
+        return agent, agent.create_session()
+
+    def asked(self, agent: Any, thread: Any) -> list[str]:
+        return [message.text for message in agent.client.seen[-1] if message.role == "user"]
 
     async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
         outcome = Outcome()

@@ -1,6 +1,10 @@
 """The tools that every system is tried with: good, bad, empty, huge and refused."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+import pytest
 
 from functool import Context, FunctionTool, GuardrailError, ImageContent, ToolCall, Tripwire
 from functool.guardrails import require_approval
@@ -78,3 +82,32 @@ def delete(path: str) -> str:
 
 
 ODD_TOOLS = [add, echo, boom, huge, picture, refused, stopped, delete]
+
+
+def cleaned_up_when_cancelled(make: Callable[[FunctionTool], Callable[[], Coroutine[Any, Any, Any]]]) -> list[str]:
+    """Cancel what `make(tool)()` starts while the tool is waiting, and return what the tool did then."""
+    cleaned: list[str] = []
+    started = asyncio.Event()
+
+    @FunctionTool
+    async def wait() -> None:
+        """Wait for ever."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.append("done")
+
+    start = make(wait)
+
+    async def main() -> None:
+        task = asyncio.create_task(start())
+        begun = asyncio.create_task(started.wait())
+        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    return cleaned

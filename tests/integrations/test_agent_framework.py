@@ -37,7 +37,7 @@ from functool import (  # noqa: E402
     ToolSettings,
 )
 from functool.integrations import agent_framework  # noqa: E402
-from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran  # noqa: E402
+from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, ran  # noqa: E402
 
 
 class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
@@ -437,31 +437,12 @@ def test_the_export_is_callable_as_theirs_is() -> None:
 
 def test_cancelling_the_run_cancels_the_tool() -> None:
     """A cancelled run cancels the body, and its cleanup has run."""
-    cleaned: list[str] = []
 
-    async def main() -> None:
-        started = asyncio.Event()
+    def start(tool: FunctionTool) -> Any:
+        agent = Agent(client=Scripted([("wait", {})]), tools=[agent_framework.export(tool)])
+        return lambda: agent.run("go")
 
-        @FunctionTool
-        async def wait() -> None:
-            """Wait for ever."""
-            started.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                cleaned.append("done")
-
-        agent = Agent(client=Scripted([("wait", {})]), tools=[agent_framework.export(wait)])
-        task = asyncio.create_task(agent.run("go"))
-        begun = asyncio.create_task(started.wait())
-        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
-        begun.cancel()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-    assert cleaned == ["done"]
+    assert cleaned_up_when_cancelled(start) == ["done"]
 
 
 @af.tool

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict  # noqa: E402
 
 from functool import Context, DefinitionError, FunctionTool, ImageContent, Tool, ToolCall, ToolResult, Toolset, ToolSettings  # noqa: E402
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
-from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, picture, ran, stopped  # noqa: E402
+from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, picture, ran, stopped  # noqa: E402
 
 HOST = Path(__file__).parent / "amplifier_host"
 
@@ -251,30 +251,7 @@ def test_a_session_that_cannot_be_cancelled_is_no_crash(caplog: Any) -> None:
 
 def test_cancellation_passes_through() -> None:
     """A cancelled call raises CancelledError, after the tool has cleaned up."""
-    cleaned: list[str] = []
-
-    async def main() -> None:
-        started = asyncio.Event()
-
-        @FunctionTool
-        async def wait() -> None:
-            """Wait for ever."""
-            started.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                cleaned.append("done")
-
-        task = asyncio.create_task(amplifier.export(wait).execute({}))
-        begun = asyncio.create_task(started.wait())
-        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
-        begun.cancel()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(main())
-    assert cleaned == ["done"]
+    assert cleaned_up_when_cancelled(lambda tool: lambda: amplifier.export(tool).execute({})) == ["done"]
 
 
 class ShopConfig(BaseModel):

@@ -1,7 +1,6 @@
 """What is particular to the bridge to LangChain and LangGraph; what it shares with the others is in `test_matrix`."""
 
 import asyncio
-import sys
 from typing import Annotated, Any
 
 import pytest
@@ -47,15 +46,6 @@ def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> 
 
 def call(name: str, arguments: dict[str, Any], id: str = "c1") -> dict[str, Any]:
     return {"type": "tool_call", "name": name, "args": arguments, "id": id}
-
-
-def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the packages the import says how to get them."""
-    monkeypatch.setitem(sys.modules, "langgraph.types", None)
-    monkeypatch.delitem(sys.modules, "functool.integrations.langchain")
-
-    with pytest.raises(ImportError, match=r"pip install 'functool\[langchain\]'"):
-        import functool.integrations.langchain  # noqa: F401
 
 
 @FunctionTool(settings=ToolSettings(tags=("math",)))
@@ -456,40 +446,6 @@ def pausing(*turns: Any) -> tuple[AgentTool, Any, list[int]]:
 
     graph = bridge.agent([langchain.export(pay)], *turns, checkpointer=InMemorySaver())
     return AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: "t1"), graph, paid
-
-
-def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
-    """The sub-agent stops at its tool, the outer result is pending, and after the approval the same call goes on where it was."""
-    tool, graph, paid = pausing([("i1", "pay", {"amount": 1})], "all paid")
-    context = Context()
-
-    pending = ask(tool, context)
-    request = pending.metadata["approval"]
-    assert (pending.error.type, request.tool, request.arguments, request.call_id, paid) == (
-        "ApprovalRequired",
-        "pay",
-        {"amount": 1},
-        "i1",
-        [],
-    )
-    context.approve(request)
-    last = ask(tool, context)
-
-    assert (last.text, paid, len(graph.scripted.seen)) == ("all paid", [1], 2)
-    assert last.metadata["usage"]["requests"] == 2
-    assert not [key for key in context.state if "langchain" in str(key)]
-
-
-def test_two_pending_approvals_of_the_agent() -> None:
-    """Two pending calls of the sub-agent are asked for one after the other, and none runs before both are answered."""
-    tool, _, paid = pausing([("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid")
-    context = Context()
-
-    for _ in range(2):
-        context.approve(ask(tool, context).metadata["approval"])
-        assert paid == []
-
-    assert (ask(tool, context).text, sorted(paid)) == ("all paid", [1, 2])
 
 
 def test_denied_approval_is_what_the_agent_reads() -> None:

@@ -1,10 +1,7 @@
 """What is particular to the bridge to openai-agents; what it shares with the others is in `test_matrix`."""
 
 import asyncio
-import gc
 import json
-import sys
-import weakref
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -66,15 +63,6 @@ def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> 
     return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
 
 
-def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package the import says how to get it."""
-    monkeypatch.setitem(sys.modules, "agents", None)
-    monkeypatch.delitem(sys.modules, "functool.integrations.openai_agents")
-
-    with pytest.raises(ImportError, match=r"pip install 'functool\[openai-agents\]'"):
-        import functool.integrations.openai_agents  # noqa: F401
-
-
 class Leaf(BaseModel):
     kind: Literal["leaf"] = "leaf"
     size: Annotated[int, Field(ge=1, le=9)] = 3
@@ -99,13 +87,6 @@ def test_schema_is_taken_as_it_is(strict: bool) -> None:
 
     assert exported.params_json_schema == grow.schema.parameters
     assert exported.strict_json_schema is strict
-
-
-def test_export_all_keeps_order() -> None:
-    """Every tool of a toolset is exported, in its order."""
-    tools = [FunctionTool(lambda x: x, name=name, description="d") for name in ("b", "a")]
-
-    assert [tool.name for tool in openai_agents.export_all(Toolset(tools))] == ["b", "a"]
 
 
 def test_disabled_tool_is_not_shown() -> None:
@@ -143,27 +124,6 @@ def test_one_context_a_run() -> None:
 
     assert first[0] == "1" and first[1] != "2"
     assert second == first
-
-
-@FunctionTool
-async def noop() -> str:
-    """Do nothing."""
-    return "x"
-
-
-def test_contexts_are_forgotten_with_their_run() -> None:
-    """The bridge keeps no context, and so no dependencies, of a run that is over."""
-
-    class Deps:
-        pass
-
-    deps = Deps()
-    gone = weakref.ref(deps)
-    asyncio.run(Runner.run(agent_with([openai_agents.export(noop)], [("c1", "noop", "{}")], "done"), "go", context=deps))
-    del deps
-    gc.collect()
-
-    assert gone() is None
 
 
 def test_host_context_is_used_as_it_is() -> None:
@@ -513,27 +473,6 @@ def pausing(*turns: Any) -> tuple[AgentTool, Agent, list[int]]:
     return AgentTool(agent, "clerk", "d", runner=openai_agents.runner), agent, paid
 
 
-def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
-    """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
-    tool, agent, paid = pausing([("i1", "pay", '{"amount": 1}'), ("i2", "pay", '{"amount": 2}')], "all paid")
-    context = Context()
-
-    first = ask(tool, context)
-    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == (
-        "ApprovalRequired",
-        "pay",
-        {"amount": 1},
-    )
-    context.approve(first.metadata["approval"])
-    second = ask(tool, context)
-    assert (second.error.type, second.metadata["approval"].arguments, paid) == ("ApprovalRequired", {"amount": 2}, [])
-    context.approve(second.metadata["approval"])
-    last = ask(tool, context)
-
-    assert (last.text, sorted(paid), len(agent.model.calls)) == ("all paid", [1, 2], 2)
-    assert not [key for key in context.state if "openai" in str(key)]
-
-
 def test_denied_approval_is_what_the_agent_reads() -> None:
     """The reason of a refusal is what the sub-agent's model reads."""
     tool, agent, paid = pausing([("i1", "pay", '{"amount": 1}')], "well")
@@ -543,14 +482,6 @@ def test_denied_approval_is_what_the_agent_reads() -> None:
 
     assert ask(tool, context).text == "well"
     assert "not today" in outputs(agent)[0] and paid == []
-
-
-def test_approver_of_the_host_is_asked_in_place() -> None:
-    """With an approver the sub-agent does not stop the outer call."""
-    tool, _, paid = pausing([("i1", "pay", '{"amount": 1}')], "all paid")
-
-    assert ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text == "all paid"
-    assert paid == [1]
 
 
 def test_events_of_the_agent_are_progress() -> None:

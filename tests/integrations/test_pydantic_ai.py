@@ -1,9 +1,6 @@
 """What is particular to the bridge to pydantic-ai; what it shares with the others is in `test_matrix`."""
 
 import asyncio
-import gc
-import sys
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +41,6 @@ from functool import (
     TextContent,
     ToolCall,
     ToolResult,
-    Toolset,
     ToolSettings,
     Tripwire,
 )
@@ -77,22 +73,6 @@ def run(tools: list[Any], *turns: Any, **options: Any) -> list[Any]:
 
 def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
     return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
-
-
-def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package the import says how to get it."""
-    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    monkeypatch.delitem(sys.modules, "functool.integrations.pydantic_ai")
-
-    with pytest.raises(ImportError, match=r"pip install 'functool\[pydantic-ai\]'"):
-        import functool.integrations.pydantic_ai  # noqa: F401
-
-
-def test_export_all_keeps_order() -> None:
-    """Every tool of a toolset is exported, in its order."""
-    tools = [FunctionTool(lambda x: x, name=name, description="d") for name in ("b", "a")]
-
-    assert [tool.name for tool in bridge.export_all(Toolset(tools))] == ["b", "a"]
 
 
 def test_definition() -> None:
@@ -200,27 +180,6 @@ def test_one_context_a_run() -> None:
 
     assert first[0] == "1" and first[1] != "2"
     assert second == first
-
-
-@FunctionTool
-async def noop() -> str:
-    """Do nothing."""
-    return "x"
-
-
-def test_contexts_are_forgotten_with_their_run() -> None:
-    """The bridge keeps no context, and so no dependencies, of a run that is over."""
-
-    class Deps:
-        pass
-
-    deps = Deps()
-    gone = weakref.ref(deps)
-    run([noop], [("c1", "noop", {})], "done", deps=deps)
-    del deps
-    gc.collect()
-
-    assert gone() is None
 
 
 def test_agents_that_share_their_usage_do_not_share_deps() -> None:
@@ -543,28 +502,6 @@ def pausing(*turns: Any, **options: Any) -> tuple[AgentTool, list[Any], list[int
 
     agent = Agent(scripted(*turns, seen=seen), tools=[bridge.export(pay)], **options)
     return AgentTool(agent, "clerk", "d", runner=bridge.runner), seen, paid
-
-
-def test_pending_approval_of_the_agent_bubbles_up_and_resumes() -> None:
-    """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
-    tool, seen, paid = pausing([("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid")
-    context = Context()
-
-    first = ask(tool, context)
-    assert (first.error.type, first.metadata["approval"].tool, first.metadata["approval"].arguments) == (
-        "ApprovalRequired",
-        "pay",
-        {"amount": 1},
-    )
-    context.approve(first.metadata["approval"])
-    second = ask(tool, context)
-    assert (second.error.type, second.metadata["approval"].arguments, paid) == ("ApprovalRequired", {"amount": 2}, [])
-    context.approve(second.metadata["approval"])
-    last = ask(tool, context)
-
-    assert (last.text, sorted(paid), len(seen)) == ("all paid", [1, 2], 2)
-    assert last.metadata["usage"]["requests"] == 2
-    assert not [key for key in context.state if "pydantic_ai" in str(key)]
 
 
 def test_denied_approval_is_what_the_agent_reads() -> None:

@@ -1,12 +1,12 @@
 """What docs/systems.md promises, and what a missing package says."""
 
 import ast
-import importlib
 import re
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.integrations.extras import check_missing_extra
 
 ROOT = Path(__file__).parents[2]
 TABLES = (ROOT / "docs" / "systems.md").read_text(encoding="utf-8")
@@ -52,9 +52,4 @@ def test_the_documented_versions_are_the_pinned_ones(package: str) -> None:
 )
 def test_a_missing_package_names_the_extra(module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its package an integration raises ImportError with the command that installs it."""
-    monkeypatch.delitem(sys.modules, f"functool.integrations.{module}", raising=False)
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=re.escape(f"pip install 'functool[{extra}]'")):
-        importlib.import_module(f"functool.integrations.{module}")
+    check_missing_extra(module, package, extra, monkeypatch)

@@ -44,7 +44,7 @@ from functool import (
 )
 from functool.factory import BaseToolConfig as OurConfig
 from functool.integrations import unique
-from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, delete, ran
+from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, ran
 
 with warnings.catch_warnings():
     # A model of the toolkit's own is written for an older pydantic.
@@ -598,29 +598,9 @@ def test_an_approver_given_at_export_is_asked() -> None:
 
 def test_cancelling_the_manager_cancels_the_tool() -> None:
     """Their manager keeps exceptions to a call, but a cancellation reaches the body, and its cleanup has run."""
-    cleaned: list[str] = []
-    started = asyncio.Event()
 
-    @FunctionTool
-    async def wait() -> None:
-        """Wait for ever."""
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cleaned.append("done")
+    def start(tool: FunctionTool) -> Any:
+        host = host_of(tool)
+        return lambda: host.manager.execute_selected_tools([LanguageModelFunction(id="x", name="wait", arguments={})])
 
-    host = host_of(wait)
-
-    async def main() -> None:
-        call = LanguageModelFunction(id="x", name="wait", arguments={})
-        task = asyncio.create_task(host.manager.execute_selected_tools([call]))
-        begun = asyncio.create_task(started.wait())
-        await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
-        begun.cancel()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-    assert cleaned == ["done"]
+    assert cleaned_up_when_cancelled(start) == ["done"]
