@@ -113,7 +113,7 @@ class Context(Generic[Deps]):
         if not self._listeners:
             return
         kind = kind or data.pop("kind")
-        event = ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data)
+        event = self._event(kind, data)
         if self._mailbox is not None:
             self._mailbox.post(event)
         else:
@@ -126,7 +126,7 @@ class Context(Generic[Deps]):
     async def announce(self, kind: str, **data: Any) -> None:
         """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
         if self._listeners:
-            await self._deliver(ToolEvent(kind=kind, tool_name=self._tool_name, call_id=self.call.id if self.call else "", data=data))
+            await self._deliver(self._event(kind, data))
 
     @property
     def delivers(self) -> bool:
@@ -168,9 +168,9 @@ class Context(Generic[Deps]):
             raise ValueError("the request does not match its own digest: it was changed after it was made")
         self._grants[request.digest] = (expires, approved, reason)
 
-    @property
-    def _tool_name(self) -> str:
-        return self.schema.name if self.schema else self.call.name if self.call else ""
+    def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
+        name = self.schema.name if self.schema else self.call.name if self.call else ""
+        return ToolEvent(kind=kind, tool_name=name, call_id=self.call.id if self.call else "", data=data)
 
     async def _deliver(self, event: ToolEvent) -> None:
         for tell in self._tellers(event):

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from functool.errors import ToolError, Tripwire
 
@@ -144,16 +144,13 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 _abandoned: set[Any] = set()
 _left: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar("functool.left", default=())
-_Job: TypeAlias = tuple[
-    asyncio.AbstractEventLoop, "asyncio.Future[Any]", contextvars.Context, Callable[..., Any], tuple[Any, ...], dict[str, Any]
-]
-_idle: deque[SimpleQueue[_Job]] = deque()
+_idle: deque[SimpleQueue[Any]] = deque()
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
     os.register_at_fork(after_in_child=_idle.clear)
     os.register_at_fork(after_in_child=_abandoned.clear)
 
 
-def _work(inbox: SimpleQueue[_Job]) -> None:
+def _work(inbox: SimpleQueue[Any]) -> None:
     while True:
         try:
             loop, future, context, func, args, kwargs = inbox.get(timeout=IDLE_SECONDS)

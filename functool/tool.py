@@ -189,6 +189,9 @@ class Tool(ABC):
         """Answer an exception that no error function answered."""
         return failure_of(error)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}>"
+
     async def __call__(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Run the call: `invoke`."""
         return await self.invoke(call, context)

@@ -457,6 +457,12 @@ def test_add_guardrails_append():
 # ---- definition
 
 
+def test_a_tool_shows_its_name():
+    """The repr is the kind and the name."""
+    assert repr(Echo()) == "<Echo echo>"
+    assert repr(WrapperTool(Echo(), name="loud")) == "<WrapperTool loud>"
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "5", 10**400])
 def test_a_bad_timeout_is_refused_at_definition(timeout):
     """Zero, negative, NaN, infinity, True and text are no time limits."""
