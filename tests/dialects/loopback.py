@@ -28,14 +28,15 @@ class Loopback:
 
     url: str
     calls: Calls
+    recorded: tuple[str, bytes] | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
 
 
 @contextmanager
-def serving(calls: Calls) -> Iterator[Loopback]:
-    """Serve on a free port of loopback; every conversation is asked to make `calls`."""
+def serving(calls: Calls, recorded: tuple[str, bytes] | None = None) -> Iterator[Loopback]:
+    """Serve on a free port of loopback; every conversation is asked to make `calls`, or gets a `recorded` content type and body."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    state = Loopback(f"http://127.0.0.1:{server.server_address[1]}", calls)
+    state = Loopback(f"http://127.0.0.1:{server.server_address[1]}", calls, recorded)
     server.state = state  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -52,20 +53,22 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         state: Loopback = self.server.state  # type: ignore[attr-defined]
         state.requests.append(body)
+        if state.recorded is not None:
+            return self._send(200, *state.recorded)
         try:
             answer = {"/v1/responses": responses, "/v1/chat/completions": chat, "/v1/messages": messages}[self.path]
             whole, events = answer(body, state.calls)
         except Refused as error:
             text = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}})
-            return self._send(400, "application/json", text)
+            return self._send(400, "application/json", text.encode())
         if not body.get("stream"):
-            return self._send(200, "application/json", json.dumps(whole))
+            return self._send(200, "application/json", json.dumps(whole).encode())
         named = [f"event: {e['type']}\n" if "type" in e else "" for e in events]
         text = "".join(f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(named, events, strict=True))
-        return self._send(200, "text/event-stream", text + ("data: [DONE]\n\n" if self.path.endswith("completions") else ""))
+        text += "data: [DONE]\n\n" if self.path.endswith("completions") else ""
+        return self._send(200, "text/event-stream", text.encode())
 
-    def _send(self, status: int, kind: str, text: str) -> None:
-        data = text.encode()
+    def _send(self, status: int, kind: str, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
@@ -74,6 +77,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Keep the output of the tests clean."""
+
+
+def server_sent(events: list[dict]) -> tuple[str, bytes]:
+    """A stream of events as a recorded answer."""
+    return "text/event-stream", "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
 
 
 def check(problems: list[str]) -> None:
@@ -144,8 +152,9 @@ def chat(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
         answered(made, [message["tool_call_id"] for message in results])
         message: dict = {"role": "assistant", "content": "done"}
     else:
+        nothing = "{}" if any(tool["function"]["strict"] for tool in body.get("tools", [])) else ""
         entries = [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments) if arguments else ""}}
+            {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments) if arguments else nothing}}
             for id, name, arguments in calls
         ]
         message = {"role": "assistant", "content": None, "tool_calls": entries}

@@ -1,5 +1,8 @@
 """The dialect of AWS Bedrock's Converse API."""
 
+import json
+import struct
+import zlib
 from typing import Annotated
 
 import pytest
@@ -8,6 +11,7 @@ from pydantic import Field
 from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult
 from functool.dialects import anthropic, bedrock
 from tests.dialects import provider_rules
+from tests.dialects.loopback import serving
 from tests.dialects.samples import EMPTY, EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG, SHOWN, SOUND, answers, plant, sdk, search, toolset
 
 USE = {"toolUse": {"toolUseId": "c1", "name": "search", "input": {"query": "cats", "limit": 1}}}
@@ -76,15 +80,6 @@ def test_calls_come_from_a_response_or_its_message():
     assert answers(found)[0].value == ["cats 0"]
 
 
-def test_calls_put_together_from_a_stream_are_taken():
-    """A stream's tool use holds its input as text: it is taken as it came."""
-    use = {"toolUseId": "c1", "name": "search"} | {"input": "".join(['{"que', 'ry": "cats"}'])}
-    found = bedrock.calls({"content": [{"toolUse": use}]})
-
-    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]
-    assert answers(found)[0].value == ["cats 0", "cats 1"]
-
-
 def test_results_hold_text_images_and_documents():
     """Images and documents go along as bytes, in the API's own formats; the rest becomes a placeholder."""
     image = {"image": {"format": "png", "source": {"bytes": PNG}}}
@@ -137,8 +132,6 @@ def test_the_sdk_takes_every_result(name):
 def test_calls_come_back_through_the_sdks_own_parser():
     """What the SDK parses from a response over the wire gives its calls."""
     session = sdk("botocore.session")
-    import json
-
     from botocore.parsers import create_parser
 
     model = session.get_session().get_service_model("bedrock-runtime")
@@ -152,3 +145,52 @@ def test_calls_come_back_through_the_sdks_own_parser():
     parsed = create_parser("rest-json").parse(answer, model.operation_model("Converse").output_shape)
 
     assert bedrock.calls(parsed) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")]
+
+
+def event_stream(events):
+    """Events in AWS's own framing: a prelude, headers and a body, each with its checksum."""
+
+    def header(name, value):
+        return struct.pack("B", len(name)) + name.encode() + struct.pack(">BH", 7, len(value)) + value.encode()
+
+    for kind, payload in events:
+        headers = header(":message-type", "event") + header(":event-type", kind) + header(":content-type", "application/json")
+        body = json.dumps(payload).encode()
+        prelude = struct.pack(">II", len(headers) + len(body) + 16, len(headers))
+        frame = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + body
+        yield frame + struct.pack(">I", zlib.crc32(frame))
+
+
+def test_calls_come_from_the_sdks_stream():
+    """A stream over HTTP, in pieces as the SDK parses them, gives the calls once the pieces of each block are joined."""
+    session = sdk("botocore.session").get_session()
+    from botocore.config import Config
+
+    start = {"toolUse": {"toolUseId": "c1", "name": "search"}}
+    deltas = [{"text": "hm"}, {"toolUse": {"input": '{"que'}}, {"toolUse": {"input": 'ry": "cats"}'}}]
+    events = [
+        ("messageStart", {"role": "assistant"}),
+        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": deltas[0]}),
+        ("contentBlockStart", {"contentBlockIndex": 1, "start": start}),
+        *(("contentBlockDelta", {"contentBlockIndex": 1, "delta": delta}) for delta in deltas[1:]),
+        ("messageStop", {"stopReason": "tool_use"}),
+    ]
+    made = bedrock.definitions(toolset().values())
+    with serving([], recorded=("application/vnd.amazon.eventstream", b"".join(event_stream(events)))) as server:
+        client = session.create_client(
+            "bedrock-runtime", region_name="us-east-1", endpoint_url=server.url, aws_access_key_id="x", aws_secret_access_key="x",
+            config=Config(retries={"max_attempts": 0}),
+        )  # fmt: skip
+        answer = client.converse_stream(modelId="m", messages=[{"role": "user", "content": [{"text": "go"}]}], toolConfig={"tools": made})
+        blocks: dict = {}
+        for event in answer["stream"]:
+            if start := event.get("contentBlockStart"):
+                blocks[start["contentBlockIndex"]] = {"toolUse": {**start["start"]["toolUse"], "input": ""}}
+            if (part := event.get("contentBlockDelta")) and "toolUse" in part["delta"]:
+                blocks[part["contentBlockIndex"]]["toolUse"]["input"] += part["delta"]["toolUse"]["input"]
+        client.close()
+    found = bedrock.calls({"content": list(blocks.values())})
+
+    assert server.requests[0]["toolConfig"]["tools"] == made
+    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]
+    assert answers(found)[0].value == ["cats 0", "cats 1"]

@@ -6,6 +6,7 @@ import pytest
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import gemini
+from tests.dialects.loopback import server_sent, serving
 from tests.dialects.samples import EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG, SHOWN, SOUND, answers, ping, plant, sdk, toolset
 
 CALL = {"name": "search", "args": {"query": "cats", "limit": 1}, "id": "c1"}
@@ -229,20 +230,30 @@ def test_the_sdk_takes_every_result(name):
     assert types.Content(role="user", parts=[part]).parts[0].function_response.name == "search"
 
 
-def test_calls_come_from_the_sdks_response():
-    """The SDK's own response, also one put together from a stream's chunks, gives its calls."""
+def test_calls_come_from_the_sdks_stream():
+    """A stream over HTTP gives the calls of each chunk, and so does the history that the SDK's chat makes of them."""
     types = sdk("google.genai.types")
-    calls = [types.FunctionCall(name="search", args={"query": "cats"}, id="c1"), types.FunctionCall(name="ping", args={})]
-    chunks = [
-        types.GenerateContentResponse(
-            candidates=[types.Candidate(content=types.Content(role="model", parts=[types.Part(function_call=call)]))]
-        )
-        for call in calls
-    ]
-    whole = types.Content(role="model", parts=[part for chunk in chunks for part in chunk.candidates[0].content.parts])
-    found = gemini.calls(whole)
+    from google import genai
 
-    assert found == [call for chunk in chunks for call in gemini.calls(chunk)]
+    parts = [
+        {"text": "hm"},
+        {"functionCall": {"name": "search", "args": {"query": "cats"}, "id": "c1"}},
+        {"functionCall": {"name": "ping"}},
+    ]
+    events = [{"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]} for part in parts]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    made = gemini.definitions(toolset().values())
+    config = types.GenerateContentConfig(
+        tools=[types.Tool(function_declarations=made)], automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True)
+    )
+    with serving([], recorded=server_sent(events)) as server:
+        with genai.Client(api_key="x", http_options=types.HttpOptions(base_url=server.url)) as client:
+            chat = client.chats.create(model="m", config=config)
+            chunks = list(chat.send_message_stream("go"))
+    found = [call for chunk in chunks for call in gemini.calls(chunk)]
+
+    assert [tool["name"] for tool in server.requests[0]["tools"][0]["functionDeclarations"]] == [tool["name"] for tool in made]
     assert found == [ToolCall(name="search", arguments={"query": "cats"}, id="c1"), ToolCall(name="ping")]
-    assert gemini.calls(whole.model_dump(by_alias=True, exclude_none=True)) == found
+    assert [call for content in chat.get_history() for call in gemini.calls(content)] == found
+    assert gemini.calls(chunks[1].model_dump(by_alias=True, exclude_none=True)) == gemini.calls(chunks[1].model_dump()) == found[:1]
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]

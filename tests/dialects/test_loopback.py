@@ -78,18 +78,18 @@ def test_a_turn_over_chat_completions(strict, stream):
         asked = {"model": "m", "tools": openai_chat.definitions(box.values())}
         talk: list = [{"role": "user", "content": "go"}]
         if stream:
-            pieces: dict = {}
+            state = sdk("openai.lib.streaming.chat").ChatCompletionStreamState(input_tools=asked["tools"])
             for chunk in client.chat.completions.create(messages=talk, stream=True, **asked):
-                for part in chunk.choices[0].delta.tool_calls or []:
-                    whole = pieces.setdefault(part.index, part.model_dump())
-                    if part.id is None:
-                        whole["function"]["arguments"] += part.function.arguments
-            message = {"role": "assistant", "content": None, "tool_calls": list(pieces.values())}
-            calls = openai_chat.calls(message)
+                state.handle_chunk(chunk)
+            completion = state.get_final_completion()
         else:
             completion = client.chat.completions.create(messages=talk, **asked)
-            calls = openai_chat.calls(completion)
-            message = completion.choices[0].message.model_dump(exclude_unset=True)
+        calls = openai_chat.calls(completion)
+        entries = [
+            {"id": call.id, "type": call.type, "function": {"name": call.function.name, "arguments": call.function.arguments}}
+            for call in completion.choices[0].message.tool_calls
+        ]
+        message = {"role": "assistant", "content": None, "tool_calls": entries}
         results = asyncio.run(box.call_all(calls))
         outputs = [openai_chat.result(result) for result in results]
         final = client.chat.completions.create(messages=[*talk, message, *outputs], **asked)

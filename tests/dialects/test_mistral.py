@@ -4,6 +4,7 @@ import pytest
 
 from functool import FunctionTool, SchemaTool, ToolCall
 from functool.dialects import mistral
+from tests.dialects.loopback import server_sent, serving
 from tests.dialects.samples import EVERY_RESULT, LINKED, PDF, PLAIN, PNG_TEXT, SHOWN, SOUND, answers, plant, scores, sdk, search, toolset
 
 CALL = {"id": "D681PevKs", "type": "function", "function": {"name": "search", "arguments": '{"query": "cats"}'}}
@@ -115,6 +116,31 @@ def test_calls_come_from_the_sdks_response():
     assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs")]
     assert mistral.calls(message) == mistral.calls(response.model_dump()) == found
     assert mistral.calls({"outputs": [entry]}) == [ToolCall(name="ping", arguments="{}", id="c1")]
+
+
+def test_calls_come_from_the_sdks_stream():
+    """A stream over HTTP that brings a call in pieces, put together by the SDK itself, gives the calls."""
+    client_of = sdk("mistralai.client").Mistral
+    from mistralai.extra.observability.streaming import accumulate_chunks_to_response_dict
+
+    pieces = [
+        [{"index": 0, "id": "D681PevKs", "function": {"name": "search", "arguments": '{"query": '}}],
+        [{"index": 0, "function": {"name": "", "arguments": '"cats"}'}}, {"index": 1, "id": "D681PevKt", "function": {"name": "ping", "arguments": "{}"}}],
+    ]  # fmt: skip
+    about = {"id": "x", "object": "chat.completion.chunk", "model": "m", "created": 0}
+    events = [{**about, "choices": [{"index": 0, "delta": {"tool_calls": piece}, "finish_reason": None}]} for piece in pieces]
+    made = mistral.definitions(toolset(strict=True).values())
+    with serving([], recorded=server_sent(events)) as server, client_of(api_key="x", server_url=server.url) as client:
+        with client.chat.stream(model="m", messages=[{"role": "user", "content": "go"}], tools=made) as stream:
+            chunks = [event.data for event in stream]
+    found = mistral.calls(accumulate_chunks_to_response_dict(chunks))
+
+    assert [tool["function"] for tool in server.requests[0]["tools"]] == [tool["function"] for tool in made]
+    assert found == [
+        ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs"),
+        ToolCall(name="ping", arguments="{}", id="D681PevKt"),
+    ]
+    assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
 
 
 def test_a_losses_free_name_is_kept():
