@@ -3,10 +3,12 @@
 
 VENV ?= .venv
 PYTEST := -m pytest -m "not slow"
-# Every file in tests/integrations belongs to one suite; each suite also runs the pages that its packages make runnable.
+# Every file in tests/integrations belongs to one suite, but for the one that every suite with bridges runs; each suite also
+# runs the pages that its packages make runnable.
+EXPORT_TESTS := tests/integrations/test_bundled_exports.py
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
-AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS),$(wildcard tests/integrations/test_*.py))
+AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
 CORE_TESTS := $(wildcard tests/test_*.py) tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
@@ -93,12 +95,12 @@ test-dialects: .venv-dialects/.filled
 #: make test-systems   the four tool systems: Amplifier, Unique, agent-framework, Normandy
 test-systems: .venv-systems/.filled
 	$(call versions,systems)
-	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS) tests/test_docs.py
+	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS) $(EXPORT_TESTS) tests/test_docs.py
 
 #: make test-agents    the agent frameworks
 test-agents: .venv-agents/.filled
 	$(call versions,agents)
-	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS) tests/test_docs.py
+	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS) $(EXPORT_TESTS) tests/test_docs.py
 
 #: make test-bundled   the tools that ship
 test-bundled: .venv-bundled/.filled
@@ -108,7 +110,7 @@ test-bundled: .venv-bundled/.filled
 #: make test-mcp       the Model Context Protocol with its own conformance suite, and the command line
 test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
-	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) tests/test_cli.py tests/test_docs.py
+	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) tests/test_cli.py tests/test_docs.py
 
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local
