@@ -22,14 +22,14 @@ from pydantic_core import SchemaValidator, ValidationError, core_schema, from_js
 
 from functool.errors import ArgumentError
 from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, names_at, property_names, takes_only_containers
-from functool.json_text import as_text, decoded, is_deep, not_finite, parsed, refuse_infinite, shown_name, to_text
+from functool.json_text import as_text, decoded, is_deep, may_repeat, not_finite, parsed, refuse_infinite, shown_name, to_text
 from functool.schema import FunctionSchema
 
 if TYPE_CHECKING:
     from functool.strict import Codec
 
 Arguments: TypeAlias = str | Mapping[str, Any]
-_FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "array"}
+_FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "listed integer", "array"}
 _CHOICE = re.compile(r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)""")
 _AUTHORS_ERRORS = {"value_error", "assertion_error"}
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
@@ -72,23 +72,24 @@ class FunctionDoor:
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed: dict[Any, str] = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
-        self._quoted = [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
+        self._quoted = [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
         kinds = kinds_of([*parts.properties.values(), *parts.definitions.values(), parts.rest_schema])
         self._names_differ = bool(self._renamed or self._reserved)
         self._nests = "any" in kinds or is_recursive(parts.definitions)
         # Strict mode takes `true` for 1 where the integers are listed: in a Literal, in an IntEnum.
-        self._lists_integers = "integer" in kinds and ("enum" in kinds or "const" in kinds)
+        self._lists_integers = "listed integer" in kinds
         self._open = self._nests or ("$ref" in kinds and "number" in kinds)
         # In a flat call every colon outside of a text belongs to an argument: counting them finds unknown ones, and costs less than
         # to have pydantic forbid them.
         self._flat = kinds <= _FLAT and not parts.rest
-        self._validate = self._validator("ignore") if self._flat else self._validate_closed
+        self._plain = self._flat and not (self._names_differ or self._lists_integers or self._open)
+        self._validate = self._validator("ignore") if self._flat and self._decode is None else self._validate_closed
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults that were not sent stay out."""
         text = arguments if type(arguments) is str else as_text(arguments)
         if self._decode is not None:
-            text = to_json(self._decode(decoded(text))).decode()  # Of JSON: nothing in it that could not be said.
+            text = to_json(self._decode(decoded(text, self._quoted))).decode()  # Of JSON: nothing in it that could not be said.
         try:
             values: dict[str, Any] = self._validate(text, strict=True)
         except ValidationError:
@@ -96,7 +97,10 @@ class FunctionDoor:
         except Exception as error:
             raise _crashed(error) from error
         else:
-            if not (self._flat and text.count(":") == len(values)) and not self._are_all(text):
+            if self._plain and text.count(":") == len(values) and "null" not in text:
+                return values
+            # What was decoded has been looked at already, and written anew: no name stands twice in it.
+            if self._decode is None and not (self._flat and text.count(":") == len(values)) and not self._are_all(text):
                 values = self._second_look(text)
             if self._lists_integers and ("true" in text or "false" in text):
                 refuse_misfits(decoded(text), self._root)
@@ -114,6 +118,8 @@ class FunctionDoor:
         values = self.check(text)
         # Text that was checked is only read here.
         sent = (from_json(text) if text and not text.isspace() else {}) if self._decode is None else self._decode(decoded(text))
+        if self._as_sent:
+            return values, sent
         _drop_nulls(self._unpacked(sent), self._droppable)
         canonical: Any = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
         for name, default in self._defaults:
@@ -142,7 +148,7 @@ class FunctionDoor:
 
     def _are_all(self, text: str) -> bool:
         """Whether no argument is unknown; one that stands twice is refused."""
-        if "\\" in text or self._parts.rest or any(text.count(name) > 1 for name in self._quoted):
+        if "\\" in text or not self._quoted or may_repeat(text, self._quoted):
             decoded(text)
         if self._flat:
             try:
@@ -191,6 +197,11 @@ class FunctionDoor:
         properties = self._parts.properties
         found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
         return [(name, schema["default"]) for name, schema in found if "default" in schema]
+
+    @cached_property
+    def _as_sent(self) -> bool:
+        """Whether all that was sent is canonical."""
+        return not (self._containers or self._droppable or self._renamed or self._defaults)
 
     @cached_property
     def _root(self) -> dict[str, Any]:

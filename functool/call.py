@@ -16,6 +16,8 @@ MAX_REPR = 4_000
 _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}
+DATA = frozenset((str, int, float, bool, type(None), list, dict))
+"""Types of values that are rendered as they stand: no result, nothing that has to be run first."""
 _new = object.__new__
 _dump = SchemaSerializer(core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}).to_json
 
@@ -138,7 +140,14 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
 def success(value: Any, call_id: str) -> ToolResult:
     """Return `ToolResult.of(value)` for a call: the same, without the cost of keyword arguments, which outweighs a small call."""
     result = _new(ToolResult)
-    result.output, result.value, result.error, result.metadata, result.call_id = render(value), value, None, {}, call_id
+    kind = type(value)
+    if kind in _PLAIN or (kind is str and value.isascii()):
+        content = _new(TextContent)
+        content.text = value if kind is str else _dump(value).decode()
+        result.output = [content]
+    else:
+        result.output = render(value)
+    result.value, result.error, result.metadata, result.call_id = value, None, {}, call_id
     return result
 
 

@@ -12,13 +12,14 @@ import contextvars
 import inspect
 import logging
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from functool.errors import ToolError, Tripwire
+from functool.errors import DefinitionError, ToolError, Tripwire
 
 GRACE_SECONDS = 1.0
 """How long a cancelled body may clean up."""
@@ -186,3 +187,16 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
         future.set_result(value)
     else:
         future.set_exception(error)
+
+
+def checked_timeout(timeout: Any) -> float | None:
+    """Return a time limit in seconds.
+
+    Raises:
+        DefinitionError: It is zero, negative, NaN, infinite, a bool or no number.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= sys.float_info.max:
+        raise DefinitionError(f"timeout must be a positive, finite number of seconds, not {timeout!r}")
+    return float(timeout)

@@ -17,7 +17,7 @@ from typing_extensions import Unpack
 
 from functool import docstrings
 from functool.arguments import FunctionDoor
-from functool.call import ToolCall, ToolResult, ToolSchema, success
+from functool.call import DATA, ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
 from functool.executors import Executor, conclude, in_thread
@@ -31,7 +31,6 @@ Q = ParamSpec("Q")
 S = TypeVar("S")
 
 MAX_YIELDS = 10_000
-_LOOKED_AT = (ToolResult, GeneratorType, AsyncGeneratorType)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -141,12 +140,14 @@ class FunctionTool(Tool, Generic[P, R]):
         self._door = FunctionDoor(parts, coder)
         own = _has_own_signature(self.func)
         self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None]
-        self._simple = self._awaits and not (self._fills or parts.positional or parts.hidden)
-        self._watched = self._hooked or self._generates or bool(parts.hidden) or type(self)._body is not FunctionTool._body
+        whole = type(self)._body is FunctionTool._body
+        func: Any = self.func
+        self._direct = func if self._awaits and whole and not (self._fills or parts.positional or parts.hidden) else None
+        self._watched = self._hooked or self._generates or bool(parts.hidden) or not whole
 
     def __getattr__(self, name: str) -> Any:
         """Compile late what named something that did not exist at the decorator."""
-        if name in ("_parts", "_door", "_simple") and self.__dict__.get("_frame") is not None:
+        if name in ("_parts", "_door") and self.__dict__.get("_frame") is not None:
             try:
                 self._resolve()
             except Unresolved as error:
@@ -207,7 +208,8 @@ class FunctionTool(Tool, Generic[P, R]):
         if target is None or not self._method:
             return self
         bound: Any = object.__new__(type(self))
-        bound.__dict__.update(self.__dict__, func=MethodType(self.func, target), _method=False, _bound_to=target)
+        func = MethodType(self.func, target)
+        bound.__dict__.update(self.__dict__, func=func, _direct=func if self._direct else None, _method=False, _bound_to=target)
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -223,13 +225,15 @@ class FunctionTool(Tool, Generic[P, R]):
         return await FunctionTool._body(self, values, call, context.view(call=call))
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        func: Any = self.func
-        value = await func(**values) if self._simple else await self._value(values, call, context)
-        if not isinstance(value, _LOOKED_AT):
-            return success(value, call.id)
-        if not isinstance(value, ToolResult):
-            value = success(await self._last(value, call, Context() if context is None else context), call.id)
-        return value
+        value = await self._value(values, call, context) if self._direct is None else await self._direct(**values)
+        return success(value, call.id) if type(value) in DATA else await self._finish(value, call, context)
+
+    async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+        if isinstance(value, ToolResult):
+            return value
+        if isinstance(value, (GeneratorType, AsyncGeneratorType)):
+            value = await self._last(value, call, Context() if context is None else context)
+        return success(value, call.id)
 
     async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
         """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""

@@ -94,6 +94,17 @@ def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str,
     raise GuardrailError(f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name) from error
 
 
+def callables(items: Any, what: str) -> list[Any]:
+    """Return a list of callables, or raise a `DefinitionError`."""
+    if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
+        raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
+    found = list(items)
+    for item in found:
+        if not callable(item):
+            raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
+    return found
+
+
 def settled(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return a guardrail's replacement with its `value` in step: code must not read what the model may not."""
     if new.value is result.value and new.output != result.output and (new.error is None or new.value is not None):

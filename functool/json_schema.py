@@ -49,7 +49,10 @@ def takes_only_containers(schema: Any, definitions: Mapping[str, Any], depth: in
 
 
 def kinds_of(schemas: list[Any]) -> set[str]:
-    """Return the types that JSON Schemas name at any depth, `any` for what says nothing, and `$ref`, `enum`, `const` where they stand."""
+    """Return the types that JSON Schemas name at any depth, `any` for what says nothing, and `$ref`, `enum`, `const` where they stand.
+
+    Where an `enum` or `const` lists an integer, there is `listed integer`.
+    """
     kinds: set[str] = set()
     todo = list(schemas)
     while todo:
@@ -62,6 +65,8 @@ def kinds_of(schemas: list[Any]) -> set[str]:
         named = schema.get("type")
         kinds.update(named if isinstance(named, list) else [named] if named else [])
         kinds.update(word for word in ("$ref", "enum", "const") if word in schema)
+        if any(type(choice) is int for choice in (*schema.get("enum", ()), schema.get("const"))):
+            kinds.add("listed integer")
         parts = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ()), *schema.get("prefixItems", ())]
         parts += [*schema.get("properties", {}).values(), *schema.get("patternProperties", {}).values()]
         parts += [schema[word] for word in ("items", "additionalProperties") if word in schema]

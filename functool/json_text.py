@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -18,9 +18,11 @@ from functool.errors import ArgumentError
 MAX_DEPTH = 100
 """How many levels of objects and lists arguments may have, their own object counted."""
 
-# On pydantic's engine this search costs a hundredth of the validation of the same text; on `re` it would cost a tenth.
-_SUSPICIOUS = SchemaValidator(core_schema.str_schema(pattern=r"[0-9][eE][+0-9][0-9]|NaN|Infinity")).isinstance_python
-_DIGITS = re.compile(r"[0-9]{4}")
+# On pydantic's engine these searches cost a hundredth of the validation of the same text; on `re` they would cost a tenth.
+_SUSPICIOUS, _DIGITS = (
+    SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
+    for pattern in (r"[0-9][eE][+0-9][0-9]|NaN|Infinity", r"[0-9]{4}")
+)
 _NAME = re.compile(r"[\w$-]{1,64}")
 
 
@@ -37,8 +39,8 @@ def as_text(arguments: Any) -> str:
     return to_text(arguments)
 
 
-def decoded(text: str) -> dict[str, Any]:
-    """Return the JSON object in `text`.
+def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the JSON object in `text`. `quoted` are the names, in quotes, that must not stand twice in it; without them all.
 
     Raises:
         ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested too deeply.
@@ -54,14 +56,22 @@ def decoded(text: str) -> dict[str, Any]:
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
-    if text.count(":") != len(value) and ("\\" in text or any(text.count(f'"{name}"') > 1 for name in value)):
+    if text.count(":") != len(value) and ("\\" in text or may_repeat(text, quoted or [f'"{name}"' for name in value])):
         _refuse_repeats(text)
     return value
 
 
+def may_repeat(text: str, quoted: Iterable[str]) -> bool:
+    """Whether one of the quoted names stands twice in JSON text, be it as a name or not."""
+    for name in quoted:  # noqa: SIM110 - a generator costs more than the search
+        if text.count(name) > 1:
+            return True
+    return False
+
+
 def not_finite(text: str) -> bool:
     """Whether JSON text may hold NaN, infinity, or a number that overflows: a long exponent, or hundreds of digits."""
-    return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS.search(text[::75]))
+    return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS(text[::75]))
 
 
 def refuse_infinite(value: Any) -> None:
@@ -99,7 +109,7 @@ def parsed(text: str) -> Any:
 
 def is_deep(text: str) -> bool:
     """Whether JSON text may be nested more deeply than arguments may be."""
-    return text.count("[") + text.count("{") > MAX_DEPTH
+    return len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
 
 
 def _refuse_depth(text: str) -> None:

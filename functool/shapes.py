@@ -263,7 +263,7 @@ def _unpair(value: Any) -> Any:
         return value
     plain = {}
     for pair in value:
-        if not isinstance(pair, dict) or len(pair) != 2 or "value" not in pair or not isinstance(key := pair.get("key"), str):
+        if type(pair) is not dict or len(pair) != 2 or "value" not in pair or type(key := pair.get("key")) is not str:
             return value
         plain[key] = pair["value"]
     return plain if len(plain) == len(value) else value
@@ -271,16 +271,19 @@ def _unpair(value: Any) -> Any:
 
 def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[Step, Step]:
     """Make the steps of an object: null stands for the absence of the names in `absent`."""
-    steps = {name: form.decode for name, form in forms.items() if form.decode}
+    steps = [(name, form.decode) for name, form in forms.items() if form.decode]
 
     def decode(value: Any, memo: Memo) -> Any:
         if not isinstance(value, dict):
             return value
-        return {
-            name: step(item, memo) if (step := steps.get(name)) else item
-            for name, item in value.items()
-            if item is not None or name not in absent
-        }
+        plain = dict(value)
+        for name in absent:
+            if plain.get(name, 0) is None:
+                del plain[name]
+        for name, step in steps:
+            if name in plain:
+                plain[name] = step(plain[name], memo)
+        return plain
 
     def encode(value: Any, memo: Memo) -> Any:
         if not isinstance(value, dict):

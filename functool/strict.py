@@ -113,7 +113,8 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
 
 def _run(step: Step | None) -> Callable[[Any], Any]:
     def run(value: Any) -> Any:
-        value = dict(value) if isinstance(value, Mapping) and not isinstance(value, dict) else value
+        if type(value) is not dict and isinstance(value, Mapping):
+            value = dict(value)
         return step(value, {}) if step else value
 
     return run

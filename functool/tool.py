@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
@@ -21,11 +20,22 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from typing_extensions import Unpack
 
 from functool.arguments import Door, InnerDoor, SchemaDoor
-from functool.call import ToolCall, ToolResult, ToolSchema, changed, failure_of, metadata_of, noting_guardrails, with_arguments
+from functool.call import (
+    DATA,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    changed,
+    failure_of,
+    metadata_of,
+    noting_guardrails,
+    success,
+    with_arguments,
+)
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
-from functool.executors import GRACE_SECONDS, abandon, answerable, conclude, run_for, stop
-from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, settled
+from functool.executors import GRACE_SECONDS, abandon, answerable, checked_timeout, conclude, run_for, stop
+from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, callables, settled
 from functool.strict import Codec, codec
 
 ErrorAnswer: TypeAlias = ToolResult | str | None
@@ -96,6 +106,9 @@ class Tool(ABC):
         SchemaError: Under strict, the arguments have no strict form.
     """
 
+    _direct: Callable[..., Awaitable[Any]] | None = None
+    """An async function that is awaited with the checked values and nothing else: a step on the road that is not taken is not paid."""
+
     def __init__(
         self,
         *,
@@ -125,9 +138,9 @@ class Tool(ABC):
             raise DefinitionError("a tool needs a name")
         self._name = name
         self.timeout = checked_timeout(timeout)
-        self.input_guardrails: list[InputGuardrail] = _callables(input_guardrails, "input_guardrails")
-        self.output_guardrails: list[OutputGuardrail] = _callables(output_guardrails, "output_guardrails")
-        self._error_funcs: list[ErrorFunc] = _callables([] if on_error_func is None else [on_error_func], "on_error_func")
+        self.input_guardrails: list[InputGuardrail] = callables(input_guardrails, "input_guardrails")
+        self.output_guardrails: list[OutputGuardrail] = callables(output_guardrails, "output_guardrails")
+        self._error_funcs: list[ErrorFunc] = callables([] if on_error_func is None else [on_error_func], "on_error_func")
         settings, self.prompts = settings or ToolSettings(), prompts or ToolPrompts()
         if not (isinstance(settings, ToolSettings) and isinstance(self.prompts, ToolPrompts)):
             raise DefinitionError("settings must be ToolSettings(...), and prompts ToolPrompts(...)")
@@ -163,15 +176,15 @@ class Tool(ABC):
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
         """Append guardrails that see what will run."""
-        self.input_guardrails.extend(_callables(guardrails, "input_guardrails"))
+        self.input_guardrails.extend(callables(guardrails, "input_guardrails"))
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails that see what will leave."""
-        self.output_guardrails.extend(_callables(guardrails, "output_guardrails"))
+        self.output_guardrails.extend(callables(guardrails, "output_guardrails"))
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
         """Append a function that is asked for every exception on the road, after those before it."""
-        self._error_funcs.extend(_callables([func], "on_error_func"))
+        self._error_funcs.extend(callables([func], "on_error_func"))
 
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """See a validated call before the guardrails; return another one to run that instead."""
@@ -218,7 +231,13 @@ class Tool(ABC):
                 result = noting_guardrails(result, record)
         else:
             try:
-                result = await self._body(self._door.check(call.arguments), call, context)
+                values = self._door.check(call.arguments)
+                if self._direct is None:
+                    result = await self._body(values, call, context)
+                elif type(value := await self._direct(**values)) in DATA:
+                    result = success(value, call.id)
+                else:
+                    result = await self._finish(value, call, context)
             except (Exception, asyncio.CancelledError) as error:
                 view = (Context() if context is None else context).for_call(call, self.schema)
                 result = await self._answer(answerable(error), view)
@@ -232,6 +251,10 @@ class Tool(ABC):
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
         """Run with checked values. Tools that work on values, not on the call, override this beside `run`."""
         return self._checked(await self.run(call, Context() if context is None else context), "run")
+
+    async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+        """Make a result of what `_direct` returned."""
+        return self._checked(value, "run")
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
@@ -265,7 +288,11 @@ class Tool(ABC):
                 answer = ask(guardrail, view.call, view, "input", record)
                 if answer is not None:
                     values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
-            result = await self._body(values, view.call, view)
+            if self._direct is None:
+                result = await self._body(values, view.call, view)
+            else:
+                value = await self._direct(**values)
+                result = success(value, call.id) if type(value) in DATA else await self._finish(value, view.call, view)
             if self._hooked and (new := await self.on_output(result, view)) is not None:
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
@@ -410,26 +437,3 @@ def checked_parameters(parameters: Any) -> dict[str, Any]:
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')
     return {"type": "object", **({} if parameters else {"properties": {}, "additionalProperties": False}), **deepcopy(dict(parameters))}
-
-
-def checked_timeout(timeout: Any) -> float | None:
-    """Return a time limit in seconds.
-
-    Raises:
-        DefinitionError: It is zero, negative, NaN, infinite, a bool or no number.
-    """
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= sys.float_info.max:
-        raise DefinitionError(f"timeout must be a positive, finite number of seconds, not {timeout!r}")
-    return float(timeout)
-
-
-def _callables(items: Any, what: str) -> list[Any]:
-    if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
-        raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
-    found = list(items)
-    for item in found:
-        if not callable(item):
-            raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
-    return found

@@ -211,6 +211,13 @@ def test_what_is_no_arguments_object_is_refused(text):
 def test_empty_text_means_no_arguments(text):
     """A call without arguments may arrive as empty text."""
     assert send(int, text, default=3) == 3
+    seen = []
+
+    @FunctionTool(input_guardrails=[lambda call, context: seen.append(call.arguments)])
+    async def body(x: int = 3):
+        return x
+
+    assert asyncio.run(body.invoke(ToolCall(name="body", arguments=text))).value == 3 and seen == [{"x": 3}]
 
 
 def test_a_mapping_may_be_any_mapping():
@@ -380,18 +387,21 @@ def test_choices_are_named():
 class Odd(enum.Enum):
     COMMA = "a, b or c"
     QUOTE = "it's"
+    QUOTED = "'q'"
+    BOTH = 'it\'s "x"'
+    BREAK = "a\n\\b"
     ORDER = "or"
     NUMBER = 7
 
 
 def test_choices_are_what_may_be_sent():
-    """A comma, a quote or the word `or` in a choice does not cut it."""
+    """A comma, a quote, a line break, a backslash or the word `or` in a choice neither cuts nor changes it."""
     errors = []
     tool, _ = tool_of(Odd)
     tool.add_on_error_func(lambda error, context: errors.append(error))
     asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"})))
 
-    assert errors[0].problems[0]["choices"] == ("a, b or c", "it's", "or", "7")
+    assert errors[0].problems[0]["choices"] == ("a, b or c", "it's", "'q'", 'it\'s "x"', "a\n\\b", "or", "7")
 
 
 def test_what_an_author_says_in_a_validator_is_passed_on():
@@ -405,15 +415,51 @@ def test_what_an_author_says_in_a_validator_is_passed_on():
     assert "must be even" in send(Annotated[int, AfterValidator(even)], {"x": 3}).message
 
 
-def test_a_validator_that_crashes_is_a_refusal():
-    """An exception of another kind in a validator is an `ArgumentError` without its text."""
+@pytest.mark.parametrize(
+    ("annotation", "sent", "said", "shown"),
+    [
+        (str, "uvwxyz", "the last are wxyz", False),
+        (str, "wxyzuv", "the first are wxyz", False),
+        (str, "WXYZuv", "the first are wxyz", False),
+        (str, "uvwxyz", "the last are xyz", True),
+        (str, "abcd", "not abcd", False),
+        (str, "abc", "not ABC", False),
+        (str, "abc", "not ab", True),
+        (str, "", "must not be blank", True),
+        (int, 73, "not 73", False),
+        (int, 73, "not 72", True),
+        (list[str], ["aaaa", "secret"], "not secret", False),
+        (list[str], ["aaaa"], "not secret", True),
+        (dict[str, list[str]], {"a": ["secret"]}, "not secret", False),
+        (dict[str, list[str]], {"a": ["bbbb"]}, "not secret", True),
+    ],
+)
+def test_a_message_of_the_author_is_shown_unless_it_repeats_what_was_sent(annotation, sent, said, shown):
+    """Four characters in a row that were sent, or a shorter value whole, at any depth and in any case, keep a message back."""
+
+    def check(value):
+        raise ValueError(said)
+
+    message = send(Annotated[annotation, AfterValidator(check)], {"x": sent}).message
+
+    assert message == "Invalid arguments. x: " + (said if shown else "a value that the tool's own check accepts")
+
+
+def test_a_validator_that_crashes_is_a_refusal(caplog):
+    """An exception of another kind in a validator is an `ArgumentError` without its text; the log holds its traceback."""
 
     def crash(value):
         raise KeyError(value)
 
     error = send(Annotated[str, AfterValidator(crash)], {"x": SECRET})
 
-    assert error.type == "ArgumentError" and SECRET not in error.message
+    assert (error.type, error.message) == (
+        "ArgumentError",
+        "Invalid arguments. the arguments could not be checked: a validator of the tool failed",
+    )
+    (record,) = caplog.records
+    assert (record.name, record.levelname, record.getMessage()) == ("functool", "ERROR", "a validator of a tool failed")
+    assert record.exc_info[0] is KeyError
 
 
 def test_a_refusal_is_short():
@@ -497,8 +543,10 @@ def test_an_alias_is_the_name_for_the_model():
         return from_
 
     assert list(go.schema.parameters["properties"]) == ["from"]
-    assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from": "here"}))).value == "here"
-    assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from_": "here"}))).is_error
+    for _ in ("bare", "guarded"):
+        assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from": "here"}))).value == "here"
+        assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from_": "here"}))).is_error
+        go.add_input_guardrails([lambda call, context: None])
 
 
 def test_rest_arguments_cannot_take_a_hidden_name():
@@ -536,6 +584,7 @@ def ask(tool, arguments):
         '{"n": 1, "n": 2}',
         '{"n": NaN}',
         '{"n": 1e999}',
+        '{"free": 1e999}',
         '{"n": true}',
         '{"n": "x"}',
         '{"n": [[[[1]]]]}',
@@ -557,6 +606,18 @@ def test_a_foreign_schema_fills_defaults_and_drops_nulls():
     tool = foreign({"a": {"type": "integer", "default": 3}, "b": {"type": "string"}, "c": {"type": ["string", "null"]}})
 
     assert ask(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
+    assert ask(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text == "Invalid arguments. a: a value of type integer"
+
+
+@pytest.mark.parametrize("word", ["$defs", "definitions"])
+def test_the_definitions_of_a_foreign_schema_are_read(word):
+    """Whether null is a value, and whether a text is a packed list, is read through a reference too, in old schemas as in new ones."""
+    tool = foreign(
+        {"u": {"$ref": f"#/{word}/U"}, "xs": {"$ref": f"#/{word}/L"}},
+        **{word: {"U": {"type": ["integer", "null"]}, "L": {"type": "array"}}},
+    )
+
+    assert ask(tool, {"u": None, "xs": "[1]"}).value == {"u": None, "xs": [1]}
 
 
 def test_a_foreign_schema_never_repeats_a_value():
@@ -590,7 +651,7 @@ def test_a_reference_loop_is_refused():
     """A `$ref` that leads to itself is an `ArgumentError`, not a crash."""
     tool = foreign({"a": {"$ref": "#/$defs/a"}}, **{"$defs": {"a": {"$ref": "#/$defs/a"}}})
 
-    assert ask(tool, {"a": 1}).error.type == "ArgumentError"
+    assert ask(tool, {"a": 1}).text == "Invalid arguments. the arguments could not be checked against the tool's schema"
 
 
 def test_pattern_properties_run_on_the_linear_engine():
@@ -599,6 +660,56 @@ def test_pattern_properties_run_on_the_linear_engine():
 
     assert ask(tool, {"xx": "no"}).error.type == "ArgumentError"
     assert ask(tool, {"xx": 1, "x" * 5_000 + "!": "free"}).success
+
+
+def test_closed_pattern_properties_run_on_the_linear_engine():
+    """What stands beside `patternProperties` and needs to know what they match neither hangs nor lets an unknown name through."""
+    hostile = {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}}
+    closed = SchemaTool("f", "F.", {**hostile, "additionalProperties": False}, lambda a: a)
+    typed = SchemaTool("f", "F.", {**hostile, "additionalProperties": {"type": "boolean"}}, lambda a: a)
+    unevaluated = SchemaTool("f", "F.", {**hostile, "unevaluatedProperties": False}, lambda a: a)
+    name = "x" * 50 + "!"
+
+    assert ask(closed, {"xx": 1}).value == {"xx": 1} and ask(closed, {"xx": 1, name: 1}).is_error
+    assert ask(typed, {"xx": 1, name: True}).success and ask(typed, {name: 1}).text == "Invalid arguments. [key]: a value of type boolean"
+    assert ask(unevaluated, {name: 1}).text == "Invalid arguments. the arguments could not be checked against the tool's schema"
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "words"),
+    [
+        ({"additionalProperties": False}, {"known": 1, "x-1": 1, "zz": 1, "knwn": 1}, "zz: unknown argument; known: known, o; knwn: un"),
+        ({"additionalProperties": False}, {"o": {"a": 1, "zz": 2}}, "o.zz: unknown argument; known: a, b"),
+        ({"additionalProperties": {"type": "integer"}}, {"known": "a", "x-1": "a", "zz": "a"}, "[key]: a value of type integer"),
+    ],
+)
+def test_the_unknown_names_in_a_foreign_schema_are_named(schema, arguments, words):
+    """A name is unknown where neither `properties` nor `patternProperties` know it; each is answered at its place."""
+    inner = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
+    tool = foreign({"known": {}, "o": inner}, patternProperties={"^x-": {}}, **schema)
+
+    assert ask(tool, arguments).text.startswith(f"Invalid arguments. {words}")
+
+
+def test_a_great_many_mistakes_are_a_short_answer():
+    """Of a hundred thousand mistakes a hundred are looked at, and six are said."""
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    text = ask(foreign({"xs": numbers}), {"xs": ["a"] * 100_000}).text
+
+    assert text.startswith("Invalid arguments. xs[0]: a value of type integer; xs[1]:") and text.endswith("; and 94 more")
+
+
+def test_unevaluated_properties_are_refused_by_name():
+    """`unevaluatedProperties` knows the names of `allOf` too; where it holds a schema, that is what is not met."""
+    parts = {"allOf": [{"properties": {"a": {}}}]}
+
+    assert ask(foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2}).success
+    text = ask(foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2, "bta": 3}).text
+    assert text == "Invalid arguments. bta: unknown argument; did you mean 'beta'?"
+    text = ask(foreign({"o": foreign({"beta": {}}, **parts, unevaluatedProperties=False).schema.plain}), {"o": {"bta": 3}}).text
+    assert text == "Invalid arguments. o.bta: unknown argument; did you mean 'beta'?"
+    text = ask(foreign({}, **parts, unevaluatedProperties={"type": "integer"}), {"a": "x", "zz": "x"}).text
+    assert text == "Invalid arguments. a value that satisfies 'unevaluatedProperties'"
 
 
 def test_an_open_schema_takes_other_names():
@@ -684,6 +795,7 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (list[Size], [{"width": "a"}], "x[0].width: a valid number, unable to parse string as a number"),
         (int | list[int], "a", "x: a valid integer, unable to parse string as an integer, or a valid array"),
         (int | Literal["a", "b"], "c", "x: a valid integer, unable to parse string as an integer, or one of the choices (choices: a, b)"),
+        (Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "cow"}, "x: a 'kind' out of 'cat', 'dog'"),
         (Literal["a"] | Annotated[list[Literal["b"]], Field(max_length=3)], 1, "x: one of the choices, or a valid array (choices: a)"),
     ],
     ids=str,
@@ -706,6 +818,12 @@ FOREIGN = {
         "o": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         "u": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
         "other": {"not": {"type": "string"}},
+        "either": {"type": ["integer", "boolean"]},
+        "mixed": {"enum": ["a", 1, None, {"k": "v"}]},
+        "fixed": {"const": "two words"},
+        "long": {"pattern": "a" * 300},
+        "two": {"type": "object", "required": ["l", "r"]},
+        "never": False,
     },
 }
 
@@ -729,6 +847,13 @@ FOREIGN = {
         ({"city": "ab", "o": {"a": "x"}}, "o.a: a value of type integer"),
         ({"city": "ab", "u": "x"}, "u: a value that satisfies 'anyOf'"),
         ({"city": "ab", "other": "s"}, "other: a value that satisfies 'not'"),
+        ({"city": "ab", "either": "s"}, "either: a value of type integer or boolean"),
+        ({"city": "ab", "mixed": "s"}, 'mixed: one of the choices (choices: a, 1, null, {"k": "v"})'),
+        ({"city": "ab", "fixed": "s"}, "fixed: one of the choices (choices: two words)"),
+        ({"city": "ab", "long": "s"}, "long: a value with pattern " + "a" * 200),
+        ({"city": "ab", "never": 1}, "no argument that the schema forbids"),
+        ({"city": "ab", "two": {}}, "two: missing: l, r"),
+        ({"city": "ab", "two": {"l": 1}}, "two: missing: r"),
     ],
     ids=str,
 )
