@@ -189,7 +189,7 @@ def test_limit_and_context_hold_for_every_call_of_several(registry: Registry) ->
     """The time limit and the context of a batch are those of each of its calls."""
 
     @FunctionTool
-    def who(context: Context[str]) -> str:
+    async def who(context: Context[str]) -> str:
         """Say who."""
         return context.deps
 
