@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import logging
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
 
 from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 Arguments: TypeAlias = str | Mapping[str, Any]
 _FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "listed integer", "array"}
 _CHOICE = re.compile(r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)""")
-_AUTHORS_ERRORS = {"value_error", "assertion_error"}
-_KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - _AUTHORS_ERRORS
+_KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 # Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
 _EXPECTED = {
     "missing": "required, but missing",
@@ -217,7 +217,7 @@ class SchemaDoor:
 
     def __init__(self, schema: Mapping[str, Any], codec: Codec | None = None) -> None:
         self._schema = dict(schema)
-        self._decode = codec.decode if codec is not None else None
+        self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (lambda sent: sent) if codec is None else codec.decode
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._definitions = schema.get("$defs") or schema.get("definitions") or {}
         required = schema.get("required") or ()
@@ -231,16 +231,15 @@ class SchemaDoor:
 
     def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments, defaults filled in, twice: for the body and as the canonical ones."""
-        sent = decoded(arguments if type(arguments) is str else as_text(arguments))
-        if self._decode is not None:
-            sent = self._decode(sent)
+        sent = self._decode(decoded(as_text(arguments)))
         _drop_nulls(sent, self._droppable)
         for name, part in self._properties.items():
             if isinstance(sent.get(name), str) and takes_only_containers(part, self._definitions):
                 sent[name] = parsed(sent[name])
         refuse_infinite(sent)
         try:
-            problems = list(map(self._problem, self._validator.iter_errors(sent)))
+            some = zip(range(100), self._validator.iter_errors(sent), strict=False)  # There may be millions.
+            problems = list({str(problem): problem for problem in (self._problem(error) for _, error in some)}.values())
         except Exception as error:
             raise ArgumentError("the arguments could not be checked against the tool's schema") from error
         if problems:
@@ -256,7 +255,9 @@ class SchemaDoor:
 
     @cached_property
     def _validator(self) -> Any:
-        return _validator_class()(self._schema, registry=_empty_registry())
+        if all(f'"{word}"' in json.dumps(self._schema) for word in ("patternProperties", "unevaluatedProperties")):
+            raise ValueError("jsonschema would run the patterns on an engine that a hostile one can hang")
+        return _validator_class()(self._schema)
 
     def _problem(self, error: Any) -> dict[str, Any]:
         path, word, wanted = _path(error.absolute_path, self._schema), error.validator, error.validator_value
@@ -264,19 +265,17 @@ class SchemaDoor:
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
         if word in ("enum", "const"):
-            choices = tuple(
-                (choice if isinstance(choice, str) else json.dumps(choice))[:100]
-                for choice in (wanted if word == "enum" else [wanted])[:50]
-            )
-            return {"path": path, "expected": "one of the choices", "choices": choices}
+            choices = [c if isinstance(c, str) else json.dumps(c) for c in (wanted if word == "enum" else [wanted])[:50]]
+            return {"path": path, "expected": "one of the choices", "choices": tuple(choices)}
         if word == "type":
             return {"path": path, "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
-            extra = next((name for name in error.instance if name not in (error.schema.get("properties") or {})), "")
-            return _unknown(extra, list(error.schema.get("properties") or {}), path)
+            unsaid = [] if word == "additionalProperties" else sorted(set(error.instance).difference(property_names(error.schema))) or [""]
+            *above, name = list(error.absolute_path) + unsaid[:1]
+            return _unknown(name, list(error.schema.get("properties") or {}), _path(above, self._schema))
         if isinstance(wanted, (str, int, float)):
             return {"path": path, "expected": f"a value with {word} {str(wanted)[:200]}"}
-        return {"path": path, "expected": f"a value that satisfies {word!r}"}
+        return {"path": path, "expected": f"a value that satisfies {word!r}" if word else "no argument that the schema forbids"}
 
 
 class InnerDoor:
@@ -353,12 +352,12 @@ def _followed(loc: tuple[int | str, ...], sent: Any) -> list[Any]:
 
 
 def _expected(detail: Any) -> dict[str, Any]:
-    kind, context = detail["type"], detail.get("ctx", {})
+    kind, context = detail["type"], detail.get("ctx")
     if kind in _EXPECTED:
         return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):
-        choices = tuple(choice.strip("'\"") for choice in _CHOICE.findall(str(context["expected"])[:1000]))
-        return {"expected": "one of the choices", "choices": choices}
+        found = _CHOICE.findall(context["expected"])[:50]
+        return {"expected": "one of the choices", "choices": tuple(literal_eval(c) if c[0] in "'\"" else c for c in found)}
     if kind == "union_tag_invalid":
         return {"expected": f"a {context['discriminator']} out of {str(context['expected_tags'])[:1000]}"}
     message = str(detail["msg"])
@@ -375,7 +374,8 @@ def _echoes(message: str, sent: Any) -> bool:
     if isinstance(sent, (dict, list)):
         return any(_echoes(message, item) for item in (sent.values() if isinstance(sent, dict) else sent))
     text, message = str(sent).casefold(), message.casefold()
-    return text in message if len(text) < 4 else any(text[i : i + 4] in message for i in range(min(len(text), 10_000) - 3))
+    size = min(len(text), 4)
+    return size > 0 and any(text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1))
 
 
 def _unknown(name: str, names: list[str], path: str = "") -> dict[str, Any]:
@@ -396,22 +396,21 @@ def _path(steps: Any, schema: Mapping[str, Any]) -> str:
 def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
     """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
     try:
-        validator = SchemaValidator(core_schema.str_schema(pattern=pattern))
+        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except Exception:
         return None
-    return validator.isinstance_python
 
 
 @lru_cache(maxsize=1)
 def _validator_class() -> Any:
-    """Jsonschema's validator for 2020-12, its two pattern keywords on the linear engine."""
+    """Jsonschema's validator for 2020-12, what reads patterns on the linear engine; it fetches nothing."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError as SchemaMismatch
     from jsonschema.validators import extend
+    from referencing import Registry
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        search = linear_pattern(wanted) if isinstance(wanted, str) else None
-        if isinstance(instance, str) and search is not None and not search(instance):
+        if isinstance(instance, str) and (search := linear_pattern(wanted)) and not search(instance):
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
@@ -421,11 +420,11 @@ def _validator_class() -> Any:
                 if search is not None and search(name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
-    return extend(Draft202012Validator, {"pattern": pattern, "patternProperties": pattern_properties})
+    def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+        searches = [search for search in map(linear_pattern, schema.get("patternProperties") or ()) if search is not None]
+        for name, value in instance.items() if isinstance(instance, dict) else ():
+            if name not in (schema.get("properties") or ()) and not any(search(name) for search in searches):
+                yield from [SchemaMismatch("", path=[name])] if wanted is False else validator.descend(value, wanted, path=name)
 
-
-@lru_cache(maxsize=1)
-def _empty_registry() -> Any:
-    from referencing import Registry
-
-    return Registry()
+    own = {"pattern": pattern, "patternProperties": pattern_properties, "additionalProperties": additional}
+    return partial(extend(Draft202012Validator, own), registry=Registry())
