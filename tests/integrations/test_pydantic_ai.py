@@ -23,11 +23,13 @@ from pydantic_ai import (
     ToolReturn,
     UnexpectedModelBehavior,
 )
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.exceptions import ApprovalRequired as Paused
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RunUsage
 
 from functool import (
     AgentTool,
@@ -120,6 +122,49 @@ def test_arguments_that_are_no_object_ask_for_another_try(arguments: str) -> Non
     answers = run([double], [("c1", "double", arguments)], [("c2", "double", {"number": 2})], "done")
 
     assert answers[-1].content == "4"
+
+
+class Meddle(AbstractCapability[Any]):
+    """A capability that sets the number of each call."""
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: dict[str, Any]) -> dict[str, Any]:
+        assert args == {"number": 1}
+        args["number"] = self.number
+        return args
+
+
+@pytest.mark.parametrize(
+    ("number", "read"), [(21, "42"), (object(), "Invalid arguments. the arguments hold something that JSON cannot say")]
+)
+def test_what_a_hook_of_the_host_makes_of_the_arguments_is_checked(number: Any, read: str) -> None:
+    """A capability sees the arguments as sent, may change them, and what it makes of them is checked like any others."""
+    seen: list[Any] = []
+
+    @FunctionTool
+    async def double(number: int) -> int:
+        """Double."""
+        return number * 2
+
+    model = scripted([("c1", "double", {"number": 1})], "done", seen=seen)
+    asyncio.run(Agent(model, tools=[bridge.export(double)], capabilities=[Meddle(number)]).run("go"))
+
+    assert read in str(seen[-1][0][-1].parts[0].content)
+
+
+def test_the_function_of_an_exported_tool_takes_keywords() -> None:
+    """Who calls the function itself, past pydantic-ai's loop, gets the same answer."""
+
+    @FunctionTool
+    async def double(number: int) -> int:
+        """Double."""
+        return number * 2
+
+    run_context = RunContext(deps=None, model=TestModel(), usage=RunUsage(), tool_call_id="c1")
+
+    assert asyncio.run(bridge.export(double).function(run_context, number=21)) == "42"
 
 
 def test_wrong_arguments_count_against_the_retries_of_the_agent() -> None:
