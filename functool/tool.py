@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from typing_extensions import Unpack
@@ -373,8 +374,8 @@ class WrapperTool(Tool):
         self._new_description = description
         self._watched = self._hooked
 
-    @property
-    def schema(self) -> ToolSchema:
+    @cached_property
+    def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The inner tool's schema, under the wrapper's name and description."""
         inner = self.tool.schema
         description = inner.description if self._new_description is None else self._new_description

@@ -617,6 +617,7 @@ def test_a_wrapper_renames_and_describes():
     tool = WrapperTool(inner, name="parrot", description="Repeat.")
 
     assert (tool.name, tool.description, tool.schema.parameters) == ("parrot", "Repeat.", inner.schema.parameters)
+    assert tool.schema is tool.schema and inner.schema.name == "echo"
     assert call(tool, {"x": 1}).value == {"x": 1, "y": 7}
 
 
