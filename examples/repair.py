@@ -12,7 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from functool import Context, ToolCall, ToolResult, Toolset
+from examples.scripted import converse
+from functool import ToolCall, ToolResult, Toolset
 from functool.bundled.files import file_tools
 from functool.bundled.shell import shell_tool
 
@@ -82,26 +83,13 @@ class ScriptedModel:
         return "I do not understand the failure."
 
 
-async def repair(model: ScriptedModel, tools: Toolset, turns: int = 10) -> str:
-    """Let the model call tools until it answers in words; return those."""
-    call, result = None, None
-    for _ in range(turns):
-        step = model.turn(call, result)
-        if isinstance(step, str):
-            return step
-        call, result = step, await tools.call(step, Context())
-        print(f"call    {call.name}({call.arguments})")
-        print(f"{'error' if result.is_error else 'result':7} {result.text}\n")
-    return "Gave up: too many turns."
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as workdir:
         Path(workdir, "median.py").write_text(CODE)
         Path(workdir, "test_median.py").write_text(TESTS)
         # Beside /usr, the directory of the interpreter is all that the sandbox shows of the host's programs.
         tools = file_tools(workdir) | Toolset([shell_tool(workdir, readable=[sys.base_prefix])])
-        print(f"answer  {asyncio.run(repair(ScriptedModel(), tools))}")
+        print(f"answer  {asyncio.run(converse(ScriptedModel(), tools))}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from functool import Context, ToolCall, ToolResult, Toolset
+from examples.scripted import converse
+from functool import ToolCall, ToolResult, Toolset
 from functool.bundled.files import file_tools
 from functool.bundled.search import SearchIndex, search_tool
 
@@ -77,25 +78,12 @@ class ScriptedModel:
             self.notes.append(f"- {fitting[:300]} [{source}]")
 
 
-async def research(model: ScriptedModel, tools: Toolset, turns: int = 10) -> str:
-    """Let the model call tools until it answers in words; return those."""
-    call, result = None, None
-    for _ in range(turns):
-        step = model.turn(call, result)
-        if isinstance(step, str):
-            return step
-        call, result = step, await tools.call(step, Context())
-        print(f"call    {call.name}({json.dumps(call.arguments, ensure_ascii=False)[:200]})")
-        print(f"{'error' if result.is_error else 'result':7} {result.text[:200]}\n")
-    return "Gave up: too many turns."
-
-
 def main() -> None:
     question = " ".join(sys.argv[1:]) or QUESTION
     with tempfile.TemporaryDirectory() as notes:
         reading = file_tools(SHELF, read_only=True) | Toolset([search_tool(index_of(SHELF))])
         tools = reading | file_tools(notes).filtered(lambda tool: tool.name == "write_file")
-        print(f"answer  {asyncio.run(research(ScriptedModel(question), tools))}\n")
+        print(f"answer  {asyncio.run(converse(ScriptedModel(question), tools, shown=200))}\n")
         for path in sorted(Path(notes).iterdir()):
             print(f"--- {path.name}\n{path.read_text(encoding='utf-8')}")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from examples import openapi_client, research
+from examples.scripted import converse
 from functool import DefinitionError, ToolCall, Toolset
 from functool.bundled.files import file_tools
 from functool.bundled.openapi import pin
@@ -29,7 +30,7 @@ def assistant(question, shelf, notes):
     notes.mkdir()
     tools = file_tools(shelf, read_only=True) | Toolset([search_tool(research.index_of(shelf))])
     tools |= file_tools(notes).filtered(lambda tool: tool.name == "write_file")
-    return asyncio.run(research.research(research.ScriptedModel(question), tools)), tools
+    return asyncio.run(converse(research.ScriptedModel(question), tools)), tools
 
 
 def test_the_assistant_writes_notes_with_their_sources(shelf, tmp_path):
