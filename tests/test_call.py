@@ -134,6 +134,12 @@ def test_failures():
     assert ToolResult.failed("").text == "ToolError"
 
 
+def test_metadata():
+    """What is for the host stays beside the output; without any, a result has an empty mapping."""
+    assert ToolResult.of(1, metadata={"k": 1}).metadata == {"k": 1}
+    assert (ToolResult.of(1).metadata, ToolResult.failed("x").metadata) == ({}, {})
+
+
 def test_unwrap():
     """`unwrap` returns the value or raises a `ToolError` with the message and details."""
     assert ToolResult.of(5).unwrap() == 5
