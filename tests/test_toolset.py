@@ -558,3 +558,94 @@ def test_a_listener_that_hangs_does_not_hold_up_a_cancellation(hangs_at, monkeyp
         return task.cancelled()
 
     assert run(main())
+
+
+def test_sync_code_hands_on_its_context():
+    """A tool called from sync code sees the caller's context, alone and in a turn."""
+
+    @FunctionTool
+    async def deps(context: Context) -> str:
+        return context.deps
+
+    tools, one = Toolset([deps]), ToolCall(name="deps", id="7")
+
+    assert tools.call_sync(one, Context("mine")).value == "mine"
+    assert [(r.value, r.call_id) for r in tools.call_all_sync([one, one], Context("mine"))] == [("mine", "7")] * 2
+
+
+def test_a_switch_always_gets_a_context():
+    """Where the caller has none, `is_enabled` is asked with an empty one."""
+    seen = []
+    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=lambda context: seen.append(context) or True))])
+
+    assert [tool.name for tool in tools.enabled()] == ["add"]
+    assert run(tools.call(calls("add")[0])).success and run(tools.call_all(calls("add")))[0].success
+    assert [type(context) for context in seen] == [Context] * 3
+
+
+def test_the_sets_of_a_set_keep_its_limit():
+    """What is filtered or renamed runs no more calls at once than before; of two limits the smaller holds."""
+    tools = Toolset([add, fail], max_concurrency=3)
+
+    assert tools.filtered(lambda tool: True).max_concurrency == tools.prefixed("x_").max_concurrency == 3
+    assert (tools | Toolset([trip])).max_concurrency == (Toolset([trip], max_concurrency=5) | tools).max_concurrency == 3
+    assert Toolset([add, fail]).filtered(lambda tool: True).max_concurrency is None
+
+
+def test_what_is_wrong_with_a_set_is_said():
+    """The errors name the tool, what stands there instead, and the remedy."""
+    for wrong, words in [
+        (lambda: Toolset([add, add]), r"two tools are named 'add': rename one with WrapperTool\(tool, name=\.\.\.\)"),
+        (lambda: Toolset([len]), "a Toolset holds tools, not builtin_function_or_method: decorate it with @FunctionTool"),
+        (lambda: Toolset([], max_concurrency=0), "max_concurrency must be a positive int or None, not 0"),
+    ]:
+        with pytest.raises(DefinitionError, match=f"^{words}$"):
+            wrong()
+
+
+@pytest.mark.parametrize("broken", [lambda context: 1 / 0, asyncio.sleep], ids=["raises", "async"])
+def test_a_broken_switch_is_logged(broken, caplog):
+    """The log names the tool whose switch failed, with the traceback."""
+
+    async def later(context):
+        return True
+
+    switch = later if broken is asyncio.sleep else broken
+    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch))])
+
+    assert run(tools.call(calls("add")[0])).text == "The tool 'add' is disabled."
+    (record,) = caplog.records
+    assert record.getMessage() == "is_enabled of add failed, so the tool is disabled"
+    assert str(record.exc_info[1]) == ("is_enabled has to be sync" if switch is later else "division by zero")
+
+
+def test_the_full_details_of_debug_events():
+    """Before a call they are the input and the call, after it the result and the call; they belong to the tool and the call."""
+    call, events = calls("add")[0], []
+    context = Context()
+    context.subscribe(events.append, debug=True)
+    result = run(Toolset([add]).call(call, context))
+
+    assert [(event.kind, event.data) for event in events if event.kind.endswith(":debug")] == [
+        ("tool:pre:debug", {"input": {"a": 0}, "call": call}),
+        ("tool:post:debug", {"result": result, "call": call}),
+    ]
+    assert {(event.tool_name, event.call_id) for event in events} == {("add", "0")}
+
+
+def test_what_cancelled_itself_and_what_was_stopped_say_so():
+    """The answers say what happened, in words for a model."""
+
+    @FunctionTool
+    async def suicide() -> None:
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+    control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
+    answers = run(Toolset([suicide, control]).call_all([ToolCall(name="suicide", id="1")]))
+    turn = run(Toolset([suicide, control]).call_all(calls("suicide", "control")))
+
+    assert [(answer.text, answer.call_id) for answer in answers] == [("The call was cancelled from within.", "1")]
+    assert {answer.text for answer in turn} == {
+        "Nothing was run: 'control' takes control and cannot be called together with other tools. Call it alone."
+    }
