@@ -69,7 +69,7 @@ class ProcessExecutor:
         pool = await in_thread(self._running_pool)
         ticket = _new_ticket()
         try:
-            return _unpacked(await _outcome(pool.schedule(_work, (ticket, job)), ticket))
+            return _unpacked(await _outcome(pool, pool.schedule(_work, (ticket, job)), ticket))
         except ProcessExpired as expired:
             raise ToolError(f"The worker process of the tool died (exit code {expired.exitcode}).") from expired
         except concurrent.futures.BrokenExecutor as broken:
@@ -78,7 +78,7 @@ class ProcessExecutor:
             _take(ticket)
 
     def close(self) -> None:
-        """Kill the workers. A later call starts new ones."""
+        """Kill the workers; calls that wait for them fail. A later call starts new ones."""
         with self._lock:
             self._end()
             self._pool = None
@@ -107,13 +107,21 @@ def _stop(pool: Any) -> None:
     pool.join()
 
 
-async def _outcome(future: concurrent.futures.Future[bytes], ticket: str) -> bytes:
-    """Wait for a call. Cancelled, withdraw it, or kill the worker that has begun it."""
+async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: str) -> bytes:
+    """Wait for a call. Cancelled, withdraw it, or kill the worker that has begun it.
+
+    Raises:
+        BrokenExecutor: The pool ended, and never answered the call.
+    """
     waiting = asyncio.wrap_future(future)
     waiting.add_done_callback(_retrieve)
+    active = True
     try:
         # `wait` leaves the future alone when it is cancelled: what has to be done then depends on the ticket.
-        await asyncio.wait({waiting})
+        while not (await asyncio.wait({waiting}, timeout=1))[0]:
+            if not active:
+                raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
+            active = pool.active  # A pool that has just broken answers within the next second what it can.
     except asyncio.CancelledError:
         if not _take(ticket):
             await in_thread(_kill, future)

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pebble", reason="needs tests/requirements/agents.txt")
 
-from functool import Context, ToolCall, Toolset
+from functool import Context, ToolCall, ToolError, Toolset
 from functool.executors import abandoned
 from functool.integrations.processes import ProcessExecutor
 from tests.integrations import process_bodies as bodies
@@ -32,12 +32,17 @@ def call(tool, **arguments):
     return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="1"), Context(3)))
 
 
+def state(pid):
+    """Return the letter of a process's state, Z where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "Z"
+
+
 def is_alive(pid):
     """Whether a process runs, and is not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    return state(pid) != "Z"
 
 
 async def until(condition):
@@ -115,6 +120,8 @@ def test_the_pool_survives_the_death_of_idle_workers():
     """Workers that are killed while they wait for work are replaced."""
     with ProcessExecutor(max_workers=1) as executor:
         pid = asyncio.run(executor(bodies.worker.func))
+        # Asleep: with the answer on its way it may still hold a lock of the pool, which would take minutes to notice.
+        asyncio.run(until(lambda: state(pid) == "S"))
         os.kill(pid, signal.SIGKILL)
         answers = []
         for _ in range(100):
@@ -239,6 +246,24 @@ def test_it_starts_with_the_first_call_and_again_after_close():
     executor.close()
 
     assert second != first and not is_alive(second)
+
+
+def test_closing_ends_the_calls_that_wait(tmp_path):
+    """A call that runs when the executor is closed fails, and so does one that waits for a worker; neither waits for ever."""
+
+    async def main(executor):
+        running = asyncio.ensure_future(executor(bodies.hang, str(tmp_path / "pid")))
+        await until(lambda: written(tmp_path / "pid"))
+        queued = asyncio.ensure_future(executor(bodies.note, str(tmp_path / "trace")))
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(executor.close)
+        return await asyncio.gather(running, queued, return_exceptions=True)
+
+    with ProcessExecutor(max_workers=1) as executor:
+        assert [(type(error), str(error)) for error in asyncio.run(main(executor))] == [
+            (ToolError, "The worker processes of the tool died.")
+        ] * 2
+    assert not is_alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
 
 
 def test_a_program_ends_although_a_body_hangs(tmp_path):
