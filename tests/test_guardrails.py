@@ -605,8 +605,9 @@ def oracle(inputs, outputs):
 @pytest.mark.parametrize("inputs", list(itertools.product(VERDICTS, repeat=2)), ids="-".join)
 def test_every_verdict_at_every_position(inputs):
     """Two input and two output guardrails of every verdict, sync and async, do what the oracle says."""
-    for outputs in itertools.product(VERDICTS, repeat=2):
-        for is_async in (False, True):
+
+    async def main():
+        for outputs, is_async in itertools.product(itertools.product(VERDICTS, repeat=2), (False, True)):
             log, ran = [], []
 
             async def body(n: int):
@@ -620,12 +621,14 @@ def test_every_verdict_at_every_position(inputs):
             )
             expected, should_run = oracle(inputs, outputs)
             try:
-                result = call(tool, {"n": 0})
+                result = await tool.invoke(ToolCall(name="body", arguments={"n": 0}))
                 actual = ("error",) if result.is_error else ("ok", result.text)
             except Tripwire:
                 actual = ("trip",)
 
             assert (actual, bool(ran)) == (expected, should_run), (inputs, outputs)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("value", [{"pin": "7777"}, "pin 7777", ["\u0667", "7777"]], ids=["object", "text", "list"])
