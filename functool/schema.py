@@ -14,6 +14,7 @@ import json
 import sys
 import typing
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,6 +34,7 @@ from functool.errors import DefinitionError
 from functool.json_schema import admits_null
 
 _EMPTY = inspect.Parameter.empty
+_QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
@@ -92,9 +94,7 @@ class FunctionSchema:
             text = parameter.description or found.get("description") or texts.get(parameter.name, "")
             if text:
                 found["description"] = text
-        schema: dict[str, Any] = {"type": "object", "properties": properties}
-        if self.required:
-            schema["required"] = list(self.required)
+        schema: dict[str, Any] = {"type": "object", "properties": properties, **({"required": [*self.required]} if self.required else {})}
         schema["additionalProperties"] = deepcopy(self.rest_schema)
         if isinstance(self.rest_schema, dict) and texts.get(self.rest):
             schema["additionalProperties"].setdefault("description", texts[self.rest])
@@ -138,10 +138,8 @@ def describe(func: Callable[..., Any], *, method: bool = False, frame: FrameType
     wires = [parameter.wire for parameter in parts.parameters]
     if len(set(wires)) != len(wires):
         raise DefinitionError(f"two parameters have the same name for the model: {', '.join(sorted(wires))}")
-    try:
+    with suppress(Unresolved, DefinitionError):  # What a function returns never keeps it from being a tool.
         parts.returns = hint(signature.return_annotation)
-    except (Unresolved, DefinitionError):
-        pass  # What a function returns never keeps it from being a tool.
     _compile(parts)
     return parts
 
@@ -231,11 +229,6 @@ def _hidden(annotation: Any) -> Any:
     return None
 
 
-def _origin(annotation: Any) -> Any:
-    origin: Any = get_origin(annotation)
-    return origin
-
-
 def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
     default = parameter.default
     if isinstance(default, FieldInfo):
@@ -286,17 +279,24 @@ def _first_alias(alias: Any) -> str:
 
 
 def _add_rest(parts: FunctionSchema, parameter: inspect.Parameter, annotation: Any, hint: _Hints) -> None:
-    if _origin(annotation) != Unpack:
+    outer: Any = get_origin(annotation)
+    if outer != Unpack:
         parts.rest, parts.rest_core = parameter.name, _core(annotation, parameter.name)
         return
     kind = get_args(annotation)[0]
     base = get_origin(kind) or kind
     if not is_typeddict(base):
         raise DefinitionError(f"parameter {parameter.name!r}: Unpack needs a TypedDict")
+    given = dict(zip(getattr(base, "__parameters__", ()), get_args(kind), strict=False))
     for name, value in get_type_hints(base, hint.globals, hint.locals, include_extras=True).items():
         required = name in base.__required_keys__
-        while _origin(value) in (Required, NotRequired, ReadOnly):
+        while (outer := get_origin(value)) in _QUALIFIERS:
+            # Python does not see these words in a postponed annotation.
+            required = outer is Required or (required and outer is not NotRequired)
             value = get_args(value)[0]
+        value = typing.cast(Any, Annotated[value, None])  # So that a type variable is given its type like any other annotation.
+        if free := value.__parameters__:
+            value = value[tuple(given.get(variable, variable) for variable in free)]
         found = Parameter(name, name, None, required, inspect.Parameter.KEYWORD_ONLY)
         found.core = _core(_read_metadata(found, value), name)
         parts.parameters.append(found)
@@ -391,12 +391,10 @@ def _hoist(core: Any, definitions: dict[str, Any]) -> Any:
 
 def _plain_default(parameter: Parameter) -> Any:
     """Return the default as JSON, or empty where there is none, a factory makes it, or JSON cannot say it."""
-    if parameter.default is _EMPTY or parameter.factory is not None:
-        return _EMPTY
-    try:
-        return json.loads(json.dumps(to_jsonable_python(parameter.default), allow_nan=False))
-    except Exception:
-        return _EMPTY
+    with suppress(Exception):
+        if parameter.default is not _EMPTY and parameter.factory is None:
+            return json.loads(json.dumps(to_jsonable_python(parameter.default), allow_nan=False))
+    return _EMPTY
 
 
 class _PlainJsonSchema(GenerateJsonSchema):

@@ -7,16 +7,18 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Generic, Literal, Optional, TypeVar, Union
 
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import AliasPath, BaseModel, Field
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import NotRequired, Required, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset
 from functool.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
 from functool.schema import Unresolved, describe, returned_schema
+
+T = TypeVar("T")
 
 
 def schema_of(func):
@@ -110,6 +112,50 @@ def test_rest_arguments():
     assert schema_of(untyped)["additionalProperties"] is True
 
 
+def test_unpacked_types_are_read_as_they_stand():
+    """A TypedDict in `Unpack` may be generic, local and postponed: each value is what its own annotation says."""
+    source = """
+from __future__ import annotations
+
+def outer():
+    class Options(TypedDict, Generic[T]):
+        one: T
+        many: NotRequired[list[T]]
+        day: NotRequired[Day]
+        plain: Annotated[T, "Said."]
+
+    class Later(Options[int], total=False):
+        size: int
+        must: Required[Day]
+
+    class Day(BaseModel):
+        n: int
+
+    def go(**options: Unpack[Options[int]]):
+        return options
+
+    def on(**options: Unpack[Later]):
+        return options
+
+    return go, on, Day
+"""
+    names = {"TypedDict": TypedDict, "Generic": Generic, "T": T, "NotRequired": NotRequired, "Required": Required, "Unpack": Unpack}
+    space = {**names, "BaseModel": BaseModel, "Annotated": Annotated, "FunctionTool": FunctionTool, "__name__": "made"}
+    exec(source.replace("return go, on,", "return FunctionTool(go), FunctionTool(on),"), space)
+    go, on, day = space["outer"]()
+
+    assert go.schema.parameters["required"] == ["one", "plain"]
+    assert go.schema.parameters["properties"]["many"] == {"type": "array", "items": {"type": "integer"}}
+    assert go.schema.parameters["properties"]["plain"] == {"type": "integer", "description": "Said."}
+    assert run(go, one=1, many=[2], day={"n": 3}, plain=4).value == {"one": 1, "many": [2], "day": day(n=3), "plain": 4}
+    assert "one: a valid integer" in run(go, one="x", plain=4).text
+    assert on.schema.parameters["required"] == ["one", "plain", "must"]
+
+
+def run(tool, **arguments):
+    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments)))
+
+
 def test_the_docstring_describes_rest_arguments():
     """The text on `**kwargs` describes each of its values, unless their type says something itself."""
 
@@ -152,7 +198,7 @@ def test_a_field_that_nobody_can_set_is_no_argument(strict):
         return order
 
     tool = FunctionTool(buy, strict=strict)
-    result = asyncio.run(tool.invoke(ToolCall(name="buy", arguments={"order": {"item": "tea", "gift": True}})))
+    result = run(tool, order={"item": "tea", "gift": True})
 
     assert list(tool.schema.parameters["$defs"]["Order"]["properties"]) == ["item", "gift"]
     assert (result.value.item, result.value.total, result.value.count) == ("tea", 2.5, 1)
