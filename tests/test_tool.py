@@ -67,6 +67,12 @@ def test_call_is_invoke():
 
     assert result.value == {"x": 2, "y": 7}
 
+    class Deps(Echo):
+        async def run(self, call, context):
+            return ToolResult.of(context.deps)
+
+    assert asyncio.run(Deps()(ToolCall(name="echo", arguments={"x": 2}), Context("mine"))).value == "mine"
+
 
 def test_run_sees_canonical_arguments():
     """`run` sees the decoded arguments with plain defaults filled in."""
@@ -337,8 +343,8 @@ def test_hide_errors_hides_and_logs(caplog):
     with caplog.at_level(logging.ERROR, "functool"):
         hidden = call(Broken(ValueError("password=hunter2"), on_error_func=hide_errors))
 
-    assert "hunter2" not in hidden.text
-    assert "hunter2" in caplog.text
+    assert (hidden.text, hidden.error.type) == ("The tool failed unexpectedly.", "ValueError")
+    assert "hunter2" in caplog.text and "a tool failed" in caplog.messages
     assert call(Broken(ToolError("disk full"), on_error_func=hide_errors)).text == "disk full"
 
 
@@ -454,6 +460,17 @@ def test_add_guardrails_append():
     assert order == [1, 2, 3]
 
 
+def test_what_is_added_has_to_be_callable():
+    """What is added later is looked at like what is given at definition, and the message says which list it was."""
+    tool = Echo()
+    with pytest.raises(DefinitionError, match="^input_guardrails must hold callables, not int"):
+        tool.add_input_guardrails([3])
+    with pytest.raises(DefinitionError, match="^output_guardrails must be a list of callables, not builtin_function_or_method"):
+        tool.add_output_guardrails(print)
+    with pytest.raises(DefinitionError, match="^on_error_func must hold callables, not str"):
+        tool.add_on_error_func("x")
+
+
 # ---- definition
 
 
@@ -484,8 +501,8 @@ def test_a_bad_timeout_is_refused_at_definition(timeout):
     ids=str,
 )
 def test_bad_options_are_refused_at_definition(options):
-    """What is not callable, what strict is not, and settings or prompts of another type are refused at once."""
-    with pytest.raises(DefinitionError):
+    """What is not callable, what strict is not, and settings or prompts of another type are refused at once, by name."""
+    with pytest.raises(DefinitionError, match=next(iter(options))):
         Echo(**options)
 
 
@@ -606,6 +623,8 @@ def test_the_answer_after_a_deadline_meets_the_output_guardrails():
 def test_a_quick_body_is_not_touched_by_its_limit():
     """Within the limit nothing changes."""
     assert call(Echo(timeout=30), {"x": 1}).value == {"x": 1, "y": 7}
+    refused = call(Echo(timeout=30, input_guardrails=[_refuse]), {"x": 1})
+    assert refused.metadata["guardrails"] == [{"name": "_refuse", "stage": "input", "did": "refused"}]
 
 
 # ---- wrappers
@@ -658,6 +677,40 @@ def test_guardrails_of_a_wrapper_see_canonical_arguments():
     assert result.value == "AlAl"
 
 
+def test_a_wrapper_hands_on_name_id_and_context():
+    """The inner tool gets the call with its id, and the context with what the host put there; without one, a fresh one."""
+    seen = []
+
+    class Inner(Echo):
+        async def run(self, call, context):
+            seen.append((call.name, call.id, context.deps))
+            return ToolResult.of(None)
+
+    class Layer(WrapperTool):
+        async def run(self, call, context):
+            seen.append(type(context))
+            return await super().run(call, context)
+
+    call(WrapperTool(Inner()), {"x": 1}, Context("mine"), id="c7")
+    call(WrapperTool(Inner(), timeout=30), {"x": 1}, Context("mine"), id="c8")
+    call(Layer(Inner()), {"x": 1}, id="c9")
+
+    assert seen == [("echo", "c7", "mine"), ("echo", "c8", "mine"), Context, ("echo", "c9", None)]
+
+
+def test_the_hooks_of_a_layer_are_called():
+    """A subclass of `WrapperTool` may override `on_invoke` and `on_output`, without a guardrail beside them."""
+
+    class Layer(WrapperTool):
+        async def on_invoke(self, call, context):
+            return dataclasses.replace(call, arguments={"x": call.arguments["x"] + 1})
+
+        async def on_output(self, result, context):
+            return ToolResult.of([result.value])
+
+    assert call(Layer(Echo()), '{"x": 1}').value == [{"x": 2, "y": 7}]
+
+
 def test_a_layer_may_run_its_tool_again():
     """A subclass of `WrapperTool` overrides `run`: here, to try again."""
 
@@ -698,7 +751,7 @@ def test_run_must_return_a_result():
         async def run(self, call, context):
             return "text"
 
-    assert call(Wrong(), {"x": 1}).error.type == "TypeError"
+    assert call(Wrong(), {"x": 1}).text == "TypeError: run of echo must return a ToolResult, not str"
 
 
 def test_debug_logging_says_outcomes_without_values(caplog):
