@@ -82,7 +82,7 @@ def survivors(work: Path) -> None:
 
 
 def memory(work: Path) -> None:
-    print("\nmemory added by a command that writes 300 MB\n")
+    print("\nthe most memory that Python holds while a command writes 300 MB\n")
     print("| runner | MB |\n|---|---:|")
     for name, how in ((PLAIN, "plain"), ("functool, none", "none"), ("functool, bwrap", "bwrap")):
         print(f"| {name} | {flood(work, how)[1]} |")

@@ -58,8 +58,8 @@ def fetch_tool(*, timeout: float = 20.0, allow: Iterable[str] | None = None, max
     Args:
         timeout: Seconds for everything together: names, redirects, the body and its conversion.
         allow: Host patterns (`example.com`, `*.example.com`); None is any public address. An address that is not
-            public is reached only if it, or its network, is written here itself (`10.1.2.3`, `10.0.0.0/8`): no name
-            ever leads there.
+            public is reached only if it, or its network, is written here itself (`10.1.2.3`, `10.0.0.0/8`): the
+            pattern of a name is not enough.
         max_bytes: How long a body may be after decompression, in bytes; a longer one is an error.
 
     Raises:
