@@ -12,7 +12,7 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wil
 CORE_TESTS := $(wildcard tests/test_*.py) tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench soak mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
+.PHONY: help demo test laws coverage lint format types bench soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -111,6 +111,10 @@ test-bundled: .venv-bundled/.filled
 test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
 	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) tests/test_cli.py tests/test_docs.py
+
+#: make soak-mcp       10,000 calls over each transport, in each era: nothing may leak
+soak-mcp: .venv-mcp/.filled
+	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
 
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local
