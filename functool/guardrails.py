@@ -332,13 +332,13 @@ def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
         kept = text[:length]
         return kept + marker.format(total - count(kept), total)
 
-    low, high = 0, len(text)
+    low, high = 0, len(text) - 1
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if count(shown(middle)) <= limit else (low, middle - 1)
     if marker:
         low = 1 + max(text.rfind(space, max(0, low - 64), low) for space in _BREAKS) or low
-    while low > 0 and (count(shown(low)) > limit or not _is_boundary(text, low)):
+    while low > 0 and (not _is_boundary(text, low) or count(shown(low)) > limit):
         low -= 1
     return shown(low)
 

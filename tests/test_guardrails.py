@@ -114,6 +114,13 @@ def test_a_short_limit_gets_a_short_marker(limit):
     assert call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(5)])).text == "abcde"
 
 
+def test_truncate_cuts_something_whatever_the_count_says():
+    """A counter that finds the text with its marker shorter than the text alone does not make the cut go wrong."""
+    result = truncate(40, count=lambda text: 10 if "…" in text else 100)(ToolResult.of("abc " * 20), Context())
+
+    assert result.text == "abc " * 19 + "… [0 of 100 truncated]"
+
+
 @pytest.mark.parametrize("space", [" ", "\n", "\t", ","])
 def test_truncate_cuts_behind_a_word(space):
     """A break within the last 64 characters is the last character that is kept; where there is none a word is cut."""
