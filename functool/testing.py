@@ -138,11 +138,12 @@ def _metaschema_faults(schema: Mapping[str, Any]) -> Iterator[str]:
 
 def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
     from jsonschema import Draft202012Validator
-    from pydantic_core import to_jsonable_python
+    from pydantic_core import from_json, to_json
     from referencing import Registry
 
     validator = Draft202012Validator(schema, registry=Registry())
-    for error in validator.iter_errors(to_jsonable_python(value, fallback=str)):
+    plain = from_json(to_json(value, bytes_mode="base64", inf_nan_mode="strings", fallback=str))
+    for error in validator.iter_errors(plain):
         yield f"the result does not fit the output schema at {error.json_path}: {error.validator}"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import datetime
 from typing import Annotated
 
 import pytest
@@ -133,3 +134,29 @@ def test_a_schema_that_only_says_it_is_strict():
     parameters = {"type": "object", "properties": {"a": {"allOf": [{}, {}], "description": "d"}}}
 
     assert any("#/properties/a: keyword-allOf" in fault for fault in check_tool(Boast("f", "F.", parameters, print)))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "faults"),
+    [
+        (bytes, b"\xff\x00", []),
+        (float, 1.5, []),
+        (float, float("nan"), ["the result does not fit the output schema at $: type"]),
+        (list[int], [1, "a", None], ["the result does not fit the output schema at $[1]: type", "the result does not fit the output schema at $[2]: type"]),
+        (datetime.date, datetime.date(2026, 1, 2), []),
+        (dict[str, datetime.timedelta], {"a": datetime.timedelta(seconds=90)}, []),
+        (int | None, None, []),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_result_is_compared_as_the_json_that_leaves(annotation, value, faults):
+    """Bytes, dates and numbers that are none are compared in the form in which they leave; each place that does not fit is said."""
+
+    def answer():
+        """Answer."""
+        return value
+
+    answer.__annotations__["return"] = annotation
+    tool = FunctionTool(answer)
+
+    assert check_tool(tool, call(tool)) == faults
