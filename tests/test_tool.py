@@ -506,6 +506,22 @@ def test_bad_options_are_refused_at_definition(options):
         Echo(**options)
 
 
+def test_what_a_tool_is_made_of():
+    """Name, description, parameters and output stand in the schema as they were given; strict is off unless it is asked for."""
+    plain, empty = Echo(), SchemaTool("f", "F.", {}, print)
+
+    assert (plain.strict, plain.timeout, plain.description, plain.schema.output) == (False, None, "Echo.", None)
+    assert plain.schema.parameters == plain.schema.plain == SCHEMA
+    assert empty.schema.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+
+    class Typed(Tool):
+        run = Echo.run
+
+    assert Typed(name="t", description="T.", parameters={"properties": {}}, output={"type": "null"}).schema.output == {"type": "null"}
+    with pytest.raises(DefinitionError, match='^parameters must be a JSON Schema whose root has "type": "object"$'):
+        Typed(name="t", description="T.", parameters={"type": "array"})
+
+
 @pytest.mark.parametrize("name", ["", None, 5])
 def test_a_tool_needs_a_name(name):
     """An empty name is refused."""
@@ -540,6 +556,7 @@ def test_an_async_body_is_cancelled_and_cleaned_up():
     result = call(slow)
 
     assert result.error.type == "ToolTimeoutError"
+    assert result.text == "The tool slow did not answer within 0.02 seconds and was stopped."
     assert cleaned == [True]
 
 
@@ -555,7 +572,7 @@ def test_a_sync_body_is_answered_in_time_and_told_of():
     end.set()
 
     assert kinds == [("ToolTimeoutError", True)]
-    assert "still" in result.text
+    assert result.text == "The tool slow did not answer within 0.02 seconds; its work may still be going on."
 
 
 def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog):
@@ -587,7 +604,7 @@ def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog):
 
     assert result.error.type == "ToolTimeoutError"
     assert (kinds, counted) == ([True], 1)
-    assert "abandoned" in caplog.text
+    assert "the body of stubborn was abandoned: it did not end when it was cancelled" in caplog.messages
 
 
 def test_the_time_limit_bounds_guardrails_too():
@@ -618,6 +635,29 @@ def test_the_answer_after_a_deadline_meets_the_output_guardrails():
     call(Echo(timeout=0.02, input_guardrails=[_hang], output_guardrails=[lambda r, c: seen.append(r.error.type)]), {"x": 1})
 
     assert seen == ["ToolTimeoutError"]
+
+
+def test_what_is_answered_after_a_deadline_knows_the_call():
+    """Error functions get the context of the call, and the metadata list what guardrails did before the deadline and after it."""
+
+    def wider(call, context):
+        return dataclasses.replace(call, arguments={"x": 2})
+
+    def softer(result, context):
+        return dataclasses.replace(result, output=[TextContent(text="Try later.")])
+
+    class Slow(Echo):
+        async def run(self, call, context):
+            await asyncio.sleep(60)
+
+    tool = Slow(timeout=0.02, input_guardrails=[wider], output_guardrails=[softer], on_error_func=lambda e, c: f"{c.call.id} is late")
+    result = call(tool, {"x": 1})
+
+    assert result.text == "c1 is late\nTry later."
+    assert result.metadata["guardrails"] == [
+        {"name": "wider", "stage": "input", "did": "replaced"},
+        {"name": "softer", "stage": "output", "did": "replaced"},
+    ]
 
 
 def test_a_quick_body_is_not_touched_by_its_limit():
@@ -936,6 +976,15 @@ def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
         await asyncio.sleep(1)
 
     assert call(suicide).error.type == "ToolError"
+    suicide.add_on_error_func(lambda error, context: f"{context.call.id} cancelled itself")
+    suicide.add_output_guardrails([_refuse_once])
+    result = call(suicide)
+    assert result.text == "c1 cancelled itself"
+    assert result.metadata["guardrails"] == [{"name": "_refuse_once", "stage": "output", "did": "refused"}]
+
+
+def _refuse_once(result, context):
+    raise GuardrailError("no")
 
 
 @pytest.mark.parametrize("func", [0, "", [], "x"])
