@@ -217,7 +217,7 @@ class _Reader:
         if outer.keys() - {"type"} or not s[word]:
             return self.fail(path, f"keyword-{word}: needs members, and no structure beside it; write each member out")
         members = [*{text(member): member for member in s[word]}.values()]
-        members = [{**outer, **each} if isinstance(each, dict) and "$ref" not in each else each for each in members]
+        members = [{**outer, **each} if isinstance(each, dict) else each for each in members]
         forms = [self.build(member, f"{path}/{word}/{index}") for index, member in enumerate(members)]
         strict, live = {"anyOf": [form.strict for form in forms]}, [form for form in forms if form.decode]
         boxes = [form for form in forms if form.strict.get("type", "object") in ("object", "array")]

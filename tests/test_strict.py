@@ -177,7 +177,7 @@ def test_what_is_in_the_subset_stays() -> None:
     schema = {
         **closed(
             a={"type": "string", "enum": ["x", "y"], "title": "A", "description": "An a."},
-            b={"type": "array", "items": {"anyOf": [{"type": "number", "minimum": 1}, NULL]}, "maxItems": 3},
+            b={"type": "array", "items": {"anyOf": [{"type": "number", "minimum": 1}, NULL]}, "minItems": 2, "maxItems": 3},
             c={"$ref": "#/$defs/C"},
             d={"type": "string", "format": "date", "examples": ["2026-01-01"]},
         ),
@@ -327,6 +327,11 @@ def test_an_optional_property_is_required_and_says_what_null_means(schema: Any, 
         (
             {"prefixItems": [{"type": "integer"}] * 3, "minItems": 5, "maxItems": 2, "items": False},
             {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 2},
+        ),
+        ({"prefixItems": [{"type": "integer"}]}, {"type": "array", "items": {"type": "integer"}, "minItems": 0, "maxItems": 1}),
+        (
+            {"type": "object", "anyOf": [{"$ref": "#/$defs/D"}, {"properties": {}, "additionalProperties": False, "title": "E"}]},
+            {"anyOf": [{"$ref": "#/$defs/D"}, closed() | {"title": "E"}]},
         ),
     ],
 )
@@ -514,6 +519,15 @@ def test_a_named_tuple_may_end_early(plain: Any, sent: Any) -> None:
     assert made.encode({"v": plain}) == {"v": sent}
     assert made.decode({"v": sent}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
+
+
+def test_a_tuple_without_a_least_length_may_be_empty() -> None:
+    """Each item of a tuple that says no `minItems` may be left out, also the first."""
+    made = one({"type": "array", "prefixItems": [INT, STR]})
+
+    assert made.encode({"v": []}) == {"v": {"item_0": None, "item_1": None}}
+    assert made.decode({"v": {"item_0": None, "item_1": None}}) == {"v": []}
+    assert made.decode({"v": {"item_0": 1, "item_1": None}}) == {"v": [1]}
 
 
 def test_a_tuple_fills_a_gap_with_the_default() -> None:
@@ -859,6 +873,7 @@ def test_references_are_kept_and_named_once() -> None:
     assert [made.schema["properties"][name]["$ref"] for name in "abc"] == ["#/$defs/A", "#/$defs/A_", "#/$defs/A"]
     assert made.schema["$defs"]["A"] == STR
     assert made.schema["$defs"]["A_"] == INT
+    assert made.schema["properties"]["d"] == {"$ref": "#/$defs/x_1y_0"} and made.schema["$defs"]["x_1y_0"] == INT
     assert len(made.schema["$defs"]) == 4
     assert violations(made.schema) == []
 
