@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
 
@@ -42,22 +42,6 @@ _EXPECTED = {
 }
 
 logger = logging.getLogger("functool")
-
-
-class Door(Protocol):
-    """Checks the arguments of one tool."""
-
-    def check(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the values for the body, or raise an `ArgumentError`."""
-        ...
-
-    def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the values for the body and the canonical arguments; `by_name` reads what a hook or guardrail wrote."""
-        ...
-
-    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return canonical arguments under the names that a model sends."""
-        ...
 
 
 class FunctionDoor:
@@ -300,6 +284,10 @@ class InnerDoor:
         return self._inner.sent_form(arguments)
 
 
+# Checks the arguments of one tool: `check` returns the values for the body, `admit` those and the canonical arguments.
+Door: TypeAlias = FunctionDoor | SchemaDoor | InnerDoor
+
+
 def _crashed(error: Exception) -> ArgumentError:
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
@@ -315,10 +303,8 @@ def _drop_nulls(values: dict[str, Any], names: Iterable[str]) -> None:
 def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise an `ArgumentError` for a bool where a number is wanted, and for a number that is not finite."""
     refuse_infinite(sent)
-    found = misfit(sent, schema, schema.get("$defs", {}), ())
-    if found is not None:
-        path, expected = found
-        raise ArgumentError([{"path": _path(path, schema), "expected": expected}])
+    if found := misfit(sent, schema, schema.get("$defs", {}), ()):
+        raise ArgumentError([{"path": _path(found[0], schema), "expected": found[1]}])
 
 
 def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -100,11 +100,6 @@ class Context(Generic[Deps]):
         """Whether anybody listens."""
         return bool(self._listeners)
 
-    @property
-    def debugged(self) -> bool:
-        """Whether anybody listens for debug events."""
-        return any(debug for _, debug in self._listeners)
-
     def emit(self, kind: str = "", /, **data: Any) -> None:
         """Send an event of the author's own. Callable from any thread; never waits for a listener.
 

@@ -20,7 +20,7 @@ from functool.arguments import FunctionDoor
 from functool.call import DATA, ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
-from functool.executors import Executor, conclude, in_thread
+from functool.executors import Executor, conclude, in_thread, inline
 from functool.schema import FunctionSchema, Parameter, Unresolved, describe, returned_schema
 from functool.strict import Codec
 from functool.tool import Strict, Tool, ToolOptions, publish
@@ -32,6 +32,15 @@ S = TypeVar("S")
 
 MAX_YIELDS = 10_000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class FunctionOptions(ToolOptions, total=False):
+    """The options of a `FunctionTool`."""
+
+    name: str | None
+    description: str | None
+    strict: Strict
+    executor: Executor | None
 
 
 class FunctionTool(Tool, Generic[P, R]):
@@ -57,28 +66,9 @@ class FunctionTool(Tool, Generic[P, R]):
     if TYPE_CHECKING:
 
         @overload
-        def __init__(
-            self,
-            func: Callable[P, R],
-            /,
-            *,
-            name: str | None = None,
-            description: str | None = None,
-            strict: Strict = False,
-            executor: Executor | None = None,
-            **options: Unpack[ToolOptions],
-        ) -> None: ...
+        def __init__(self, func: Callable[P, R], /, **options: Unpack[FunctionOptions]) -> None: ...
         @overload
-        def __init__(
-            self: FunctionTool[..., _Decorator],
-            /,
-            *,
-            name: str | None = None,
-            description: str | None = None,
-            strict: Strict = False,
-            executor: Executor | None = None,
-            **options: Unpack[ToolOptions],
-        ) -> None: ...
+        def __init__(self: FunctionTool[..., _Decorator], /, **options: Unpack[FunctionOptions]) -> None: ...
 
     else:
 
@@ -265,8 +255,7 @@ class FunctionTool(Tool, Generic[P, R]):
             elif source is ToolCall:
                 values[name] = call
             else:
-                value = source(context)
-                values[name] = await value if isawaitable(value) else value
+                values[name] = await inline(source, context)
 
     def _take_positional(self, values: dict[str, Any]) -> list[Any]:
         """Take out of `values` what has to be passed by position."""

@@ -28,7 +28,7 @@ from functool.call import ToolCall, ToolResult, json_text, render
 from functool.content import Content, TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, GuardrailError
-from functool.executors import answerable
+from functool.executors import answerable, inline
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
@@ -230,10 +230,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     """
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> None:
-        if when is not None:
-            needed = when(call, context)
-            if not (await needed if inspect.isawaitable(needed) else needed):
-                return
+        if when is not None and not await inline(when, call, context):
+            return
         if context.schema is None or not isinstance(call.arguments, Mapping):
             raise TypeError("approval needs the schema of the tool and checked arguments")
         schema = context.schema
@@ -241,9 +239,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         request = ApprovalRequest.of(schema.name, definition, dict(call.arguments), call.id)
         decision: Any = context.use_decision(request.digest)
         if decision is None and context.approver is not None:
-            decision = context.approver(request)
-            if inspect.isawaitable(decision):
-                decision = await decision
+            decision = await inline(context.approver, request)
             if isinstance(decision, bool):
                 decision = Decision(approved=decision)
             if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):

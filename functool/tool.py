@@ -9,7 +9,6 @@ Decoding, validation and both guardrail lists belong to the road; a subclass ove
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -35,7 +34,7 @@ from functool.call import (
 )
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
-from functool.executors import GRACE_SECONDS, abandon, answerable, checked_timeout, conclude, run_for, stop
+from functool.executors import GRACE_SECONDS, abandon, answerable, checked_timeout, conclude, inline, run_for, stop
 from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, callables, settled
 from functool.strict import Codec, codec
 
@@ -331,9 +330,7 @@ class Tool(ABC):
 
     async def _asked(self, error: Exception, view: Context[Any]) -> ToolResult | None:
         for func in self._error_funcs:
-            answer = func(error, view)
-            if inspect.isawaitable(answer):
-                answer = await answer
+            answer = await inline(func, error, view)
             if isinstance(answer, ToolResult):
                 return answer
             if isinstance(answer, str):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from functool.call import ToolCall, ToolFailure, ToolResult, failure_of
+from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of
 from functool.context import Context
 from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
 from functool.executors import conclude
@@ -149,8 +149,7 @@ class Toolset(Mapping[str, Tool]):
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
-            if view.debugged:
-                await view.announce("tool:pre:debug", input=call.arguments, call=call)
+            await view.announce("tool:pre:debug", input=call.arguments, call=call)
             result = await self._outcome(call, context, conflict)
         except (Tripwire, asyncio.CancelledError) as stopped:
             failure = ToolFailure(type=type(stopped).__name__, message=str(stopped) or "The call was stopped.")
@@ -160,8 +159,7 @@ class Toolset(Mapping[str, Tool]):
             await view.announce("tool:post", result=result)
         else:
             await view.announce("tool:error", error=result.error, result=result)
-        if view.debugged:
-            await view.announce("tool:post:debug", result=result, call=call)
+        await view.announce("tool:post:debug", result=result, call=call)
         return result
 
     async def _outcome(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
@@ -202,9 +200,7 @@ def _is_enabled(tool: Tool, context: Context[Any]) -> bool:
 
 
 def _failed(call: ToolCall, error: ToolError) -> ToolResult:
-    result = failure_of(error)
-    result.call_id = call.id
-    return result
+    return changed(failure_of(error), call_id=call.id)
 
 
 async def _together(work: list[Coroutine[Any, Any, None]]) -> None:

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from functool import Context, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool import Context, Decision, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool.guardrails import require_approval
 from functool.testing import EventLog
 
 
@@ -198,12 +199,11 @@ def test_debug_events_reach_only_those_who_asked():
     """Kinds that end in `:debug` are for debug listeners."""
     plain, full, context = EventLog(), EventLog(), Context()
     context.subscribe(plain)
-    assert not context.debugged
     context.subscribe(full, debug=True)
     context.emit("my:debug")
     context.emit("my")
 
-    assert (plain.kinds, full.kinds, context.debugged) == (["my"], ["my:debug", "my"], True)
+    assert (plain.kinds, full.kinds) == (["my"], ["my:debug", "my"])
 
 
 def test_events_after_the_result_are_dropped():
@@ -344,3 +344,26 @@ def test_a_slow_listener_is_not_the_delay_of_a_generator(kind):
     )
 
     assert (call(tool, context).value, heard) == (1, [1])
+
+
+def test_a_denial_counts_once_and_needs_no_reason():
+    """Denied without a reason, the call is refused once, for as long as it takes; after that it is asked about again."""
+    tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
+    context = Context()
+    request = call(tool, context).metadata["approval"]
+    context.deny(request)
+    refused, again = call(tool, context), call(tool, context)
+    context.deny(request)
+
+    assert (refused.error.type, refused.text) == ("GuardrailError", "A person refused this call.")
+    assert again.error.type == "ApprovalRequired"
+    assert [context.use_decision(request.digest) for _ in range(2)] == [Decision(approved=False, reason=""), None]
+
+
+def test_progress_may_say_nothing():
+    """What an author leaves out is an empty message and two unknowns."""
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+    context.progress()
+
+    assert [(event.kind, event.data) for event in log.events] == [("tool:progress", {"message": "", "done": None, "total": None})]
