@@ -10,10 +10,15 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from functool import DefinitionError, ToolError
+from functool.bundled.openapi_operation import RESERVED_HEADERS, TOKEN
 
 Secret: TypeAlias = str | tuple[str, str]
 SecretSource: TypeAlias = Secret | Callable[[], "Secret | Awaitable[Secret]"]
 Auth: TypeAlias = Mapping[str, SecretSource] | SecretSource
+
+
+# What frames a message is no place for a key, whatever a document says.
+FRAMING = RESERVED_HEADERS - {"authorization", "cookie", "proxy-authorization"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,7 +34,8 @@ class Keyring:
     """The secrets of a host, by the name of their scheme. They are in no text that this object can become.
 
     Raises:
-        DefinitionError: A scheme is unknown, or a single secret does not say which of several it is for.
+        DefinitionError: A scheme is unknown or of a kind without a place for a secret, or a single secret does not say
+            which of several it is for.
     """
 
     def __init__(self, auth: Auth | None, schemes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -42,6 +48,8 @@ class Keyring:
         for name in auth:
             if name not in schemes:
                 raise DefinitionError(f"the document has no security scheme {name!r}; known: {_known(schemes)}")
+            if not _place(schemes[name]):
+                raise DefinitionError(f"the security scheme {name!r} is no API key with a place, and neither bearer nor basic")
         self._secrets = dict(auth)
         self._schemes = schemes
 
@@ -64,8 +72,8 @@ class Keyring:
 
 
 def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) -> None:
-    kind = scheme.get("type")
-    if kind == "http" and str(scheme.get("scheme")).lower() == "basic":
+    place = _place(scheme)
+    if place == "basic":
         if not isinstance(secret, tuple) or len(secret) != 2:
             raise ToolError(f"The credentials for {name!r} are not set up rightly.")
         pair = base64.b64encode(":".join(secret).encode()).decode()
@@ -73,13 +81,28 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
         return
     if not isinstance(secret, str) or not secret or any(ord(c) < 33 or ord(c) > 126 for c in secret):
         raise ToolError(f"The credentials for {name!r} are not set up rightly.")
-    if kind != "apiKey":  # http bearer, and what OAuth and OpenID Connect end with.
+    if place == "bearer":
         found.headers["Authorization"] = f"Bearer {secret}"
-    elif scheme.get("in") == "header":
-        found.headers[str(scheme.get("name"))] = secret
+    elif place == "header":
+        found.headers[str(scheme["name"])] = secret
     else:
-        place = found.query if scheme.get("in") == "query" else found.cookies
-        place.append(f"{quote(str(scheme.get('name')), safe='')}={quote(secret, safe='')}")
+        pairs = found.query if place == "query" else found.cookies
+        pairs.append(f"{quote(str(scheme['name']), safe='')}={quote(secret, safe='')}")
+
+
+def _place(scheme: Mapping[str, Any]) -> str:
+    """Where a scheme wants its secret: `basic`, `bearer`, `header`, `query`, `cookie`; an empty text for nowhere."""
+    kind, name, place = scheme.get("type"), scheme.get("name"), scheme.get("in")
+    if kind in ("oauth2", "openIdConnect"):  # What they end with.
+        return "bearer"
+    if kind == "http":
+        said = str(scheme.get("scheme")).lower()
+        return said if said in ("basic", "bearer") else ""
+    if kind != "apiKey" or not isinstance(name, str) or not name:
+        return ""
+    if place == "header":
+        return place if TOKEN.fullmatch(name) and name.lower() not in FRAMING else ""
+    return place if place in ("query", "cookie") else ""
 
 
 def _known(schemes: Mapping[str, Any]) -> str:

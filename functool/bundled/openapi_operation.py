@@ -25,7 +25,7 @@ RESERVED_HEADERS = frozenset(
     | {"host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE = re.compile(r"\{([^{}/]*)\}")
 _FILE_TEXT = "Text, or for bytes a data: URL with base64."
 
@@ -175,7 +175,7 @@ class _Reader:
             return None
         if place == "header" and name.lower() in RESERVED_HEADERS:
             return None
-        if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
+        if place in ("header", "cookie") and not TOKEN.fullmatch(name):
             raise DefinitionError(f"the {place} parameter {name[:100]!r} has a name that cannot be sent")
         style = node.get("style") if isinstance(node.get("style"), str) else STYLES[place]
         content = mapping(node.get("content"))
@@ -200,6 +200,8 @@ class _Reader:
         if not content:
             return None
         media_type = min(content, key=_preference)
+        if not (media_type.isascii() and media_type.isprintable()):
+            raise DefinitionError(f"the body has a media type that cannot be sent: {media_type[:100]!r}")
         media = mapping(content[media_type])
         schema = self._document.resolve(media.get("schema")) if media_type == MULTIPART else media.get("schema")
         files = self._files(schema) if media_type == MULTIPART else frozenset()

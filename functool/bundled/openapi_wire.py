@@ -12,7 +12,7 @@ from functool import DefinitionError
 from functool.bundled.addresses import Reach, UrlNotAllowed
 from functool.bundled.http_body import RequestFailed, read_body
 from functool.bundled.openapi_auth import Credentials
-from functool.bundled.openapi_request import Prepared
+from functool.bundled.openapi_request import Prepared, UnsafeValue
 from functool.bundled.outbound import HEADERS, REDIRECTS, Outbound, target
 
 if TYPE_CHECKING:
@@ -83,10 +83,14 @@ class Wire:
         has left it, nothing of them is sent any more, wherever the next one leads.
 
         Raises:
+            UnsafeValue: An argument would be taken for a credential.
             UrlNotAllowed: A redirect leads where it must not.
             RequestFailed: There was no answer, or no end of redirects.
             ResponseTooLarge: The body is too long.
         """
+        given = {pair.partition("=")[0] for pair in (*request.query.split("&"), *request.cookies)}
+        if given & {pair.partition("=")[0] for pair in (*credentials.query, *credentials.cookies)}:
+            raise UnsafeValue("An argument must not have the name of a credential in it.")
         url = target(_with_query(self._base + request.path, [request.query, *credentials.query]))
         if _origin(url) != self._origin:
             raise UrlNotAllowed("The request would leave the server of the API.")

@@ -405,6 +405,41 @@ def test_a_secret_of_the_wrong_kind_is_not_sent(server, secret):
     assert server.connections == 0
 
 
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        {},
+        {"type": "mutualTLS"},
+        {"type": "http", "scheme": "digest"},
+        {"type": "apiKey", "name": "k"},
+        {"type": "apiKey", "name": "k", "in": "path"},
+        {"type": "apiKey", "in": "query"},
+        {"type": "apiKey", "name": "X-A: 1\nX-B", "in": "header"},
+        {"type": "apiKey", "name": "Host", "in": "header"},
+        {"type": "apiKey", "name": "Content-Length", "in": "header"},
+    ],
+)
+def test_a_secret_for_a_scheme_without_a_place_is_refused(scheme):
+    """A secret is taken only for a scheme that says how it is sent: none is sent in some other way."""
+    spec = document(get(security=[{"s": []}]), components={"securitySchemes": {"s": scheme}})
+
+    with pytest.raises(DefinitionError, match="'s' is no API key with a place, and neither bearer nor basic"):
+        openapi_tools(spec, base_url="https://example.com", auth={"s": "secret"})
+    assert list(openapi_tools(spec, base_url="https://example.com", auth={})) == ["x"]
+
+
+@pytest.mark.parametrize(("place", "scheme", "name"), [("query", "query", "api_key"), ("cookie", "cookie", "sid")])
+def test_an_argument_does_not_stand_in_for_a_credential(server, place, scheme, name):
+    """An object whose members become parameters of their own cannot bring a key beside the host's."""
+    server.reply("/x", "ok")
+    parameters = [{"name": "more", "in": place, "schema": {"type": "object"}}]
+    tools = secured(server, [{scheme: []}], {scheme: "s3cret"}, parameters=parameters)
+
+    assert call(tools, "x", more={name: "mine"}).error.type == "UnsafeValue"
+    assert server.connections == 0
+    assert call(tools, "x", more={"other": "1"}).value == "ok"
+
+
 # -- redirects
 
 
@@ -706,6 +741,14 @@ def test_descriptions_are_bounded():
     tool = openapi_tools(document(get(**node)), base_url="https://a.example")["x"]
 
     assert (len(tool.description), len(tool.schema.parameters["properties"]["q"]["description"])) == (2_000, 2_000)
+
+
+def test_a_media_type_that_cannot_be_sent_is_an_operation_that_cannot_be_a_tool():
+    """A media type with a line break in it, or a letter that no header has, is refused."""
+    for kind in ("text/plain\nX-Evil: 1", "text/plain; a=é"):
+        body = {"content": {kind: {"schema": {"type": "string"}}}}
+        with pytest.raises(DefinitionError, match="media type that cannot be sent"):
+            openapi_tools(document({"/x": {"post": {"operationId": "x", "requestBody": body}}}), base_url="https://a.example")
 
 
 @pytest.mark.parametrize(
