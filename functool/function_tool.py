@@ -337,9 +337,9 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
 
 
 def _docs_of(func: Any) -> docstrings.Docstring:
-    """Return what the docstring says: of the function, or of the class and `__call__` of an instance."""
+    """Return what the docstring says: of the function, or of the class and `__call__` of an instance that wraps none."""
     func = _unpartialled(func)
-    if inspect.isroutine(func) or inspect.isclass(func):
+    if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
         return docstrings.parse(func.__doc__ or "")
     own = docstrings.parse(type(func).__call__.__doc__ or "")
     about = docstrings.parse(type(func).__doc__ or "")

@@ -278,6 +278,34 @@ def test_a_decorated_function_has_the_wrapped_signature():
     assert received(liar, "{}") == {"x": 4}
 
 
+def test_a_decorator_that_is_a_class_keeps_the_docstring():
+    """An instance that wraps a function has that function's name, docstring and arguments."""
+
+    class Logged:
+        """What no model should read."""
+
+        def __init__(self, func):
+            functools.update_wrapper(self, func)
+            self.func = func
+
+        def __call__(self, *args, **kwargs):
+            return self.func(*args, **kwargs)
+
+    @FunctionTool
+    @Logged
+    def add(a: int, b: int = 2) -> int:
+        """Add up.
+
+        Args:
+            a: The first.
+        """
+        return a + b
+
+    assert (add.name, add.description) == ("add", "Add up.")
+    assert add.schema.parameters["properties"]["a"] == {"type": "integer", "description": "The first."}
+    assert call(add, {"a": 1}).value == 3
+
+
 def test_a_sync_function_that_returns_an_awaitable_is_awaited():
     """A lambda over a coroutine function works as one."""
 
