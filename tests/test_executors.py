@@ -167,7 +167,7 @@ def timed_out(body):
     return seen[0]
 
 
-def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind():
+def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind(caplog):
     """A body that waited for sync tools, itself or in tasks, alone or under time limits of their own, has left work behind."""
     release = threading.Event()
     hang = FunctionTool(lambda: release.wait(30), name="hang")
@@ -189,6 +189,7 @@ def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind():
 
     try:
         assert [timed_out(body) for body in (alone, under_a_limit, turn, together)] == [True] * 4
+        assert caplog.messages[0] == "the body of body was abandoned after its time limit: a thread cannot be stopped"
     finally:
         release.set()
 

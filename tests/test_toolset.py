@@ -108,6 +108,7 @@ def test_disabled_tools(switch):
     assert run(tools.call(calls("add")[0], Context("guest"))).error.type == "ToolDisabledError"
     assert [tool.name for tool in tools.enabled(Context("guest"))] == ["fail"]
     if callable(switch) and switch.__code__.co_consts[1:] == ("admin",):
+        assert [tool.name for tool in tools.enabled(Context("admin"))] == ["add", "fail"]
         assert run(tools.call(calls("add")[0], Context("admin"))).value == 1
 
 
@@ -590,6 +591,7 @@ def test_the_sets_of_a_set_keep_its_limit():
     assert tools.filtered(lambda tool: True).max_concurrency == tools.prefixed("x_").max_concurrency == 3
     assert (tools | Toolset([trip])).max_concurrency == (Toolset([trip], max_concurrency=5) | tools).max_concurrency == 3
     assert Toolset([add, fail]).filtered(lambda tool: True).max_concurrency is None
+    assert (Toolset([add]) | Toolset([trip])).max_concurrency is None
 
 
 def test_what_is_wrong_with_a_set_is_said():
