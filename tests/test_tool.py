@@ -137,6 +137,62 @@ def test_hooks_that_forget_super_lose_no_safety():
     assert "run" not in order
 
 
+def test_every_step_of_the_road_knows_the_call_and_the_schema():
+    """Hooks, guardrails and error functions get the context of the call: which call it is, and the schema of its tool."""
+    seen = []
+
+    def note(step, answer=None):
+        def look(*given):
+            context = given[-1]
+            seen.append((step, context.call.id, context.schema.name, context.deps))
+            return answer
+
+        return look
+
+    class Noting(Echo):
+        async def on_invoke(self, call, context):
+            note("on_invoke")(context)
+
+        async def on_output(self, result, context):
+            note(f"on_output {result.value}")(context)
+
+        async def on_error(self, error, context):
+            note("on_error")(context)
+            return ToolResult.failed("no")
+
+    options = {"input_guardrails": [note("input")], "output_guardrails": [note("output")], "on_error_func": note("error function")}
+    call(Noting(**options), {"x": 1}, Context("mine"))
+    call(Noting(**options), {"x": "no number"}, Context("mine"))
+
+    steps = ["on_invoke", "input", "on_output {'x': 1, 'y': 7}", "output", "error function", "on_error", "output"]
+    assert seen == [(step, "c1", "echo", "mine") for step in steps]
+
+
+def test_hooks_and_guardrails_that_replace_nothing_leave_the_values():
+    """Where None, or the call itself, comes back, the body gets the values of the one validation."""
+    checked = []
+
+    def check(value):
+        checked.append(value)
+        return value
+
+    class Own(FunctionTool):
+        async def on_invoke(self, call, context):
+            return None
+
+    async def nothing(call, context):
+        return None
+
+    async def itself(call, context):
+        return call
+
+    async def double(n: typing.Annotated[int, pydantic.AfterValidator(check)]) -> int:
+        return n * 2
+
+    assert call(Own(double, input_guardrails=[nothing, itself]), {"n": 2}).value == 4
+    assert checked == [2]
+
+
 def test_on_invoke_may_replace_the_call():
     """A replaced call is validated again, defaults are filled in again, and guardrails see the new one."""
 
@@ -328,14 +384,19 @@ def _refuse(value, context):
     raise GuardrailError("refused")
 
 
-@pytest.mark.parametrize("crash", [lambda e, c: 1 / 0, lambda e, c: 42])
-def test_an_error_function_that_crashes_gets_the_default(crash, caplog):
+@pytest.mark.parametrize(
+    ("crash", "why"),
+    [(lambda e, c: 1 / 0, "division by zero"), (lambda e, c: 42, "an error function returned int, expected ToolResult, str or None")],
+    ids=["raises", "returns a number"],
+)
+def test_an_error_function_that_crashes_gets_the_default(crash, why, caplog):
     """The default answer is given, and the crash is logged with its traceback."""
     with caplog.at_level(logging.ERROR, "functool"):
         result = call(Broken(ValueError("x"), on_error_func=crash))
 
     assert result.text == "ValueError: x"
-    assert caplog.records[0].exc_info is not None
+    assert caplog.messages == ["an error function of broken failed"]
+    assert str(caplog.records[0].exc_info[1]) == why
 
 
 def test_hide_errors_hides_and_logs(caplog):
@@ -928,7 +989,7 @@ def test_metadata_that_is_none_leaves_no_exception():
 
 
 @pytest.mark.parametrize("hook", ["on_error", "on_output"])
-def test_a_hook_that_returns_no_result_is_a_failure(hook):
+def test_a_hook_that_returns_no_result_is_a_failure(hook, caplog):
     """`on_error` and `on_output` return a `ToolResult`; anything else never reaches the caller."""
 
     class Odd(Echo):
@@ -945,6 +1006,8 @@ def test_a_hook_that_returns_no_result_is_a_failure(hook):
 
     assert result.is_error and "secret" not in repr(result)
     assert result.error.type == ("ValueError" if hook == "on_error" else "TypeError")
+    said = f"{hook} of echo must return a ToolResult, not {'NoneType' if hook == 'on_error' else 'str'}"
+    assert said in (str(caplog.records[0].exc_info[1]) if hook == "on_error" else result.text)
 
 
 def test_events_of_an_error_function_come_before_the_result():
