@@ -83,11 +83,11 @@ def odd(json: str = "", yes: bool = False, help: str = "", arg: int = 1):
 
 
 @FunctionTool
-def steps(context: Context):
+def steps(context: Context, count: int = 5):
     """Report progress."""
     import time
-    for done in range(1, 6):
-        context.progress(f"step {done}", done, 5)
+    for done in range(1, count + 1):
+        context.progress(f"step {done}", done, count)
         time.sleep(0.1)
     return "finished"
 
@@ -591,8 +591,8 @@ def test_a_progress_bar_at_the_terminal(terminal):
 
 def test_interrupting(terminal):
     """Ctrl-C ends the program without a traceback."""
-    child = terminal("call", "kit.py", "steps")
-    child.expect("step [1-5]")
+    child = terminal("call", "kit.py", "steps", "--count", "3000")
+    child.expect("step [1-9]")
     child.sendintr()
     rest = child.read()
     child.wait()

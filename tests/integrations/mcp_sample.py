@@ -83,6 +83,7 @@ def counting():
 @FunctionTool
 async def slow(seconds: float):
     """Sleep, and tell when cancelled."""
+    ran.append("slow began")
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:

@@ -186,13 +186,13 @@ def test_our_time_limit_cancels_the_server(mode):
     ran.clear()
 
     async def main():
-        async with mcp.connect(mcp.server(tools), mode=mode, timeout=0.2) as toolset:
-            result = await toolset.call(ToolCall(name="slow", arguments={"seconds": 30}))
+        async with mcp.connect(mcp.server(tools), mode=mode, timeout=1) as toolset:
+            result = await toolset.call(ToolCall(name="slow", arguments={"seconds": 300}))
             while "slow was cancelled" not in ran:
                 await asyncio.sleep(0.01)
             return result
 
-    assert asyncio.run(asyncio.wait_for(main(), 20)).error.type == "ToolTimeoutError"
+    assert asyncio.run(asyncio.wait_for(main(), 60)).error.type == "ToolTimeoutError"
 
 
 def test_our_guardrails_stand_around_a_server():
@@ -340,17 +340,21 @@ def test_a_change_while_connected_is_refused(mode):
         server = mcp.server([FunctionTool(lambda: "old", name="echo", description="Old.")])
         async with mcp.connect(server, mode=mode, pins=pins) as toolset:
             first = await toolset.call(ToolCall(name="echo"))
-            await asyncio.sleep(0.1)
-            await server.replace([FunctionTool(lambda: "new", name="echo", description="New.")])
-            await asyncio.sleep(0.1)
-            second = await toolset.call(ToolCall(name="echo"))
+            second = await replaced([FunctionTool(lambda: "new", name="echo", description="New.")], server, toolset)
             pins["echo"] = second.error.details["offered"]
             third = await toolset.call(ToolCall(name="echo"))
-            await server.replace([])
-            await asyncio.sleep(0.1)
-            return first, second, third, await toolset.call(ToolCall(name="echo"))
+            return first, second, third, await replaced([], server, toolset)
 
-    first, second, third, gone = asyncio.run(main())
+    async def replaced(served, server, toolset):
+        """Return the first refusal; the client may begin to listen only after a change."""
+        while True:
+            await server.replace(served)
+            await asyncio.sleep(0.01)
+            result = await toolset.call(ToolCall(name="echo"))
+            if result.is_error:
+                return result
+
+    first, second, third, gone = asyncio.run(asyncio.wait_for(main(), 60))
 
     assert first.text == "old"
     assert second.error.type == "DefinitionChanged"

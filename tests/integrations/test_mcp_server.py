@@ -210,8 +210,10 @@ def test_cancellation(connected):
     async def main():
         async with connected() as client:
             before = texts(await client.call_tool("told"))[0].count("slow was cancelled")
-            call = asyncio.create_task(client.call_tool("slow", {"seconds": 30}))
-            await asyncio.sleep(0.3)
+            begun = texts(await client.call_tool("told"))[0].count("slow began")
+            call = asyncio.create_task(client.call_tool("slow", {"seconds": 300}))
+            while texts(await client.call_tool("told"))[0].count("slow began") == begun:
+                await asyncio.sleep(0.02)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
@@ -219,7 +221,7 @@ def test_cancellation(connected):
                 await asyncio.sleep(0.02)
             return True
 
-    assert asyncio.run(asyncio.wait_for(main(), 30))
+    assert asyncio.run(asyncio.wait_for(main(), 120))
 
 
 @every_way
@@ -228,14 +230,19 @@ def test_a_client_that_loses_patience(connected):
 
     async def main():
         async with connected() as client:
-            before = texts(await client.call_tool("told"))[0].count("slow was cancelled")
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("slow", {"seconds": 30}, read_timeout_seconds=0.3)
+            told = texts(await client.call_tool("told"))[0]
+            before, begun = told.count("slow was cancelled"), told.count("slow began")
+            # On a loaded machine the body may not have begun when the client gives up.
+            for patience in (0.3, 3.0, 30.0):
+                with pytest.raises(MCPError) as caught:
+                    await client.call_tool("slow", {"seconds": 300}, read_timeout_seconds=patience)
+                if texts(await client.call_tool("told"))[0].count("slow began") > begun:
+                    break
             while texts(await client.call_tool("told"))[0].count("slow was cancelled") == before:
                 await asyncio.sleep(0.02)
             return caught.value.code
 
-    assert asyncio.run(asyncio.wait_for(main(), 30)) == types.REQUEST_TIMEOUT
+    assert asyncio.run(asyncio.wait_for(main(), 120)) == types.REQUEST_TIMEOUT
 
 
 @every_way
@@ -423,9 +430,9 @@ def test_a_changed_list_is_announced(mode):
             before = [tool.name for tool in (await client.list_tools()).tools]
             if mode == "legacy":
                 assert client.server_capabilities.tools.list_changed
-                await asyncio.sleep(0.05)
-                await server.replace([tools["city"]])
-                await heard.wait()
+                while not heard.is_set():
+                    await server.replace([tools["city"]])
+                    await asyncio.sleep(0.01)
             else:
                 async with client.listen(tools_list_changed=True) as changes:
                     await server.replace([tools["city"]])
