@@ -136,6 +136,8 @@ def test_violations_names_every_forbidden_keyword(keyword: str) -> None:
         ({**closed(), "type": "string"}, ["#: root-type"]),
         ({**closed(), "type": ["object", "null"]}, ["#: root-type"]),
         ({**closed(), "anyOf": [closed()]}, ["#: root-combinator"]),
+        ({**closed(), "oneOf": [closed()]}, ["#: root-combinator", "#: keyword-oneOf"]),
+        ({**closed(), "allOf": [closed()]}, ["#: root-combinator", "#: keyword-allOf"]),
         ({"$ref": "#/$defs/A", "$defs": {"A": closed()}}, ["#: root-type", "#: root-combinator"]),
         ([], ["#: root-type", "#: boolean-schema"]),
     ],
@@ -188,7 +190,7 @@ def test_what_is_in_the_subset_stays() -> None:
     made = codec(schema)
 
     assert made.schema == schema
-    assert made.trivial
+    assert made.flat_nulls == ()
     assert made.flat_nulls == ()
     assert made.reasons == ()
 
@@ -340,7 +342,7 @@ def test_a_respelling_needs_no_encoding(schema: Any, strict: Any) -> None:
     made = one(schema, D=closed())
 
     assert form(made) == strict
-    assert made.trivial
+    assert made.flat_nulls == ()
     assert made.reasons == ()
     assert codec({**obj(v=schema), "$defs": {"D": closed()}}, refuse=True).schema == made.schema
 
@@ -364,7 +366,7 @@ def test_any_value_becomes_a_scalar(schema: Any, strict: Any) -> None:
     made = one(schema)
 
     assert form(made) == strict
-    assert made.trivial
+    assert made.flat_nulls == ()
     assert [reason.split(": ")[1] for reason in made.reasons] == ["type-missing"]
     assert made.decode({"v": {"a": [1]}}) == {"v": {"a": [1]}}
 
@@ -430,7 +432,7 @@ def test_an_object_with_any_names_becomes_pairs(schema: Any, strict: Any, plain:
     assert made.encode({"v": plain}) == {"v": encoded}
     assert made.decode({"v": encoded}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
-    assert not made.trivial
+    assert made.flat_nulls != ()
     assert made.flat_nulls is None
     assert "#/properties/v: properties-missing" in {": ".join(reason.split(": ")[:2]) for reason in made.reasons}
 
@@ -565,7 +567,7 @@ def test_flat_arguments_only_drop_nulls() -> None:
     made = codec(obj(a=INT, b={**INT, "default": 1}, c={"type": ["integer", "null"], "default": 1}, d=STR, required=["a"]))
 
     assert made.flat_nulls == ("b", "d")
-    assert not made.trivial
+    assert made.flat_nulls != ()
     assert made.decode({"a": None, "b": None, "c": None, "d": None}) == {"a": None, "c": None}
 
 
@@ -576,7 +578,7 @@ def test_an_optional_null_can_be_left_out_in_the_plain_form_only() -> None:
     assert made.encode({}) == {}
     assert made.decode({}) == {}
     assert made.decode({"v": None}) == made.encode({"v": None}) == {"v": None}
-    assert made.trivial
+    assert made.flat_nulls == ()
 
 
 def test_keys_come_in_the_order_of_the_schema() -> None:
@@ -787,9 +789,9 @@ def test_recursion_that_needs_no_decoding_is_trivial() -> None:
     tree = {**obj(v=INT, kids={"type": "array", "items": {"$ref": "#/$defs/Tree"}}), "title": "Tree"}
     leafy = {**tree, "properties": {**tree["properties"], "w": INT}}
 
-    assert one({"$ref": "#/$defs/Tree"}, Tree=tree).trivial
+    assert one({"$ref": "#/$defs/Tree"}, Tree=tree).flat_nulls == ()
     made = one({"$ref": "#/$defs/Tree"}, Tree=leafy)
-    assert not made.trivial
+    assert made.flat_nulls != ()
     assert made.decode({"v": {"v": 1, "w": None, "kids": [{"v": 2, "w": None, "kids": []}]}}) == {
         "v": {"v": 1, "kids": [{"v": 2, "kids": []}]}
     }
@@ -1038,7 +1040,7 @@ def test_no_arguments_are_an_empty_object(schema: dict[str, Any]) -> None:
     made = codec(schema)
 
     assert {key: made.schema[key] for key in closed()} == closed()
-    assert made.trivial
+    assert made.flat_nulls == ()
 
 
 def test_a_type_named_twice_is_named_once() -> None:
