@@ -327,7 +327,7 @@ def _with_members(core: Any) -> Any:
     """Let a `Literal` of Enum members take the values that its JSON Schema shows; pydantic takes the members themselves only."""
     if isinstance(core, list):
         return [*map(_with_members, core)]
-    if not isinstance(core, dict):
+    if not isinstance(core, dict) or core.get("type") == "model":  # A model validates itself.
         return core
     core = {key: _with_members(part) for key, part in core.items()}
     found = [item for item in core.get("expected", ()) if isinstance(item, Enum)] if core.get("type") == "literal" else []
