@@ -726,3 +726,64 @@ def test_truncate_holds_for_a_count_that_does_not_grow_with_the_text():
     result = truncate(67, count=lambda shown: len(shown) + 3 * shown.count("b…"))(ToolResult.of(text), Context())
 
     assert len(result.text) + 3 * result.text.count("b…") <= 67 and text.startswith(result.text.partition("…")[0])
+
+
+def test_what_block_says():
+    """The refusal names the argument, or the call; a name that cannot be looked at is said in the log's error."""
+
+    def refusal(value, argument=None):
+        tool, _ = run_command(input_guardrails=[block(["rm"], argument=argument)])
+        return call(tool, {"command": value}).text
+
+    assert refusal("rm", "command") == "Blocked: the argument 'command' matches a blocked pattern."
+    assert refusal("rm") == "Blocked: the call matches a blocked pattern."
+    with pytest.raises(LookupError, match="^the tool has no argument 'other' to look at$"):
+        block(["rm"], argument="other")(ToolCall(name="shell", arguments={"command": "ls"}), Context())
+
+
+def test_block_outside_of_a_tool():
+    """A host may ask it about a call of its own, whose arguments are still text: all of that is looked at."""
+    guard = block(["rm"])
+
+    assert guard(ToolCall(name="shell", arguments='{"command": "ls"}'), Context()) is None
+    with pytest.raises(GuardrailError, match="Blocked"):
+        guard(ToolCall(name="shell", arguments='{"command": "rm"}'), Context())
+
+
+def test_block_passes_a_call_that_leaves_all_out():
+    """A named argument that is known, and was not sent, leaves nothing to look at."""
+
+    def shell(command: Annotated[str, Field(default_factory=lambda: "ls")]) -> str:
+        return command
+
+    assert call(FunctionTool(shell, input_guardrails=[block(["rm"], argument="command")])).text == "ls"
+
+
+def test_each_rate_limit_counts_for_itself(monkeypatch):
+    """Two limits on one tool have a window each, the smallest are one call and parts of a second, and the wait is said."""
+    clock = [100.0]
+    monkeypatch.setattr("functool.guardrails.time.monotonic", lambda: clock[0])
+    tool = echo_tool(1, name="one", input_guardrails=[rate_limit(1, 0.5), rate_limit(3, 60)])
+    context, told = Context(), []
+    for _ in range(4):
+        told.append(call(tool, context=context).text)
+        told.append(call(tool, context=context).text)
+        clock[0] += 0.5
+
+    second = "Too many calls: at most 1 in 0.5 seconds. Try again in 0.5 seconds."
+    late = "Too many calls: at most 3 in 60 seconds. Try again in "
+    assert told == ["1", second, "1", second, "1", second, f"{late}58.5 seconds.", second]
+    with pytest.raises(DefinitionError, match="^rate_limit needs a positive int and a positive number of seconds, not 0 and 'x'$"):
+        rate_limit(0, "x")
+
+
+def test_a_rate_limit_counts_by_the_tools_own_name():
+    """The name on the call may be anything: what counts is the tool; outside of one there is only the call."""
+    limit, context = rate_limit(1, 60), Context()
+    tool = echo_tool(1, name="one", input_guardrails=[limit])
+    results = [asyncio.run(tool.invoke(ToolCall(name=name), context)) for name in ("a", "b")]
+
+    assert [result.success for result in results] == [True, False]
+    assert limit(ToolCall(name="a"), context) is None
+    with pytest.raises(GuardrailError):
+        limit(ToolCall(name="a"), context)
