@@ -75,11 +75,8 @@ class Context(Generic[Deps]):
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Its events are delivered by `delivered`."""
-        view = object.__new__(type(self))
-        view.__dict__.update(self.__dict__)
-        view.call, view.schema = call, schema
-        view._mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
-        return view
+        mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
+        return self.view(call=call, schema=schema, _mailbox=mailbox)
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event; with `debug` for those with full details too.
@@ -120,13 +117,7 @@ class Context(Generic[Deps]):
 
     async def announce(self, kind: str, **data: Any) -> None:
         """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
-        if self._listeners:
-            await self._deliver(self._event(kind, data))
-
-    @property
-    def delivers(self) -> bool:
-        """Whether this is the view of a call that has listeners, for which `delivered` has to be awaited."""
-        return self._mailbox is not None
+        await self._deliver(self._event(kind, data))
 
     async def delivered(self) -> None:
         """Wait until every listener has seen what was emitted in this call; what is emitted later is dropped."""
@@ -168,7 +159,8 @@ class Context(Generic[Deps]):
         return ToolEvent(kind=kind, tool_name=name, call_id=self.call.id if self.call else "", data=data)
 
     async def _deliver(self, event: ToolEvent) -> None:
-        for tell in self._tellers(event):
+        details = event.kind.endswith(":debug")
+        for tell in [listener for listener, debug in self._listeners if debug or not details]:
             try:
                 answer = tell(event)
                 if inspect.isawaitable(answer):
@@ -188,10 +180,6 @@ class Context(Generic[Deps]):
             task = loop.create_task(self._deliver(event))
             _strays.add(task)
             task.add_done_callback(_strays.discard)
-
-    def _tellers(self, event: ToolEvent) -> list[Listener]:
-        details = event.kind.endswith(":debug")
-        return [listener for listener, debug in self._listeners if debug or not details]
 
 
 _strays: set[asyncio.Task[None]] = set()

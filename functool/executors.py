@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from functool.errors import DefinitionError, ToolError, Tripwire
 
@@ -31,12 +31,8 @@ T = TypeVar("T")
 logger = logging.getLogger("functool")
 
 
-class Executor(Protocol):
-    """Runs `func(*args, **kwargs)` somewhere and returns what it returned."""
-
-    def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
-        """Return an awaitable of the outcome."""
-        ...
+# Runs `func(*args, **kwargs)` somewhere: `await executor(func, *args, **kwargs)` is what it returned.
+Executor: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

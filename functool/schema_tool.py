@@ -43,7 +43,8 @@ class SchemaTool(Tool):
             raise DefinitionError(f"the handler of {name!r} must be callable, not {type(handler).__name__}")
         self._handler = handler
         self._takes_context = _takes_context(name, handler)
-        self._executor = executor or (inline if _is_async(handler) else in_thread)
+        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+        self._executor = executor or (inline if is_async else in_thread)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the handler."""
@@ -52,10 +53,6 @@ class SchemaTool(Tool):
         if inspect.isawaitable(value):
             value = await value
         return value if isinstance(value, ToolResult) else ToolResult.of(value)
-
-
-def _is_async(handler: Any) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
 def _takes_context(name: str, handler: Callable[..., Any]) -> bool:

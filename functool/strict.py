@@ -77,11 +77,6 @@ class Codec:
     reasons: tuple[str, ...]
     flat_nulls: tuple[str, ...] | None
 
-    @property
-    def trivial(self) -> bool:
-        """Whether `decode` returns every value as it is."""
-        return self.flat_nulls == ()
-
 
 def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Codec:
     """Write a schema in strict form.

@@ -225,7 +225,7 @@ class Tool(ABC):
             else:
                 view = context.for_call(call, None)
             record: list[dict[str, str]] = []
-            unwatched = self.timeout is None and (context is None or not view.delivers)
+            unwatched = self.timeout is None and (context is None or not context.listened)
             result = await (self._walk(view, record) if unwatched else self._watch(view, record))
             if record:
                 result = noting_guardrails(result, record)

@@ -65,7 +65,7 @@ class ToolModel(BaseModel):
         kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
         fields = [kind(name, word, annotation=Annotated[field.annotation, field]) for name, field in cls.model_fields.items()]
         hidden = [kind("_call", word, annotation=ToolCall), kind("_context", word, annotation=Context)]
-        body: Any = _async_body(cls) if inspect.iscoroutinefunction(cls.run) else _sync_body(cls)
+        body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
         body.__doc__, body.__module__, body.__qualname__ = cls.__doc__, cls.__module__, f"{cls.__qualname__}.run"
         options.setdefault("name", cls.tool_name())
@@ -94,18 +94,14 @@ class ToolModel(BaseModel):
         return self.run(context) if taken else self.run()
 
 
-def _async_body(model: type[ToolModel]) -> Any:
-    async def body(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
+def _body_of(model: type[ToolModel]) -> Any:
+    async def later(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
         return _returned(await _made(model, _call)._started(_context))
 
-    return body
-
-
-def _sync_body(model: type[ToolModel]) -> Any:
-    def body(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
+    def at_once(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
         return _returned(_made(model, _call)._started(_context))
 
-    return body
+    return later if inspect.iscoroutinefunction(model.run) else at_once
 
 
 def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:

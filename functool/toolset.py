@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -110,15 +111,12 @@ class Toolset(Mapping[str, Tool]):
         conflict = self._conflict(calls)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: list[Tripwire] = []
-        gate = asyncio.Semaphore(self.max_concurrency) if self.max_concurrency is not None else None
+        gate = nullcontext() if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
 
         async def answer(index: int) -> None:
             try:
-                if gate is None:
+                async with gate:
                     results[index] = await self._answer(calls[index], context, conflict)
-                else:
-                    async with gate:
-                        results[index] = await self._answer(calls[index], context, conflict)
             except Tripwire as wire:
                 wires.append(wire)
 
