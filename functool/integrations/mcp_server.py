@@ -277,10 +277,13 @@ def serve(
 
 
 async def _serve_stdio(served: ToolServer) -> None:
-    async with stdio_server() as (read_stream, write_stream):
-        # The SDK keeps the wire on a descriptor of its own; what a body prints is shown at once instead of at exit.
-        with redirect_stdout(sys.stderr):
-            await served.run(read_stream, write_stream, served.create_initialization_options())
+    try:
+        async with stdio_server() as (read_stream, write_stream):
+            # The SDK keeps the wire on a descriptor of its own; what a body prints is shown at once instead of at exit.
+            with redirect_stdout(sys.stderr):
+                await served.run(read_stream, write_stream, served.create_initialization_options())
+    except* BrokenPipeError:
+        pass  # A client that does not wait for its answers has left as well.
 
 
 def _serve_http(served: ToolServer, host: str, port: int, allowed_hosts: Sequence[str]) -> None:

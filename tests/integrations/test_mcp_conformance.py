@@ -113,7 +113,7 @@ def test_server_scenario(url, revision, scenario, tmp_path):
 def test_client_scenario(revision, scenario, tmp_path):
     """Every check of a scenario succeeds for a client made with `connect`."""
     command = f"{sys.executable} {Path(__file__).parent / 'mcp_conforming_client.py'}"
-    checked(revision, tmp_path, "client", "--command", command, "--scenario", scenario)
+    checked(revision, tmp_path, "client", "--command", command, "--scenario", scenario, "--timeout", "240000")
 
 
 def test_counts_are_printed(capsys):

