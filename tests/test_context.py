@@ -132,6 +132,7 @@ def test_a_listener_that_raises_is_logged_and_skipped(caplog):
 
     assert (result.value, log.kinds) == ("fine", ["one"])
     assert len([record for record in caplog.records if record.levelno == logging.WARNING and record.exc_info]) == 2
+    assert caplog.messages == ["a listener raised on one and was skipped"] * 2
 
 
 def test_a_subscription_can_be_undone():
@@ -180,7 +181,7 @@ def test_emit_outside_of_a_call():
     asyncio.run(main())
 
     assert log.kinds == heard == ["no loop", "in a loop"]
-    assert (log.events[0].data, log.events[0].tool_name) == ({"x": 1}, "")
+    assert (log.events[0].data, log.events[0].tool_name, log.events[0].call_id) == ({"x": 1}, "", "")
 
 
 def test_data_may_have_any_name():
@@ -365,3 +366,52 @@ def test_progress_may_say_nothing():
     context.progress()
 
     assert [(event.kind, event.data) for event in log.events] == [("tool:progress", {"message": "", "done": None, "total": None})]
+
+
+def test_an_approval_is_for_its_own_call_only():
+    """A tool that a person agreed to may call others, and each of those that needs approval is asked about."""
+    ran = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def inner() -> None:
+        ran.append("inner")
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def outer(ctx: Context) -> str:
+        ran.append("outer")
+        return (await inner(ToolCall(name="inner", id="c1"), ctx)).error.type
+
+    context = Context()
+    context.approve(call(outer, context).metadata["approval"])
+
+    assert (call(outer, context).value, ran) == ("ApprovalRequired", ["outer"])
+    assert call(outer, context).error.type == "ApprovalRequired"
+
+
+def test_a_grant_counts_for_five_minutes(monkeypatch):
+    """Unless another time is given, which may be shorter than a second."""
+    clock = [50.0]
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
+
+    def agreed(after, **options):
+        context = Context()
+        context.approve(call(tool, context).metadata["approval"], **options)
+        clock[0] += after
+        return call(tool, context).success
+
+    assert [agreed(299.9), agreed(300.1), agreed(0.4, expires_in=0.5), agreed(0.6, expires_in=0.5)] == [True, False, True, False]
+
+
+def test_events_carry_the_tools_own_name():
+    """Whatever name the call has, an event names the tool that is running."""
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+
+    @FunctionTool
+    async def work(ctx: Context) -> None:
+        ctx.emit("mine")
+
+    asyncio.run(work(ToolCall(name="another", id="c1"), context))
+
+    assert [(event.tool_name, event.call_id) for event in log.events] == [("work", "c1")]

@@ -38,8 +38,9 @@ def test_in_thread_passes_arguments_results_and_errors():
     assert asyncio.run(in_thread(work, 1, b=2)) == (1, 2, False)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(in_thread(lambda: 1 / 0))
-    with pytest.raises(RuntimeError, match="StopIteration"):
+    with pytest.raises(RuntimeError, match="^the function raised StopIteration$") as caught:
         asyncio.run(in_thread(lambda: next(iter(()))))
+    assert isinstance(caught.value.__cause__, StopIteration)
     with pytest.raises(SystemExit):
         asyncio.run(in_thread(exit_now))
 
@@ -226,6 +227,7 @@ def test_a_loop_that_closes_first_is_no_problem():
     release.set()
 
     assert done.wait(30)
+    asyncio.run(nothing_abandoned())
     assert asyncio.run(in_thread(lambda: 7)) == 7
     gc.collect()
 
