@@ -787,3 +787,33 @@ def test_a_rate_limit_counts_by_the_tools_own_name():
     assert limit(ToolCall(name="a"), context) is None
     with pytest.raises(GuardrailError):
         limit(ToolCall(name="a"), context)
+
+
+def test_the_definition_is_name_description_and_parameters():
+    """A change of any of the three is another definition; the same three are the same one, whatever the call."""
+
+    def pay(amount: int, to: str = "bob") -> str:
+        return "paid"
+
+    def pay_more(amount: int, to: str = "bob", tip: int = 0) -> str:
+        return "paid"
+
+    def definition(func=pay, **options):
+        tool = FunctionTool(func, **{"name": "pay", "description": "Pay.", **options}, input_guardrails=[require_approval()])
+        return asked(tool, {"amount": 5}).definition
+
+    assert definition() == definition() and re.fullmatch("[0-9a-f]{64}", definition())
+    assert len({definition(), definition(name="refund"), definition(description="Pay twice."), definition(pay_more)}) == 4
+
+
+def test_what_approval_says(caplog):
+    """The model reads that a person is needed, or that one refused, and why if there is a reason; the log tells of an approver's mistake."""
+    tool, _ = guarded()
+
+    def said(answer):
+        return call(tool, {"amount": 5}, Context(approver=lambda request: answer)).text
+
+    assert call(tool, {"amount": 5}).text == "The call of pay needs a person's approval first."
+    assert (said(False), said(Decision(approved=False, reason="no"))) == ("A person refused this call.", "A person refused this call: no")
+    said("yes")
+    assert str(caplog.records[0].exc_info[1]) == "the approver returned str, expected bool or Decision"
