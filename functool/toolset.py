@@ -127,9 +127,8 @@ class Toolset(Mapping[str, Tool]):
         if wires:
             wires[0].results = list(results)
             raise wires[0]
-        return [
-            result or _failed(call, ToolError("The call was cancelled from within.")) for call, result in zip(calls, results, strict=True)
-        ]
+        lost = ToolError("The call was cancelled from within.")
+        return [result or _failed(call, lost) for call, result in zip(calls, results, strict=True)]
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
