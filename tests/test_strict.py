@@ -100,6 +100,7 @@ def reasons(schema: dict[str, Any], **options: Any) -> list[str]:
         ({"type": "string", "maxLength": 1}, ["azure-maxLength"]),
         ({"type": "string", "default": "a"}, ["azure-default"]),
         ({"$ref": "#", "description": "again"}, ["ref-siblings"]),
+        ({"$ref": "#", "definitions": {}, "$defs": {}}, []),
         ({"$ref": "#/$defs/none"}, ["ref-target"]),
         ({"$ref": "https://example.com/schema"}, ["ref-target"]),
         ({"oneOf": [{"type": "string"}]}, ["keyword-oneOf"]),
@@ -369,6 +370,22 @@ def test_any_value_becomes_a_scalar(schema: Any, strict: Any) -> None:
     assert made.flat_nulls == ()
     assert [reason.split(": ")[1] for reason in made.reasons] == ["type-missing"]
     assert made.decode({"v": {"a": [1]}}) == {"v": {"a": [1]}}
+
+
+def test_a_required_name_without_a_schema_is_any_value() -> None:
+    """A name that is required and nowhere described becomes a property of any scalar type."""
+    made = codec({"type": "object", "properties": {"a": STR}, "required": ["a", "b"], "additionalProperties": False})
+
+    assert made.schema["required"] == ["a", "b"]
+    assert made.schema["properties"]["b"] == {"anyOf": [{"type": name} for name in ("string", "number", "boolean", "null")]}
+
+
+def test_the_reason_says_the_remedy() -> None:
+    """What an optional property costs is said with the way around it."""
+    reason = "null stands for its absence; require it, and let its type admit null if nothing can be meant"
+
+    assert one({"type": "integer", "default": 1}).reasons == ()
+    assert codec(obj(v=INT, required=[])).reasons == (f"#/properties/v: required-incomplete: {reason}",)
 
 
 def test_an_any_with_a_default_keeps_null() -> None:
