@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from typing_extensions import Unpack
 
@@ -252,9 +252,9 @@ class Tool(ABC):
         """Run with checked values. Tools that work on values, not on the call, override this beside `run`."""
         return self._checked(await self.run(call, Context() if context is None else context), "run")
 
-    async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        """Make a result of what `_direct` returned."""
-        return self._checked(value, "run")
+    if TYPE_CHECKING:  # Makes a result of what `_direct` returned: only what sets the one has the other.
+
+        async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult: ...
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):

@@ -923,6 +923,7 @@ def test_a_wrong_name_inside_of_a_model_gets_the_closest_one_there():
         items: list[Item] = []
         spare: dict[str, Item] = {}
         gift: Item | int | None = None
+        either: list[Item] | dict[str, Item] = []
 
     def words(order):
         return send(Order, {"x": order}).message.removeprefix("Invalid arguments. ")
@@ -931,7 +932,8 @@ def test_a_wrong_name_inside_of_a_model_gets_the_closest_one_there():
     assert words({"items": [{}, {"quantty": 1}]}) == "x.items[1].quantty: unknown argument; did you mean 'quantity'?"
     assert words({"spare": {"my key": {"zzz": 1}}}) == "x.spare.[key].zzz: unknown argument; known: quantity, sku"
     assert words({"gift": {"my key": 1}}).startswith("x.gift.[key]: unknown argument; known: quantity, sku")
-    assert words({SECRET + "!": 1}) == "x.[key]: unknown argument; known: items, spare, gift"
+    assert words({SECRET + "!": 1}) == "x.[key]: unknown argument; known: items, spare, gift, either"
+    assert "x.either.[key].skuu: unknown argument; did you mean 'sku'?" in words({"either": {"my key": {"skuu": 1}}})
 
 
 def test_a_wrong_name_inside_of_json_text_is_left_unsaid():

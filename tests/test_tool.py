@@ -636,6 +636,19 @@ def test_a_sync_body_is_answered_in_time_and_told_of():
     assert result.text == "The tool slow did not answer within 0.02 seconds; its work may still be going on."
 
 
+def test_a_tripwire_at_the_time_limit_leaves():
+    """A guardrail that stops the run while it is being cancelled still stops it."""
+
+    async def guard(call, context):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise Tripwire("too late") from None
+
+    with pytest.raises(Tripwire, match="too late"):
+        call(SchemaTool("s", "S.", {"type": "object"}, print, timeout=0.01, input_guardrails=[guard]))
+
+
 def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog):
     """After the grace the answer is given, a warning is logged, and the body is counted while it runs."""
 
