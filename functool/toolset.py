@@ -96,7 +96,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, Context() if context is None else context, None)
+        return await self._answer(call, self._named(call), Context() if context is None else context, None)
 
     async def call_all(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
         """Answer a turn of calls, in their order; a failure never loses a sibling.
@@ -108,7 +108,8 @@ class Toolset(Mapping[str, Tool]):
             Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results` holds theirs.
         """
         calls, context = list(calls), Context() if context is None else context
-        conflict = self._conflict(calls)
+        tools = [self._named(call) for call in calls]
+        conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: list[Tripwire] = []
         gate = nullcontext() if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
@@ -116,11 +117,11 @@ class Toolset(Mapping[str, Tool]):
         async def answer(index: int) -> None:
             try:
                 async with gate:
-                    results[index] = await self._answer(calls[index], context, conflict)
+                    results[index] = await self._answer(calls[index], tools[index], context, conflict)
             except Tripwire as wire:
                 wires.append(wire)
 
-        alone = {index for index, call in enumerate(calls) if (tool := self._named(call)) is not None and tool.settings.is_exclusive}
+        alone = {index for index, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive}
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
         for index in sorted(alone):
             await _together([answer(index)])
@@ -138,16 +139,15 @@ class Toolset(Mapping[str, Tool]):
         """Answer a turn of calls from sync code, also where an event loop is already running."""
         return _run(self.call_all(calls, context))
 
-    async def _answer(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
+    async def _answer(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> ToolResult:
         """Run one call between its events."""
         if not context.listened:
-            return await self._outcome(call, context, conflict)
-        tool = self._named(call)
+            return await self._outcome(call, tool, context, conflict)
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
-            result = await self._outcome(call, context, conflict)
+            result = await self._outcome(call, tool, context, conflict)
         except (Tripwire, asyncio.CancelledError) as stopped:
             failure = ToolFailure(type=type(stopped).__name__, message=str(stopped) or "The call was stopped.")
             await conclude(view.announce("tool:error", error=failure, result=None))
@@ -159,8 +159,7 @@ class Toolset(Mapping[str, Tool]):
         await view.announce("tool:post:debug", result=result, call=call)
         return result
 
-    async def _outcome(self, call: ToolCall, context: Context[Any], conflict: str | None) -> ToolResult:
-        tool = self._named(call)
+    async def _outcome(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> ToolResult:
         if tool is None:
             return _failed(call, UnknownToolError(call.name, self._tools))
         if conflict is not None:
@@ -173,12 +172,13 @@ class Toolset(Mapping[str, Tool]):
         """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
         return self._tools.get(call.name) if isinstance(call.name, str) else None
 
-    def _conflict(self, calls: list[ToolCall]) -> str | None:
-        """Return why none of these calls may run together, if so."""
-        names = [call.name for call in calls if (tool := self._named(call)) is not None and tool.settings.takes_control]
-        if names and len(calls) > 1:
-            return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
-        return None
+
+def _conflict(tools: list[Tool | None]) -> str | None:
+    """Return why none of these may run together, if so."""
+    names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
+    if names and len(tools) > 1:
+        return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+    return None
 
 
 def _is_enabled(tool: Tool, context: Context[Any]) -> bool:
