@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from math import isfinite
 from typing import Any
+
+from functool.errors import DefinitionError
 
 _NUMBERS = {"integer", "number"}
 _MEANT: dict[type, set[str]] = {bool: {"boolean"} | _NUMBERS, int: _NUMBERS, str: {"string"} | _NUMBERS, list: {"array"}, dict: {"object"}}
@@ -146,3 +149,14 @@ def property_names(schema: Any) -> Iterator[str]:
         yield from schema["properties"]
     for part in schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ():
         yield from property_names(part)
+
+
+def checked_parameters(parameters: Any) -> dict[str, Any]:
+    """Return a JSON Schema of arguments with its root type said.
+
+    Raises:
+        DefinitionError: It is no mapping, or its root is not an object.
+    """
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')
+    return {"type": "object", **({} if parameters else {"properties": {}, "additionalProperties": False}), **deepcopy(dict(parameters))}

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
@@ -36,6 +35,7 @@ from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
 from functool.executors import GRACE_SECONDS, abandon, answerable, checked_timeout, conclude, inline, run_for, stop
 from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, callables, settled
+from functool.json_schema import checked_parameters
 from functool.strict import Codec, codec
 
 ErrorAnswer: TypeAlias = ToolResult | str | None
@@ -120,8 +120,11 @@ class Tool(ABC):
         **options: Unpack[ToolOptions],
     ) -> None:
         self._equip(name, **options)
-        self._schema, coder = publish(name, description, checked_parameters(parameters), strict, output)
-        self._door: Door = SchemaDoor(self._schema.plain, coder)
+        try:
+            self._schema, coder = publish(name, description, checked_parameters(parameters), strict, output)
+            self._door: Door = SchemaDoor(self._schema.plain, coder)
+        except (AttributeError, LookupError, TypeError) as error:
+            raise DefinitionError(f"the parameters of {name!r} are no JSON Schema: {error}") from error
 
     def _equip(
         self,
@@ -288,11 +291,7 @@ class Tool(ABC):
                 answer = ask(guardrail, view.call, view, "input", record)
                 if answer is not None:
                     values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
-            if self._direct is None:
-                result = await self._body(values, view.call, view)
-            else:
-                value = await self._direct(**values)
-                result = success(value, call.id) if type(value) in DATA else await self._finish(value, view.call, view)
+            result = await self._body(values, view.call, view)
             if self._hooked and (new := await self.on_output(result, view)) is not None:
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
@@ -424,14 +423,3 @@ def publish(
         output=None if output is None else dict(output),
     )
     return schema, coder
-
-
-def checked_parameters(parameters: Any) -> dict[str, Any]:
-    """Return a JSON Schema of arguments with its root type said.
-
-    Raises:
-        DefinitionError: It is no mapping, or its root is not an object.
-    """
-    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')
-    return {"type": "object", **({} if parameters else {"properties": {}, "additionalProperties": False}), **deepcopy(dict(parameters))}

@@ -55,6 +55,13 @@ def test_parameters_are_the_schema_of_an_object(parameters):
         SchemaTool("f", "F.", parameters, print)
 
 
+@pytest.mark.parametrize("properties", [[1], {"a": {"anyOf": 7}}, {"a": {"anyOf": [7], "oneOf": 7}, "b": {"oneOf": 7}}])
+def test_parameters_that_are_no_schema_are_refused(properties):
+    """What cannot be read as a JSON Schema is the author's error, at the definition, with the tool's name."""
+    with pytest.raises(DefinitionError, match="'f' are no JSON Schema"):
+        SchemaTool("f", "F.", {"type": "object", "properties": properties}, lambda arguments: 1)
+
+
 def test_empty_parameters_take_no_arguments():
     """`{}` is a tool without arguments."""
     tool = SchemaTool("f", "F.", {}, lambda arguments: arguments)
