@@ -51,6 +51,12 @@ class Context(Generic[Deps]):
     that lives as long as the context. Inside a call, `call` is the one being run and `schema` that of its tool.
     """
 
+    # What belongs to one call: only its view sets these.
+    call: ToolCall | None = None
+    schema: ToolSchema | None = None
+    _mailbox: _Mailbox | None = None
+    _decided: tuple[str, Decision | None] = ("", None)
+
     def __init__(
         self, deps: Deps | None = None, *, thread: Any = None, approver: Approver | None = None, metadata: Mapping[str, Any] | None = None
     ) -> None:
@@ -59,13 +65,9 @@ class Context(Generic[Deps]):
         self.approver = approver
         self.metadata: Mapping[str, Any] = {} if metadata is None else metadata
         self.state: dict[str, Any] = {}
-        self.call: ToolCall | None = None
-        self.schema: ToolSchema | None = None
         # The views of a context share these two.
         self._listeners: list[tuple[Listener, bool]] = []
         self._grants: dict[str, tuple[float, bool, str]] = {}
-        self._mailbox: _Mailbox | None = None
-        self._decided: tuple[str, Decision | None] = ("", None)
 
     def view(self, **changes: Any) -> Context[Deps]:
         """Return this context with some attributes replaced; state, listeners and approvals stay shared."""

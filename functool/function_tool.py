@@ -122,12 +122,12 @@ class FunctionTool(Tool, Generic[P, R]):
     def _resolve(self) -> None:
         """Compile the signature: once, at the decorator, or when a name that it needs exists."""
         parts = describe(self.func, method=self._method, frame=self._frame)
-        self._parts: FunctionSchema = parts
+        self._parts = parts
         self._frame = None
         coder = None
         if self._given[2] is not False:
             self._published, coder = self._publish()
-        self._door = FunctionDoor(parts, coder)
+        self._door = FunctionDoor(parts, coder)  # pyright: ignore[reportIncompatibleVariableOverride]
         own = _has_own_signature(self.func)
         self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None]
         whole = type(self)._body is FunctionTool._body
@@ -135,21 +135,29 @@ class FunctionTool(Tool, Generic[P, R]):
         self._direct = func if self._awaits and whole and not (self._fills or parts.positional or parts.hidden) else None
         self._watched = self._hooked or self._generates or bool(parts.hidden) or not whole
 
-    def __getattr__(self, name: str) -> Any:
-        """Compile late what named something that did not exist at the decorator."""
-        if name in ("_parts", "_door") and self.__dict__.get("_frame") is not None:
-            try:
-                self._resolve()
-            except Unresolved as error:
-                message = (
-                    f"an annotation cannot be resolved: {error}. Import the name at run time (not under TYPE_CHECKING), or define it "
-                    "before the tool is first used"
-                )
-                raise _located(DefinitionError(message), self.func) from error
-            except DefinitionError as error:
-                raise _located(error, self.func) from error.__cause__
-            return self.__dict__[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    # `__getattr__` would do for both, and make each attribute of a tool slower on each call.
+    @functools.cached_property
+    def _parts(self) -> FunctionSchema:
+        self._resolve_late()
+        return self._parts
+
+    @functools.cached_property
+    def _door(self) -> FunctionDoor:  # type: ignore[override]
+        self._resolve_late()
+        return self._door
+
+    def _resolve_late(self) -> None:
+        """Compile what named something that did not exist at the decorator."""
+        try:
+            self._resolve()
+        except Unresolved as error:
+            message = (
+                f"an annotation cannot be resolved: {error}. Import the name at run time (not under TYPE_CHECKING), or define it "
+                "before the tool is first used"
+            )
+            raise _located(DefinitionError(message), self.func) from error
+        except DefinitionError as error:
+            raise _located(error, self.func) from error.__cause__
 
     @property
     def schema(self) -> ToolSchema:

@@ -291,7 +291,11 @@ class Tool(ABC):
                 answer = ask(guardrail, view.call, view, "input", record)
                 if answer is not None:
                     values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
-            result = await self._body(values, view.call, view)
+            if self._direct is None:
+                result = await self._body(values, view.call, view)
+            else:
+                value = await self._direct(**values)
+                result = success(value, call.id) if type(value) in DATA else await self._finish(value, view.call, view)
             if self._hooked and (new := await self.on_output(result, view)) is not None:
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:

@@ -8,7 +8,6 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -112,12 +111,15 @@ class Toolset(Mapping[str, Tool]):
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: list[Tripwire] = []
-        gate = nullcontext() if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
+        gate = None if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
 
         async def answer(index: int) -> None:
             try:
-                async with gate:
+                if gate is None:
                     results[index] = await self._answer(calls[index], tools[index], context, conflict)
+                else:
+                    async with gate:
+                        results[index] = await self._answer(calls[index], tools[index], context, conflict)
             except Tripwire as wire:
                 wires.append(wire)
 
@@ -139,10 +141,11 @@ class Toolset(Mapping[str, Tool]):
         """Answer a turn of calls from sync code, also where an event loop is already running."""
         return _run(self.call_all(calls, context))
 
-    async def _answer(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> ToolResult:
-        """Run one call between its events."""
-        if not context.listened:
-            return await self._outcome(call, tool, context, conflict)
+    def _answer(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> Coroutine[Any, Any, ToolResult]:
+        """Run one call, between its events where somebody listens."""
+        return (self._told if context.listened else self._outcome)(call, tool, context, conflict)
+
+    async def _told(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> ToolResult:
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
