@@ -20,7 +20,7 @@ import pytest
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StrictInt, field_validator
 from typing_extensions import Doc, NotRequired, Required, TypeAliasType, TypedDict, Unpack
 
-from functool import Context, DefinitionError, FunctionTool, Inject, SchemaError, ToolCall, ToolError, ToolResult, Toolset
+from functool import Context, DefinitionError, FunctionTool, Inject, SchemaError, ToolCall, ToolError, ToolResult, Toolset, WrapperTool
 from functool.executors import inline
 from functool.testing import EventLog
 from tests import sample_tools
@@ -1105,6 +1105,19 @@ def test_a_subclass_may_override_only_a_hook():
         return word + "!"
 
     assert call(Loud(shout), {"word": "hey"}).text == "HEY!"
+
+
+def test_a_wrapper_calls_a_tool_whose_names_exist_by_now():
+    """A layer that looks at nothing is enough to compile late what it wraps."""
+
+    @FunctionTool
+    async def take(x: "Known") -> str:
+        return f"{type(x).__name__} {x.size}"
+
+    class Known(BaseModel):
+        size: int
+
+    assert call(WrapperTool(take), {"x": {"size": 3}}).text == "Known 3"
 
 
 def test_a_late_name_without_a_schema_is_a_definition_error():
