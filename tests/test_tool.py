@@ -649,8 +649,9 @@ def test_a_tripwire_at_the_time_limit_leaves():
         call(SchemaTool("s", "S.", {"type": "object"}, print, timeout=0.01, input_guardrails=[guard]))
 
 
-def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog):
+def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog, monkeypatch):
     """After the grace the answer is given, a warning is logged, and the body is counted while it runs."""
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.02)
 
     async def main():
         while abandoned():  # Threads that tests before this one let go.
@@ -693,8 +694,9 @@ async def _hang(value, context):
     await asyncio.sleep(60)
 
 
-def test_after_the_deadline_error_functions_and_guardrails_are_bounded():
+def test_after_the_deadline_error_functions_and_guardrails_are_bounded(monkeypatch):
     """An error function that hangs after the deadline gets the default answer."""
+    monkeypatch.setattr("functool.tool.GRACE_SECONDS", 0.02)
     tool = Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=_hang)
     start = time.monotonic()
     result = call(tool, {"x": 1})
