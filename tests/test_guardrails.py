@@ -145,8 +145,25 @@ def test_truncate_law(text, limit):
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
 def test_truncate_refuses_nonsense(limit):
     """A limit is a positive int."""
-    with pytest.raises(DefinitionError):
+    with pytest.raises(DefinitionError, match=f"^limit must be a positive int, not {limit!r}$"):
         truncate(limit)
+
+
+@pytest.mark.parametrize(("limit", "text"), [(1, "s"), (5, "short"), (6, "short"), (7, "short\no"), (8, "short\noo")])
+def test_the_output_of_an_error_gets_what_its_message_leaves(limit, text):
+    """The message comes first, and the output gets the rest, to the last character."""
+    result = call(echo_tool(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(limit)]))
+
+    assert result.text == text
+    assert len(truncate(100)(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), Context()).text) == 100
+
+
+def test_truncate_makes_one_text_of_several():
+    """Several texts are cut as the one that a model reads, and what is no text stands behind it."""
+    image = ImageContent(data=b"png")
+    result = ToolResult(output=[TextContent(text="a" * 10), image, TextContent(text="b" * 90)])
+
+    assert truncate(40)(result, Context()).output == [TextContent(text="a" * 10 + "\n… [90 of 101 truncated]"), image]
 
 
 # ---- redact
@@ -227,7 +244,7 @@ def test_overlapping_matches_are_redacted_whole():
 def test_patterns_are_checked_at_definition(patterns):
     """One pattern instead of a list, and what is no pattern for text, is refused at once."""
     for make in (redact, block):
-        with pytest.raises(DefinitionError):
+        with pytest.raises(DefinitionError, match="^patterns must be a list of regular expressions"):
             make(patterns)
 
 
@@ -665,6 +682,40 @@ def test_redact_reads_names_and_addresses():
 
     assert result.output == [FileContent(data=b"7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt")]
     assert content.name == "7777.txt"
+
+
+def test_what_redact_makes_of_a_value():
+    """A text stays a text; what matches nothing is the same object, None too; where the output changed, its text is the value."""
+
+    def cleaned(value, shown="fine", pattern="7{4}"):
+        result = ToolResult(output=[TextContent(text=shown)], value=value)
+        return call(echo_tool(result, output_guardrails=[redact([pattern])])).value
+
+    kept = {"pin": 1}
+    assert cleaned("pin 7777") == "pin [redacted]"
+    assert cleaned(kept) is kept and cleaned(None, pattern="null") is None
+    assert cleaned("other 7777", shown="pin 7777") == "pin [redacted]"
+    assert redact(["7{4}"])(ToolResult(output=[TextContent(text="fine")], value=kept), Context()) is None
+
+
+def test_redact_passes_over_empty_matches():
+    """A pattern that also matches nothing redacts only what it found, and every stretch of it."""
+    assert call(echo_tool("abxxcx", output_guardrails=[redact(["x*"])])).text == "ab[redacted]c[redacted]"
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (r"s\u0065cret", "[redacted]"),
+        (r"\u0073ecret!", "[redacted]!"),
+        (r"a \S\u0045CRET \x", r"a \[redacted] \x"),
+        (r"a\tsecret\n", r"a\t[redacted]\n"),
+        (r"\q secret", r"\q [redacted]"),
+    ],
+)
+def test_redact_leaves_the_rest_as_it_was_spelt(text, cleaned):
+    """Escapes are seen through only to find the places; what stands around a match is not rewritten."""
+    assert call(echo_tool(text, output_guardrails=[redact(["(?i)secret"])])).text == cleaned
 
 
 def test_redact_leaves_a_picture_alone():

@@ -115,3 +115,13 @@ def test_the_callers_schema_is_not_shared():
 def test_a_builtin_class_is_a_handler():
     """A class that has no signature at all gets the arguments alone."""
     assert call(SchemaTool("f", "F.", PARAMETERS, dict), {"city": "x"}).value == {"city": "x", "days": 1}
+
+
+def test_strict_publishes_further_names_as_pairs():
+    """What `additionalProperties` admit is published as a list of pairs, and reaches the handler flat, however it was sent."""
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": {"type": "integer"}}
+    tool = SchemaTool("t", "T.", schema, lambda arguments: arguments, strict=True)
+
+    assert list(tool.schema.parameters["properties"]) == ["a", "extra"]
+    for arguments in ({"a": "x", "extra": [{"key": "b", "value": 3}]}, {"a": "x", "b": 3}):
+        assert asyncio.run(tool(ToolCall(name="t", arguments=arguments))).value == {"a": "x", "b": 3}

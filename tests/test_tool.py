@@ -510,6 +510,62 @@ def test_metadata_says_what_guardrails_did():
     assert refused.metadata["guardrails"] == [{"name": "_refuse", "stage": "input", "did": "refused"}]
 
 
+def test_a_guardrail_that_returns_what_it_got_replaced_nothing():
+    """The same call and the same result pass like None, and are not listed."""
+
+    async def same(value, context):
+        return value
+
+    result = call(Echo(input_guardrails=[same], output_guardrails=[same]), {"x": 1})
+
+    assert (result.value, result.metadata) == ({"x": 1, "y": 7}, {})
+
+
+def test_metadata_lists_guardrails_before_listeners_too():
+    """Who listens changes nothing of what is listed, and a time limit neither."""
+
+    def widen(call, context):
+        return dataclasses.replace(call, arguments={"x": 2})
+
+    context = Context()
+    context.subscribe(print)
+
+    for options in ({}, {"timeout": 30}):
+        result = call(Echo(input_guardrails=[widen], **options), {"x": 1}, context)
+        assert (result.value, result.metadata) == (
+            {"x": 2, "y": 7},
+            {"guardrails": [{"name": "widen", "stage": "input", "did": "replaced"}]},
+        )
+
+
+def test_a_body_beside_a_guardrail_may_return_whatever_it_may_alone():
+    """A value stays the same object, a result is taken as it is, and each yield of a generator is progress of this call."""
+    seen = []
+
+    def pieces():
+        yield "one"
+        yield "two"
+
+    made = {"data": {"a": [1]}, "other": dataclasses.make_dataclass("Point", ["x"])(3), "result": ToolResult.failed("no", type="Own")}
+
+    @FunctionTool(output_guardrails=[lambda result, context: None])
+    async def body(kind: str):
+        return pieces() if kind == "generator" else made[kind]
+
+    async def main():
+        context = Context()
+        context.subscribe(lambda event: seen.append((event.kind, event.tool_name, event.call_id, event.data)))
+        return {kind: await body(ToolCall(name="body", arguments={"kind": kind}, id="c1"), context) for kind in (*made, "generator")}
+
+    results = asyncio.run(main())
+
+    assert results["data"].value is made["data"] and results["data"].text == '{"a":[1]}'
+    assert results["other"].value is made["other"] and results["other"].text == '{"x":3}'
+    assert results["result"] == dataclasses.replace(made["result"], call_id="c1")
+    assert (results["generator"].value, results["generator"].success) == ("two", True)
+    assert seen == [("tool:progress", "body", "c1", {"value": value}) for value in ("one", "two")]
+
+
 def test_add_guardrails_append():
     """Guardrails may be added later, on both sides."""
     order = []
