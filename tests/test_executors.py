@@ -15,8 +15,8 @@ from queue import Empty, SimpleQueue
 import pytest
 
 import functool.executors
-from functool import FunctionTool, ToolCall, Toolset, WrapperTool
-from functool.executors import abandoned, in_thread, inline
+from functool import FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool
+from functool.executors import abandoned, conclude, in_thread, inline
 
 
 def test_inline_calls_and_awaits():
@@ -208,6 +208,80 @@ def test_work_that_ended_during_the_clean_up_is_not_left_behind(monkeypatch):
             await nothing_abandoned()
 
     assert timed_out(body) is False
+
+
+@pytest.mark.parametrize("end", [Tripwire("too late"), asyncio.CancelledError()], ids=repr)
+def test_an_abandoned_body_ends_unheard(end, monkeypatch):
+    """Whatever leaves a body after its call was answered, the loop has nothing to report."""
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
+    reported = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+        release = asyncio.Event()
+
+        @FunctionTool(timeout=0.01)
+        async def stubborn():
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    pass
+            raise end
+
+        result = await stubborn(ToolCall(name="stubborn"))
+        release.set()
+        await nothing_abandoned()
+        gc.collect()
+        await asyncio.sleep(0)
+        return result.error.type
+
+    assert (asyncio.run(main()), reported) == ("ToolTimeoutError", [])
+
+
+def test_last_words_take_as_long_as_they_need(monkeypatch):
+    """They are awaited to their end, also where that is longer than the grace."""
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.001)
+    said = []
+
+    async def speak():
+        await asyncio.sleep(0.05)
+        said.append("all")
+
+    asyncio.run(conclude(speak()))
+
+    assert said == ["all"]
+
+
+def test_last_words_do_not_hold_up_a_cancellation(monkeypatch):
+    """Who is being cancelled hears them, and leaves those that do not end, which are cut off."""
+    said = []
+
+    async def speak():
+        said.append("quick")
+
+    async def hang():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            said.append("cut off")
+
+    async def call():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await conclude(speak())
+            monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
+            await conclude(hang())
+
+    async def main():
+        task = asyncio.ensure_future(call())
+        await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=30)
+        return bool(done) and task.cancelled()
+
+    assert (asyncio.run(main()), said) == (True, ["quick", "cut off"])
 
 
 def test_a_loop_that_closes_first_is_no_problem():
