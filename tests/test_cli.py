@@ -84,7 +84,11 @@ def odd(json: str = "", yes: bool = False, help: str = "", arg: int = 1):
 
 @FunctionTool
 def steps(context: Context, count: int = 5):
-    """Report progress."""
+    """Report progress.
+
+    Args:
+        count: How many steps.
+    """
     import time
     for done in range(1, count + 1):
         context.progress(f"step {done}", done, count)
