@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import dataclasses
 import logging
+import sys
 import threading
 import time
 import typing
@@ -331,8 +332,12 @@ def test_cancellation_from_outside_leaves():
 
 def test_a_stray_cancellation_is_a_failure():
     """A CancelledError that nobody asked for is a failure of the tool."""
-    assert call(Broken(asyncio.CancelledError())).is_error
-    assert call(FunctionTool(_stray)).is_error
+    causes = []
+    note = lambda error, context: causes.append(type(error.__cause__))  # noqa: E731
+
+    for tool in (Broken(asyncio.CancelledError(), on_error_func=note), FunctionTool(_stray, on_error_func=note)):
+        assert call(tool).error == ToolFailure(type="ToolError", message="The tool was cancelled from within.")
+    assert causes == [asyncio.CancelledError] * 2
 
 
 async def _stray():
@@ -602,6 +607,14 @@ def test_a_bad_timeout_is_refused_at_definition(timeout):
     """Zero, negative, NaN, infinity, True and text are no time limits."""
     with pytest.raises(DefinitionError, match="timeout"):
         Echo(timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [5e-324, 0.5, 7, sys.float_info.max])
+def test_every_positive_finite_number_is_a_time_limit(timeout):
+    """It is kept in seconds, as a float."""
+    limit = Echo(timeout=timeout).timeout
+
+    assert limit == timeout and type(limit) is float
 
 
 @pytest.mark.parametrize(
