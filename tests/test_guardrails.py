@@ -104,6 +104,35 @@ def test_truncate_shortens_errors_and_keeps_images():
     assert mixed.output[1] == image and len(mixed.output[0].text) <= 50
 
 
+UNITS = [
+    *("e\u0301", "🇩🇪", "🇦🇿", "🇿🇦", "x", "🇿🇦", "👍\U0001f3fb", "👍\U0001f3ff", "\u1100\u1160", "\u1100\u1161\u11ff"),
+    *("👩\u200d👧", "각", "🇦🇿", "y", "\u0301"),
+]
+
+
+@pytest.mark.parametrize("start", range(len(UNITS)))
+def test_truncate_keeps_every_grapheme_that_fits(start):
+    """Whatever stands beside it, a grapheme that fits together with the marker is kept, and one that does not goes whole."""
+    # A mark joins what stands before it, so it is a grapheme only where it stands first.
+    units = [unit for i, unit in enumerate([*UNITS[start:], *UNITS[:start]] * 3) if unit != "\u0301" or i == 0]
+    text = "".join(units)
+    ends = [0, *itertools.accumulate(map(len, units))]
+    total = len(text)
+    for limit in range(1, total):
+        form = next((f for f in ("… [{} of {} truncated]", "… [{} cut]") if len(f.format(total, total)) <= limit), "")
+        cuts = [text[:end] + form.format(total - end, total) for end in ends[:-1]]
+
+        assert truncate(limit)(ToolResult.of(text), Context()).text == [cut for cut in cuts if len(cut) <= limit][-1]
+
+
+def test_truncate_keeps_a_line_end_whole():
+    """Where there is no room for a marker, too, the two characters of a line end stay together."""
+    texts = [truncate(limit)(ToolResult.of("\r\n" * 50), Context()).text for limit in range(1, 9)]
+
+    assert texts == ["\r\n" * (limit // 2) for limit in range(1, 9)]
+    assert truncate(2)(ToolResult.of("abc"), Context()).text == "ab"
+
+
 @pytest.mark.parametrize("limit", [11, 12, 20, 23])
 def test_a_short_limit_gets_a_short_marker(limit):
     """Where the long marker does not fit, a short one says how much is missing; below that there is the beginning only."""
@@ -536,6 +565,8 @@ def test_when_says_which_calls_need_approval():
         tool, _ = guarded(when)
         assert call(tool, {"amount": 5}).success
         assert call(tool, {"amount": 50}).error.type == "ApprovalRequired"
+    tool, _ = guarded(lambda call, context: context.deps == "guest")
+    assert [call(tool, {"amount": 5}, Context(who)).success for who in ("admin", "guest")] == [True, False]
 
 
 def test_twenty_executions_of_one_grant_run_once():
@@ -722,7 +753,7 @@ def test_redact_leaves_a_picture_alone():
     """A value that the output shows is not read twice, and never as text."""
     picture = ImageContent(data=b"\xff" * 30)
 
-    @FunctionTool(output_guardrails=[redact(["/{4}"])])
+    @FunctionTool(output_guardrails=[redact(["[/_]{4}"])])
     async def show() -> ImageContent:
         return picture
 
@@ -868,3 +899,26 @@ def test_what_approval_says(caplog):
     assert (said(False), said(Decision(approved=False, reason="no"))) == ("A person refused this call.", "A person refused this call: no")
     said("yes")
     assert str(caplog.records[0].exc_info[1]) == "the approver returned str, expected bool or Decision"
+
+
+def test_a_refusal_says_who_refused_where(caplog):
+    """Error functions read the stage and the guardrail, the author's own words for them first; the log names one that failed."""
+    seen = []
+
+    def plain(value, context):
+        raise GuardrailError("no")
+
+    def own(value, context):
+        raise GuardrailError("no", stage="billing", guardrail="budget")
+
+    def broken(value, context):
+        raise RuntimeError("boom")
+
+    note = lambda error, context: seen.append((error.stage, error.guardrail))  # noqa: E731
+    for guardrail in (plain, own, broken):
+        for stage in ("input", "output"):
+            call(echo_tool(1, on_error_func=note, **{f"{stage}_guardrails": [guardrail]}))
+
+    assert seen == [("input", "plain"), ("output", "plain"), *[("billing", "budget")] * 2, ("input", "broken"), ("output", "broken")]
+    assert ["guardrail broken" in message for message in caplog.messages] == [True, True]
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["boom", "boom"]
