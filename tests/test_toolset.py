@@ -12,6 +12,7 @@ from functool import (
     FunctionTool,
     ToolCall,
     ToolError,
+    ToolFailure,
     ToolPrompts,
     ToolResult,
     Toolset,
@@ -66,6 +67,11 @@ def test_what_is_no_set_of_tools_is_refused(tools):
     """Duplicate names, and what is no tool, raise at construction."""
     with pytest.raises(DefinitionError):
         Toolset(tools)
+
+
+def test_a_set_of_a_mapping():
+    """The tools of a mapping, another set too, are taken under their own names."""
+    assert dict(Toolset({"plus": add, "f": fail})) == dict(Toolset(Toolset([add, fail]))) == {"add": add, "fail": fail}
 
 
 @pytest.mark.parametrize("limit", [0, -1, True])
@@ -152,6 +158,18 @@ def test_max_concurrency_is_honoured():
     assert (limited, state["most"]) == (3, 20)
 
 
+def test_a_turn_may_run_one_call_after_the_other():
+    """With a limit of one they run in their order, and a tool that takes control is no less refused."""
+    tool, state = counting_tool()
+    control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
+    tools = Toolset([tool, control], max_concurrency=1)
+    run(tools.call_all([ToolCall(name="work", arguments={"n": n}) for n in range(5)]))
+
+    assert state["order"] == [("work", n, 1) for n in range(5)]
+    assert [result.is_error for result in run(tools.call_all(calls("control", "work")))] == [True, True]
+    assert len(state["order"]) == 5
+
+
 def test_an_exclusive_tool_runs_alone():
     """While an exclusive tool runs nothing else of the turn does."""
     running, overlaps = set(), []
@@ -214,10 +232,9 @@ def test_cancelling_the_caller_cancels_what_runs():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        return sorted(cleaned)
 
-    run(main())
-
-    assert sorted(cleaned) == [0, 1, 2]
+    assert run(main()) == [0, 1, 2]
 
 
 def test_ten_thousand_parallel_calls():
@@ -429,7 +446,7 @@ def test_a_tripwire_is_an_error_event():
         run(Toolset([trip]).call(ToolCall(name="trip"), context))
 
     assert [kind for kind, _ in seen] == ["tool:pre", "tool:error"]
-    assert (seen[1][1]["error"].type, seen[1][1]["result"]) == ("Tripwire", None)
+    assert seen[1][1] == {"error": ToolFailure(type="Tripwire", message="stop all"), "result": None}
 
 
 def test_a_call_that_cancels_itself_takes_no_sibling_along():
