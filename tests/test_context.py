@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from functool import Context, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool import Context, Decision, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
 from functool.guardrails import require_approval
 from functool.testing import EventLog
 
@@ -165,12 +165,13 @@ def test_a_listener_added_during_a_call_hears_the_rest():
 
 def test_emit_outside_of_a_call():
     """Outside of any call events are delivered at once, or by the running loop; async listeners too."""
-    log, heard = EventLog(), []
+    log, heard, reported = EventLog(), [], []
 
     async def listener(event):
         heard.append(event.kind)
 
     async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, trouble: reported.append(trouble))
         context.emit("in a loop")
         await asyncio.sleep(0.01)
 
@@ -180,7 +181,7 @@ def test_emit_outside_of_a_call():
     context.emit("no loop", x=1)
     asyncio.run(main())
 
-    assert log.kinds == heard == ["no loop", "in a loop"]
+    assert (log.kinds, reported) == (["no loop", "in a loop"], []) and heard == log.kinds
     assert (log.events[0].data, log.events[0].tool_name, log.events[0].call_id) == ({"x": 1}, "", "")
 
 
@@ -359,6 +360,38 @@ def test_a_denial_counts_once_and_needs_no_reason():
     assert again.error.type == "ApprovalRequired"
 
 
+def test_a_guardrail_of_a_hosts_own_reads_the_decision():
+    """It gets what was decided, however often it asks in this call; where nothing was, and in the next call, it gets nothing."""
+    read = []
+
+    def look(call, context):
+        read.append([context.use_decision(request.digest) for _ in range(2)])
+
+    tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
+    context = Context()
+    request = call(tool, context).metadata["approval"]
+    looking = FunctionTool(lambda: 1, name="look", input_guardrails=[look])
+    for decide in (lambda: None, lambda: context.approve(request), lambda: context.deny(request, "too dear"), lambda: None):
+        decide()
+        call(looking, context)
+
+    assert read == [[None] * 2, [Decision(approved=True)] * 2, [Decision(approved=False, reason="too dear")] * 2, [None] * 2]
+
+
+def test_an_announcement_has_its_data_and_the_name_on_the_call():
+    """Where no tool has the name, the event carries what was called."""
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+
+    async def main():
+        await context.for_call(ToolCall(name="nope", id="c1"), None).announce("mine", x=1)
+
+    asyncio.run(main())
+
+    (event,) = log.events
+    assert (event.kind, event.tool_name, event.call_id, event.data) == ("mine", "nope", "c1", {"x": 1})
+
+
 def test_progress_may_say_nothing():
     """What an author leaves out is an empty message and two unknowns."""
     log, context = EventLog(), Context()
@@ -389,8 +422,8 @@ def test_an_approval_is_for_its_own_call_only():
 
 
 def test_a_grant_counts_for_five_minutes(monkeypatch):
-    """Unless another time is given, which may be shorter than a second."""
-    clock = [50.0]
+    """Unless another time is given, which may be shorter than a second; on a clock that has just started, too."""
+    clock = [0.25]
     monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
     tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
 
