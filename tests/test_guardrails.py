@@ -106,7 +106,7 @@ def test_truncate_shortens_errors_and_keeps_images():
 
 UNITS = [
     *("e\u0301", "🇩🇪", "🇦🇿", "🇿🇦", "x", "🇿🇦", "👍\U0001f3fb", "👍\U0001f3ff", "\u1100\u1160", "\u1100\u1161\u11ff"),
-    *("👩\u200d👧", "각", "🇦🇿", "y", "\u0301"),
+    *("👩\u200d👧", "각", "\U0001f1e9", "y", "\u0301"),
 ]
 
 
@@ -917,8 +917,42 @@ def test_a_refusal_says_who_refused_where(caplog):
     note = lambda error, context: seen.append((error.stage, error.guardrail))  # noqa: E731
     for guardrail in (plain, own, broken):
         for stage in ("input", "output"):
-            call(echo_tool(1, on_error_func=note, **{f"{stage}_guardrails": [guardrail]}))
+            answer = call(echo_tool(1, on_error_func=note, **{f"{stage}_guardrails": [guardrail]}))
+            assert answer.text == (f"The guardrail broken failed, so the {stage} was refused." if guardrail is broken else "no")
 
     assert seen == [("input", "plain"), ("output", "plain"), *[("billing", "budget")] * 2, ("input", "broken"), ("output", "broken")]
     assert ["guardrail broken" in message for message in caplog.messages] == [True, True]
     assert [str(record.exc_info[1]) for record in caplog.records] == ["boom", "boom"]
+
+
+class Both(list):
+    """A list that can be called."""
+
+    def __call__(self, value, context):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [("", "str"), (Both(), "Both"), (print, "builtin_function_or_method"), (5, "int")],
+    ids=["text", "both", "function", "number"],
+)
+def test_one_guardrail_is_no_list_of_them(given, kind):
+    """What can be called is never taken for a list, even if it could be read as one, nor is a text, even an empty one."""
+    with pytest.raises(DefinitionError, match=f" input_guardrails must be a list of callables, not {kind}$"):
+        echo_tool(1, input_guardrails=given)
+
+
+def test_a_replacement_is_listed_and_its_value_kept_in_step(caplog):
+    """Where there was nothing the value becomes the text that a guardrail wrote, too; an error without a value gets none."""
+
+    def write(result, context):
+        return dataclasses.replace(result, output=[TextContent(text="written")])
+
+    nothing, failed = (call(echo_tool(value, output_guardrails=[write])) for value in (None, ValueError("x")))
+
+    assert (nothing.text, nothing.value) == ("written", "written")
+    assert (failed.text, failed.value) == ("ValueError: x\nwritten", None)
+    assert nothing.metadata == failed.metadata == {"guardrails": [{"name": "write", "stage": "output", "did": "replaced"}]}
+    call(echo_tool(1, input_guardrails=[lambda value, context: 42]))
+    assert str(caplog.records[0].exc_info[1]) == "the guardrail returned int, expected ToolCall or None"
