@@ -109,7 +109,7 @@ def parsed(text: str) -> Any:
 
 def is_deep(text: str) -> bool:
     """Whether JSON text may be nested more deeply than arguments may be."""
-    return len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
+    return len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
 
 
 def _refuse_depth(text: str) -> None:
