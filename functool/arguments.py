@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from functool.strict import Codec
 
 Arguments: TypeAlias = str | Mapping[str, Any]
-_FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "listed integer", "array"}
+_FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "listed number", "array"}
 _CHOICE = re.compile(r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)""")
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 # Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
@@ -60,13 +60,13 @@ class FunctionDoor:
         kinds = kinds_of([*parts.properties.values(), *parts.definitions.values(), parts.rest_schema])
         self._names_differ = bool(self._renamed or self._reserved)
         self._nests = "any" in kinds or is_recursive(parts.definitions)
-        # Strict mode takes `true` for 1 where the integers are listed: in a Literal, in an IntEnum.
-        self._lists_integers = "listed integer" in kinds
+        # Strict mode takes `true` for 1 where the numbers are listed: in a Literal, in an Enum.
+        self._lists_numbers = "listed number" in kinds
         self._open = self._nests or ("$ref" in kinds and "number" in kinds)
         # In a flat call every colon outside of a text belongs to an argument: counting them finds unknown ones, and costs less than
         # to have pydantic forbid them.
         self._flat = kinds <= _FLAT and not parts.rest
-        self._plain = self._flat and not (self._names_differ or self._lists_integers or self._open)
+        self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
         self._validate = self._validator("ignore") if self._flat and self._decode is None else self._validate_closed
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class FunctionDoor:
             # What was decoded has been looked at already, and written anew: no name stands twice in it.
             if self._decode is None and not (self._flat and text.count(":") == len(values)) and not self._are_all(text):
                 values = self._second_look(text)
-            if self._lists_integers and ("true" in text or "false" in text):
+            if self._lists_numbers and ("true" in text or "false" in text):
                 refuse_misfits(decoded(text), self._root)
             if self._open and ((self._nests and is_deep(text)) or not_finite(text)):
                 refuse_misfits(decoded(text), self._root)

@@ -54,7 +54,7 @@ def takes_only_containers(schema: Any, definitions: Mapping[str, Any], depth: in
 def kinds_of(schemas: list[Any]) -> set[str]:
     """Return the types that JSON Schemas name at any depth, `any` for what says nothing, and `$ref`, `enum`, `const` where they stand.
 
-    Where an `enum` or `const` lists an integer, there is `listed integer`.
+    Where an `enum` or `const` lists a number, there is `listed number`.
     """
     kinds: set[str] = set()
     todo = list(schemas)
@@ -68,8 +68,8 @@ def kinds_of(schemas: list[Any]) -> set[str]:
         named = schema.get("type")
         kinds.update(named if isinstance(named, list) else [named] if named else [])
         kinds.update(word for word in ("$ref", "enum", "const") if word in schema)
-        if any(type(choice) is int for choice in (*schema.get("enum", ()), schema.get("const"))):
-            kinds.add("listed integer")
+        if any(type(choice) in (int, float) for choice in (*schema.get("enum", ()), schema.get("const"))):
+            kinds.add("listed number")
         parts = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ()), *schema.get("prefixItems", ())]
         parts += [*schema.get("properties", {}).values(), *schema.get("patternProperties", {}).values()]
         parts += [schema[word] for word in ("items", "additionalProperties") if word in schema]
@@ -100,6 +100,9 @@ def misfit(value: Any, schema: Any, definitions: Mapping[str, Any], path: tuple[
         return found[0] if found and all(found) else None
     if isinstance(value, bool) and schema.get("type") in ("integer", "number"):
         return path, f"a valid {schema['type']}, not a boolean"
+    choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(value, bool) and choices is not None and all(choice is not value for choice in choices):
+        return path, "one of the choices, not a boolean"
     if schema.get("type") == "number" and not _is_finite(value):
         return path, "a finite number"
     parts: list[tuple[Any, Any, Any]] = []

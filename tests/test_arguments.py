@@ -980,3 +980,42 @@ def test_every_door_checks_and_names():
 
     assert door.check('{"o": "[1]"}') == {"n": 3, "o": [1]}
     assert InnerDoor(door, looks=True).sent_form({"n": 1}) == {"n": 1}
+
+
+class Share(float, enum.Enum):
+    WHOLE = 1.0
+
+
+class Mixed(enum.Enum):
+    ONE = 1
+    WORD = "one"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "one"),
+    [(Literal[1, "a"], 1), (Literal[1, "a"] | None, 1), (Share, Share.WHOLE), (Mixed, Mixed.ONE)],
+    ids=["literal", "optional", "float enum", "mixed enum"],
+)
+def test_true_is_none_of_the_numbers_among_choices(annotation, one):
+    """`true` is refused where 1 is one choice of several kinds, or an Enum's float."""
+    got = []
+
+    async def take(x):
+        got.append(x)
+
+    take.__annotations__ = {"x": annotation}
+    tool = FunctionTool(take)
+    answers = [asyncio.run(tool.invoke(ToolCall(name="take", arguments={"x": sent}))) for sent in (True, 1)]
+
+    assert [answer.is_error for answer in answers] == [True, False]
+    assert got == [one] and type(got[0]) is type(one)
+
+
+def test_true_is_a_choice_where_it_is_listed():
+    """A boolean among the choices is taken as itself."""
+
+    @FunctionTool
+    async def take(x: Literal[2, True, "a"]):
+        return x
+
+    assert asyncio.run(take(ToolCall(name="take", arguments={"x": True}))).value is True

@@ -395,9 +395,9 @@ def test_takes_only_containers(schema, only):
         (False, set()),
         ({"type": "array"}, {"array", "any"}),
         ({"type": "object"}, {"object", "any"}),
-        ({"type": "array", "items": {"type": "integer", "enum": [1]}}, {"array", "integer", "enum", "listed integer"}),
+        ({"type": "array", "items": {"type": "integer", "enum": [1]}}, {"array", "integer", "enum", "listed number"}),
         ({"type": "object", "additionalProperties": {"$ref": "#/x"}}, {"object", "$ref"}),
-        ({"anyOf": [{"type": ["string", "null"]}, {"const": 1}]}, {"string", "null", "const", "listed integer"}),
+        ({"anyOf": [{"type": ["string", "null"]}, {"const": 1}]}, {"string", "null", "const", "listed number"}),
         (
             {"type": "object", "properties": {"a": {"prefixItems": [{"type": "number"}]}}, "patternProperties": {"x": {"type": "boolean"}}},
             {"object", "number", "boolean"},
