@@ -143,7 +143,7 @@ def success(value: Any, call_id: str) -> ToolResult:
     kind = type(value)
     if kind in _PLAIN or (kind is str and value.isascii()):
         content = _new(TextContent)
-        content.text = value if kind is str else _dump(value).decode()
+        content.text = value if kind is str else _dump(value, by_alias=True).decode()
         result.output = [content]
     else:
         result.output = render(value)
@@ -186,7 +186,7 @@ def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
     if type(value) in _PLAIN or isinstance(value, str):
         content = _new(TextContent)
-        content.text = valid_text(str.__str__(value)) if isinstance(value, str) else _dump(value).decode()
+        content.text = valid_text(str.__str__(value)) if isinstance(value, str) else _dump(value, by_alias=True).decode()
         return [content]
     if value is None:
         return []
@@ -202,7 +202,7 @@ def json_text(value: Any) -> str:
     try:
         if _holds_iterator(value, 0):
             return cut_str(value)
-        return _dump(value, fallback=cut_str).decode()
+        return _dump(value, by_alias=True, fallback=cut_str).decode()
     except Exception:
         return cut_str(value)
 

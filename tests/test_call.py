@@ -13,13 +13,17 @@ import typing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from functool import AudioContent, FileContent, ImageContent, TextContent, ToolCall, ToolError, ToolFailure, ToolResult, ToolSchema
 
 
 class Model(BaseModel):
     a: int
+
+
+class Named(BaseModel):
+    class_: int = Field(alias="class")
 
 
 class Open(BaseModel):
@@ -65,6 +69,9 @@ CIRCLE.append(CIRCLE)
         (datetime.date(2026, 1, 2), '"2026-01-02"'),
         (Model(a=1), '{"a":1}'),
         ([Model(a=1)], '[{"a":1}]'),
+        (Named(**{"class": 1}), '{"class":1}'),
+        ([Named(**{"class": 1})], '[{"class":1}]'),
+        ((Named(**{"class": 1}), Odd()), '[{"class":1},"odd"]'),
         (b"\xff\x00", '"_wA="'),
         ({"x": b"\xff"}, '{"x":"_w=="}'),
         (Odd(), '"odd"'),
@@ -86,7 +93,7 @@ CIRCLE.append(CIRCLE)
     ids=lambda value: ascii(value)[:20] if not isinstance(value, int) else "int",
 )
 def test_how_a_value_reads(value, text):
-    """None is nothing, a str itself, everything else one JSON text; what JSON cannot say is its str."""
+    """None is nothing, a str itself, all else one JSON text under the names of the schema; what JSON cannot say is its str."""
     result = ToolResult.of(value)
 
     assert text is None or result.text == text
