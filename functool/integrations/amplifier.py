@@ -28,6 +28,7 @@ from functool import (
     Toolset,
     Tripwire,
 )
+from functool.executors import inline
 
 try:
     import amplifier_core
@@ -41,7 +42,8 @@ _log = logging.getLogger("functool")
 APPROVAL_SECONDS = 300.0
 _ALLOW, _DENY = "Allow", "Deny"
 
-Mountable = Tool | Toolset | Callable[[Any], Tool | Iterable[Tool]]
+Made = Tool | Iterable[Tool]
+Mountable = Tool | Toolset | Callable[[Any], Made | Awaitable[Made]]
 Cleanup = Callable[[], Awaitable[None]]
 
 
@@ -120,7 +122,7 @@ def mount(
     approval system when it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
 
     Args:
-        tools: Tools, toolsets, and functions that make a tool or several of the checked configuration.
+        tools: Tools, toolsets, and functions, sync or async, that make a tool or several of the checked configuration.
         config_model: A pydantic model of the module's configuration in the mount plan.
         events: The kinds of the tools' own events (`Context.emit`), announced as observability events.
 
@@ -133,12 +135,14 @@ def mount(
             raise DefinitionError(f"mount takes tools, toolsets and functions that make them, not {item!r}")
     if config_model is not None and not (isinstance(config_model, type) and issubclass(config_model, BaseModel)):
         raise DefinitionError(f"config_model must be a pydantic model class, not {config_model!r}")
-    Toolset(_expand([item for item in tools if isinstance(item, Tool | Toolset)], None))
+    Toolset(tool for item in tools if isinstance(item, Tool | Toolset) for tool in _expand(item, item))
 
     async def mount_tools(coordinator: Any, config: dict[str, Any] | None = None) -> Cleanup | None:
         checked = _checked(config or {}, config_model)
         context = _session_context(coordinator, checked)
-        exported = [export(tool, context=context) for tool in Toolset(_expand(tools, checked)).enabled(context)]
+        made = [(item, item if isinstance(item, Tool | Toolset) else await inline(item, checked)) for item in tools]
+        toolset = Toolset(tool for item, answer in made for tool in _expand(item, answer))
+        exported = [export(tool, context=context) for tool in toolset.enabled(context)]
         for one in exported:
             await coordinator.mount("tools", one, name=one.name)
         if not exported:
@@ -165,7 +169,7 @@ def adopt(native: Any) -> Tool:
         DefinitionError: The object has no name, or no async `execute`.
     """
     name: Any = getattr(native, "name", None)
-    if not isinstance(name, str) or not name or not callable(getattr(native, "execute", None)):
+    if isinstance(native, type) or not isinstance(name, str) or not name or not callable(getattr(native, "execute", None)):
         raise DefinitionError(f"not an Amplifier tool: {native!r} needs a name and `async execute(input)`")
 
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
@@ -187,15 +191,12 @@ def _checked(config: Any, model: type[BaseModel] | None) -> Any:
         raise DefinitionError(f"bad module configuration. {problems}") from None
 
 
-def _expand(tools: Iterable[Mountable], config: Any) -> Iterable[Tool]:
-    for item in tools:
-        made = item if isinstance(item, Tool | Toolset) else item(config)
-        if isinstance(made, Tool):
-            yield made
-        elif isinstance(made, Iterable):
-            yield from made.values() if isinstance(made, Toolset) else made
-        else:
-            raise DefinitionError(f"{item!r} was asked for tools and returned {type(made).__name__}")
+def _expand(item: Mountable, made: object) -> Iterable[Tool]:
+    if isinstance(made, Tool):
+        return [made]
+    if isinstance(made, Iterable):
+        return made.values() if isinstance(made, Toolset) else made
+    raise DefinitionError(f"{item!r} was asked for tools and returned {type(made).__name__}")
 
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
@@ -279,7 +280,8 @@ def _adopted(native: Any) -> ToolResult:
         text = native.get_serialized_output()
         message = str(error.get("message") or text)
         output: list[Content] = [] if text == message else [TextContent(text=text)]
-        return ToolResult.failed(message, type=str(error.get("type") or "ToolError"), output=output)
+        details = {key: item for key, item in error.items() if key not in ("message", "type")} or None
+        return ToolResult.failed(message, type=str(error.get("type") or "ToolError"), details=details, output=output)
     if not native.content:
         return ToolResult.of(native.output)
     parts: list[Content] = [_part(block) for block in native.content]

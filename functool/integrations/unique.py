@@ -165,6 +165,7 @@ def _construct(
     )
     # Their own way to it is deprecated.
     self.functool_reporter = tool_progress_reporter
+    self.functool_state = {}
 
 
 def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
@@ -222,6 +223,8 @@ def _texts(tool: Tool) -> dict[str, Any]:
 def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolCallResponse]]:
     async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
         context: Context[Any] = Context(self.config, approver=approver, metadata={"tool": self})
+        # Their tool lives as long as the run of its manager: so does what its calls remember, a rate limit say.
+        context.state = self.functool_state
         progress = _Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)

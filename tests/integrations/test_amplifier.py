@@ -378,16 +378,20 @@ def test_cleanup_leaves_a_tool_that_replaced_ours() -> None:
 
 
 def test_mount_takes_tools_toolsets_and_builders() -> None:
-    """One module may mount tools, a toolset, and what a function makes of the configuration."""
+    """One module may mount tools, a toolset, and what a function, sync or async, makes of the configuration."""
 
     def build(config: ShopConfig) -> list[Tool]:
         return [FunctionTool(lambda: config.currency, name="currency", description="Say the currency.")]
 
+    async def connect(config: ShopConfig) -> Tool:
+        return FunctionTool(lambda: f"{config.currency} account", name="account", description="Say the account.")
+
     async def main() -> None:
         coordinator = MockCoordinator()
-        await amplifier.mount(add, Toolset([delete]), build, config_model=ShopConfig)(coordinator, {"currency": "SEK"})
-        assert list(coordinator.get("tools")) == ["add", "delete", "currency"]
+        await amplifier.mount(add, build, Toolset([delete]), connect, config_model=ShopConfig)(coordinator, {"currency": "SEK"})
+        assert list(coordinator.get("tools")) == ["add", "currency", "delete", "account"]
         assert (await coordinator.get("tools", "currency").execute({})).output == "SEK"
+        assert (await coordinator.get("tools", "account").execute({})).output == "SEK account"
 
     run(main())
 
@@ -523,21 +527,23 @@ def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
 
         async def execute(self, input: dict[str, Any]) -> Any:
             if input["x"]:
-                return NativeResult(success=False, output={"exit": 2}, error={"message": "failed"})
+                return NativeResult(success=False, output={"exit": 2}, error={"message": "failed", "code": 2})
             return [1, 2]
 
     tools = Toolset([amplifier.adopt(Plain())])
     assert tools.call_sync(ToolCall(name="plain", arguments={"x": 0})).value == [1, 2]
     failed = tools.call_sync(ToolCall(name="plain", arguments={"x": 1}))
     assert (failed.error.type, failed.error.message, failed.text) == ("ToolError", "failed", 'failed\n{"exit": 2}')
+    assert failed.error.details == {"code": 2}
 
 
 def test_adopt_takes_amplifiers_own_mock_tool_and_refuses_what_is_none() -> None:
     """Any object with Amplifier's attributes is adopted; another is refused by name."""
     tool = amplifier.adopt(MockTool("mocked", output="yes"))
     assert Toolset([tool]).call_sync(ToolCall(name="mocked")).value == "yes"
-    with pytest.raises(DefinitionError, match="needs a name"):
-        amplifier.adopt(object())
+    for other in (object(), Native):
+        with pytest.raises(DefinitionError, match="needs a name"):
+            amplifier.adopt(other)
 
 
 def test_export_of_adopted_and_back_keeps_the_tool() -> None:

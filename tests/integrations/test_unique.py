@@ -43,6 +43,7 @@ from functool import (
     WrapperTool,
 )
 from functool.factory import BaseToolConfig as OurConfig
+from functool.guardrails import rate_limit
 from functool.integrations import unique
 from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, ran
 
@@ -278,6 +279,15 @@ def test_the_configuration_is_the_deps() -> None:
     host = Host([{"name": "price", "configuration": {"currency": "CHF", "maxItems": 5}}])
     assert isinstance(host.builds[0].configuration, ShopConfig)
     assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 CHF, at most 5"
+
+
+def test_the_calls_of_one_manager_share_their_state() -> None:
+    """What calls remember lives as long as the tool of one manager: a rate limit holds for its run, and not for the next."""
+    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[rate_limit(2, 3600)]))
+    host, next_host = (Host([{"name": "door", "configuration": {}}]) for _ in range(2))
+    assert [answer.content for answer in host.run(*[("door", {})] * 3)] == ["in", "in", ""]
+    assert host.run(("door", {}))[0].error_message.startswith("Too many calls: at most 2 in 3600 seconds.")
+    assert next_host.run(("door", {}))[0].content == "in"
 
 
 def test_a_bad_configuration_disables_the_tool_and_is_collected() -> None:
