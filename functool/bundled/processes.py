@@ -167,11 +167,13 @@ class SandboxedProcesses(Processes):
         self.ran = False
         self._report = b""
         self._first: int | None = None
+        variables = _settings(env)
         self._status, status = os.pipe()
         gate, self._gate = os.pipe()
-        own = ["--json-status-fd", str(status), "--block-fd", str(gate), "--as-pid-1", "--"]
+        own = ["--json-status-fd", str(status), "--block-fd", str(gate), "--args", str(variables), "--as-pid-1", "--"]
         try:
-            super().__init__([*options, *own, *argv], cwd="/", env=env, output=output, inherited=(status, gate))
+            # Bubblewrap itself stands outside: what `env` tells the loader (LD_PRELOAD) is for the command alone.
+            super().__init__([*options, *own, *argv], cwd="/", env={}, output=output, inherited=(status, gate, variables))
         except BaseException:
             os.close(self._status)
             os.close(self._gate)
@@ -179,6 +181,7 @@ class SandboxedProcesses(Processes):
         finally:
             os.close(status)
             os.close(gate)
+            os.close(variables)
 
     async def _begin(self) -> None:
         first = None
@@ -225,6 +228,15 @@ async def _readable(descriptor: int) -> None:
         await ready.wait()
     finally:
         loop.remove_reader(descriptor)
+
+
+def _settings(env: Mapping[str, str]) -> int:
+    """Return a descriptor from which bubblewrap reads `env`: what is on its command line can be read by every user."""
+    words = b"".join(os.fsencode(f"--setenv\0{name}\0{value}\0") for name, value in env.items())
+    descriptor = os.memfd_create("env")
+    os.write(descriptor, words)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _first_process(report: bytes) -> int | None:

@@ -38,7 +38,7 @@ SYSTEM_FILES = (
 )
 NETWORK_FILES = ("/etc/hosts", "/etc/resolv.conf")
 MAX_COMMAND = 100_000
-MIN_OUTPUT = 200
+MIN_OUTPUT = 100
 BLOCK = 512
 """The unit of `ulimit -f` in a POSIX shell, in bytes."""
 
@@ -84,7 +84,8 @@ def shell_tool(
         input_guardrails: The tool's guardrails.
 
     Raises:
-        DefinitionError: The sandbox program or a directory is missing, a limit is no limit, or this is not Linux.
+        DefinitionError: The sandbox program or a directory is missing, a limit is no limit, `env` holds what cannot be
+            a variable, or this is not Linux.
     """
     directory = _directory(workdir)
     _require_at_least("timeout", timeout, SHORTEST)
@@ -92,7 +93,7 @@ def shell_tool(
     _require_at_least("max_file_size", max_file_size, BLOCK)
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise DefinitionError("shell_tool needs Linux: it holds processes by their descriptors (pidfd_open)")
-    variables = {"PATH": DEFAULT_PATH, "HOME": directory, "LANG": "C.UTF-8", **(env or {})}
+    variables = {"PATH": DEFAULT_PATH, "HOME": directory, "LANG": "C.UTF-8", **_variables(env or {})}
     prefix: list[str] = []
     if sandbox == "bwrap":
         prefix = [_program(sandbox_path), *_bwrap_options(directory, network, max_file_size, readable)]
@@ -207,6 +208,14 @@ def _directory(path: str | os.PathLike[str]) -> str:
     if not directory.is_dir():
         raise DefinitionError(f"shell_tool: workdir={os.fspath(path)!r} is not a directory")
     return str(directory)
+
+
+def _variables(env: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in env.items():
+        texts = isinstance(name, str) and isinstance(value, str)
+        if not texts or not name or "=" in name or "\0" in name + value:
+            raise DefinitionError(f"shell_tool: env has {name!r}, which is no variable with a text as its value")
+    return env
 
 
 def _require_at_least(name: str, value: Any, least: float) -> None:

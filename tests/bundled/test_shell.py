@@ -130,11 +130,12 @@ def test_output_that_is_no_text(work, sandbox):
 
 
 @both
-def test_both_ends_are_kept(work, sandbox):
+@pytest.mark.parametrize("limit", [100, 1_000])
+def test_both_ends_are_kept(work, sandbox, limit):
     """Of a long output the beginning and the end are kept, within the limit, with a marker between them."""
-    result = run(shell_tool(work, sandbox=sandbox, max_output=1_000), "echo first; yes | head -n 100000; echo last")
+    result = run(shell_tool(work, sandbox=sandbox, max_output=limit), "echo first; yes | head -n 100000; echo last")
 
-    assert len(result.text) == 1_000
+    assert len(result.text) == limit
     assert result.text.startswith("first\ny\n")
     assert result.text.endswith("y\nlast\n")
     assert "characters left out" in result.text
@@ -326,6 +327,21 @@ def test_nothing_of_the_environment_is_inherited(work, sandbox, monkeypatch):
     assert seen["LANG"] == "C"
     assert set(seen) <= {"GIVEN", "LANG", "HOME", "PATH", "PWD", "OLDPWD", "SHLVL", "_"}
     assert "the secret" in plain("env", work).stdout
+
+
+@needs_bwrap
+def test_the_environment_is_for_the_command_alone(work, tmp_path):
+    """The sandbox program, which stands outside, gets no variable (LD_PRELOAD would let the command's files run there) and shows none."""
+    program, seen = tmp_path / "recorder", tmp_path / "seen"
+    program.write_text(f'#!/bin/sh\n{{ export -p; echo "$*"; }} > "{seen}"\nexec {BWRAP} "$@"\n')
+    program.chmod(0o755)
+
+    result = run(shell_tool(work, sandbox_path=program, env={"CHOSEN": "by\nthe = host"}), 'printf "%s" "$CHOSEN"')
+
+    assert result.text == "by\nthe = host"
+    assert "--json-status-fd" in seen.read_text()
+    assert "CHOSEN" not in seen.read_text().split("sh -c")[0]
+    assert "the = host" not in seen.read_text()
 
 
 @both
@@ -556,8 +572,12 @@ def test_a_list_of_words_is_advice(work):
         ({"timeout": float("inf")}, "timeout"),
         ({"timeout": True}, "timeout"),
         ({"timeout": None}, "timeout"),
-        ({"max_output": 10}, "max_output"),
+        ({"max_output": 99}, "max_output"),
         ({"max_file_size": 0}, "max_file_size"),
+        ({"env": {"": "x"}}, "env has ''"),
+        ({"env": {"A=B": "x"}}, "env has 'A=B'"),
+        ({"env": {"A": "x\0"}}, "env has 'A'"),
+        ({"env": {"A": 1}}, "env has 'A'"),
         ({"sandbox": "docker"}, "sandbox"),
         ({"workdir": "missing"}, "workdir"),
         ({"workdir": "nul\0"}, "workdir"),
