@@ -206,8 +206,10 @@ def _input_guardrails(native: FunctionTool) -> list[Any]:
             raise GuardrailError(f"The tool {native.name!r} is not available here.")
 
     async def needs_approval(call: ToolCall, context: Context[Any]) -> bool:
-        needs = native.needs_approval
-        return needs if isinstance(needs, bool) else await needs(_native_context(call, context), dict(call.arguments), call.id)  # type: ignore[arg-type]
+        needs: Any = native.needs_approval  # The framework takes a plain function too.
+        return bool(
+            needs if isinstance(needs, bool) else await _maybe(needs(_native_context(call, context), dict(call.arguments), call.id))
+        )
 
     def translated(guardrail: Any) -> Any:
         async def check(call: ToolCall, context: Context[Any]) -> None:

@@ -318,9 +318,16 @@ def test_adopted_tool_finds_deps_and_call_id() -> None:
     assert seen == ["c1"]
 
 
-@pytest.mark.parametrize("needs", [True, lambda ctx, arguments, call_id: asyncio.sleep(0, arguments["amount"] > 5)])
+@pytest.mark.parametrize(
+    "needs",
+    [
+        True,
+        lambda ctx, arguments, call_id: asyncio.sleep(0, arguments["amount"] > 5),
+        lambda ctx, arguments, call_id: arguments["amount"] > 5,
+    ],
+)
 def test_native_approval_is_functools_approval(needs: Any) -> None:
-    """A native tool that needs approval asks through the `Context`, for the calls that its own function names."""
+    """A native tool that needs approval asks through the `Context`, for the calls that its own function, async or not, names."""
 
     @function_tool(needs_approval=needs)
     def pay(amount: int) -> str:
