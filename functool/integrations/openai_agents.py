@@ -206,10 +206,9 @@ def _input_guardrails(native: FunctionTool) -> list[Any]:
             raise GuardrailError(f"The tool {native.name!r} is not available here.")
 
     async def needs_approval(call: ToolCall, context: Context[Any]) -> bool:
-        needs: Any = native.needs_approval  # The framework takes a plain function too.
-        return bool(
-            needs if isinstance(needs, bool) else await _maybe(needs(_native_context(call, context), dict(call.arguments), call.id))
-        )
+        needs, arguments = native.needs_approval, dict(call.arguments)  # type: ignore[arg-type]
+        # The framework takes a plain function too.
+        return needs if isinstance(needs, bool) else bool(await _maybe(needs(_native_context(call, context), arguments, call.id)))
 
     def translated(guardrail: Any) -> Any:
         async def check(call: ToolCall, context: Context[Any]) -> None:
