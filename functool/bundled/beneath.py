@@ -66,11 +66,12 @@ class Boundary:
         for root in roots:
             try:
                 descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                weakref.finalize(self, os.close, descriptor)
+                names = {posixpath.normpath(Path(root).absolute()), os.path.realpath(root)}
             except (OSError, ValueError) as error:
                 raise DefinitionError(f"{os.fspath(root)!r} cannot be opened as a directory: {error}") from error
-            weakref.finalize(self, os.close, descriptor)
             self._roots.append(descriptor)
-            self._names += [(name, descriptor) for name in {posixpath.normpath(Path(root).absolute()), os.path.realpath(root)}]
+            self._names += [(name, descriptor) for name in names]
         if not self._roots:
             raise DefinitionError("no directory was given: file tools reach nothing but the directories they are given")
         self._names.sort(key=lambda entry: len(entry[0]), reverse=True)

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from functool import FunctionTool, TextContent, Tool, ToolError, ToolResult, Toolset, ToolSettings
+from functool import DefinitionError, FunctionTool, TextContent, Tool, ToolError, ToolResult, Toolset, ToolSettings
 from functool.bundled.beneath import Boundary, FileNotFound, PathNotAllowed, require_regular, told
 
 __all__ = ["EditRefused", "FileNotFound", "FileTooLarge", "NotText", "PathNotAllowed", "file_tools"]
@@ -73,8 +73,11 @@ def file_tools(
         read_only: Whether to leave out the tools that write.
 
     Raises:
-        DefinitionError: A directory cannot be opened, or the system lacks what the boundary is made of.
+        DefinitionError: A directory cannot be opened, `max_bytes` is not positive, or the system lacks what the boundary
+            is made of.
     """
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes <= 0:
+        raise DefinitionError(f"max_bytes must be a positive number of bytes, not {max_bytes!r}")
     files = _Files(Boundary([roots] if isinstance(roots, (str, os.PathLike)) else roots), max_bytes)
     looks = ToolSettings(read_only=True, destructive=False, idempotent=True)
     writes = ToolSettings(read_only=False, destructive=True, idempotent=True)
@@ -203,7 +206,13 @@ class _Files:
         pending, visited = [(path, _skipping(wanted, {0}))], 0
         while pending and visited < MAX_VISITED:
             above, states = pending.pop()
-            for name, mode in self._entries(above, MAX_VISITED - visited):
+            try:
+                entries = self._entries(above, MAX_VISITED - visited)
+            except (PathNotAllowed, FileNotFound):
+                if above == path:
+                    raise
+                continue  # closed to this process, or changed or taken away meanwhile
+            for name, mode in entries:
                 visited += 1
                 full = name if above == "." else f"{above.rstrip('/')}/{name}"
                 after = _advance(wanted, states, name)
@@ -214,15 +223,14 @@ class _Files:
 
     def _entries(self, path: str, limit: int) -> list[tuple[str, int]]:
         found = []
-        with suppress(PathNotAllowed, FileNotFound):
-            descriptor = self.boundary.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                with os.scandir(descriptor) as entries:
-                    for entry in islice(entries, limit):
-                        with suppress(FileNotFoundError):
-                            found.append((entry.name, entry.stat(follow_symlinks=False).st_mode))
-            finally:
-                os.close(descriptor)
+        descriptor = self.boundary.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in islice(entries, limit):
+                    with suppress(FileNotFoundError):
+                        found.append((entry.name, _mode(entry)))
+        finally:
+            os.close(descriptor)
         return sorted(found)
 
     def _too_large(self, path: str, size: int | None) -> FileTooLarge:
@@ -358,6 +366,13 @@ def _replace(path: str, directory: int, name: str, data: bytes, read: os.stat_re
 
 def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
     return None if status is None else (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _mode(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_mode
+    except PermissionError:
+        return 0  # a directory may show its names and nothing else
 
 
 def _shown(name: str) -> str:

@@ -319,6 +319,17 @@ def test_roots_have_to_be_directories(root, name):
         Boundary([])
 
 
+def test_a_root_seen_from_nowhere(tmp_path, monkeypatch):
+    """A relative root is an error at construction where the process stands in a directory that was taken away."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(DefinitionError, match="cannot be opened as a directory"):
+        Boundary(["."])
+
+
 def test_the_walk_stands_in(root, monkeypatch):
     """Where the kernel refuses openat2, the walk holds the boundary."""
 

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -437,6 +438,39 @@ def test_names_that_are_no_text(root, tools):
     assert result.text.encode().decode() == '["a\\nb","sub/","�"]'
 
 
+@contextmanager
+def as_nobody():
+    """Run as a user whom permissions hold, if this one is root."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_directories_without_permission(root, tools):
+    """A directory that the process may not enter is left out of a listing and a search, and is an error where it is asked for itself."""
+    for name, mode in {"closed": 0o000, "names": 0o444, "open": 0o755}.items():
+        (root / name).mkdir()
+        (root / name / "a.txt").write_text("text")
+        (root / name).chmod(mode)
+    root.chmod(0o755)
+    with as_nobody():
+        listed = call(tools, "list_files", pattern="*/*")
+        names = call(tools, "list_files", path="names")
+        found = call(tools, "search_files", text="text")
+        refused = [outcome(call(tools, "list_files", path="closed")), outcome(call(tools, "search_files", text="text", path="closed"))]
+    for name in ("closed", "names"):
+        (root / name).chmod(0o755)
+
+    assert listed.value == ["names/a.txt", "open/a.txt"]
+    assert names.value == ["names/a.txt"]
+    assert found.value == [{"path": "open/a.txt", "line": 1, "text": "text"}]
+    assert refused == ["PathNotAllowed", "PathNotAllowed"]
+
+
 def test_searching(tree, tools):
     """A search finds lines by a literal text, in a directory or in one file."""
     found = call(tools, "search_files", text="needle in sub/").value
@@ -548,6 +582,13 @@ def test_without_the_means_there_are_no_tools(root, monkeypatch):
     monkeypatch.delattr(os, "O_NOFOLLOW")
     with pytest.raises(DefinitionError, match="O_NOFOLLOW"):
         file_tools([root])
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, float("nan"), "10", None])
+def test_a_limit_that_is_none(root, limit):
+    """A limit that is no positive number of bytes is an error at construction."""
+    with pytest.raises(DefinitionError, match="max_bytes"):
+        file_tools([root], max_bytes=limit)
 
 
 def test_nothing_is_reachable_by_default():
