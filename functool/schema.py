@@ -23,7 +23,6 @@ from typing import Annotated, Any, ClassVar, NotRequired, Required, Union, get_a
 
 from pydantic import Field, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema, to_jsonable_python
 from typing_extensions import Doc, ReadOnly, Unpack, get_type_hints, is_typeddict
 
@@ -32,6 +31,7 @@ from functool.content import CONTENT_TYPES
 from functool.context import Context, Inject
 from functool.errors import DefinitionError
 from functool.json_schema import admits_null
+from functool.plain_schema import PlainJsonSchema, choices_by_key
 
 _EMPTY = inspect.Parameter.empty
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
@@ -165,7 +165,7 @@ def named_parameters(func: Callable[..., Any]) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _output_schema(annotation: Any) -> dict[str, Any]:
-    return TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=_PlainJsonSchema)
+    return TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=PlainJsonSchema)
 
 
 def _signature(func: Callable[..., Any]) -> inspect.Signature:
@@ -330,6 +330,8 @@ def _with_members(core: Any) -> Any:
     if not isinstance(core, dict) or core.get("type") == "model":  # A model validates itself.
         return core
     core = {key: _with_members(part) for key, part in core.items()}
+    if core.get("type") == "dict" and (texts := choices_by_key(core.get("keys_schema", {}))):
+        core["keys_schema"] = core_schema.no_info_before_validator_function(lambda sent: texts.get(sent, sent), core["keys_schema"])
     found = [item for item in core.get("expected", ()) if isinstance(item, Enum)] if core.get("type") == "literal" else []
     members = {json.dumps(item.value): item for item in found}
     return core_schema.no_info_before_validator_function(lambda sent: members.get(json.dumps(sent), sent), core) if members else core
@@ -354,10 +356,10 @@ def _compile(parts: FunctionSchema) -> None:
     )
     parts.core = core_schema.definitions_schema(root, list(definitions.values())) if definitions else root
     try:
-        schema = _PlainJsonSchema().generate(parts.core)
+        schema = PlainJsonSchema().generate(parts.core)
         if rest is not None:
             inner = core_schema.definitions_schema(rest, list(definitions.values())) if definitions else rest
-            parts.rest_schema = _PlainJsonSchema().generate(inner) or True
+            parts.rest_schema = PlainJsonSchema().generate(inner) or True
             parts.definitions |= parts.rest_schema.pop("$defs", {}) if isinstance(parts.rest_schema, dict) else {}
     except Exception as error:
         raise DefinitionError(f"parameter {_culprit(parts, definitions)!r} has no JSON Schema: {str(error).splitlines()[0]}") from error
@@ -375,7 +377,7 @@ def _culprit(parts: FunctionSchema, definitions: dict[str, Any]) -> str:
     """Return the name of the first parameter that JSON Schema cannot say."""
     for parameter in parts.parameters:
         try:
-            _PlainJsonSchema().generate(core_schema.definitions_schema(_hoist(parameter.core, {}), list(definitions.values())))
+            PlainJsonSchema().generate(core_schema.definitions_schema(_hoist(parameter.core, {}), list(definitions.values())))
         except Exception:
             return parameter.name
     return parts.rest
@@ -395,16 +397,3 @@ def _plain_default(parameter: Parameter) -> Any:
         if parameter.default is not _EMPTY and parameter.factory is None:
             return json.loads(json.dumps(to_jsonable_python(parameter.default), allow_nan=False))
     return _EMPTY
-
-
-class _PlainJsonSchema(GenerateJsonSchema):
-    """pydantic's JSON Schema without titles that only repeat a name, fields that nobody can set, and warnings about what it leaves out."""
-
-    def field_is_present(self, field: Any) -> bool:
-        return super().field_is_present(field) and (self.mode == "serialization" or field.get("init", True))
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def emit_warning(self, kind: Any, detail: str) -> None:
-        return None

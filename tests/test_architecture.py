@@ -16,7 +16,7 @@ ROOT = Path(functool.__file__).parent
 # Floors from the ground up; within a floor a file may import those before it.
 FLOORS = [
     ["content", "docstrings", "shapes", "strict", "approval", "errors", "json_schema", "json_text"],
-    ["call", "context", "executors", "schema", "arguments"],
+    ["call", "context", "executors", "plain_schema", "schema", "arguments"],
     ["guardrails"],
     ["tool"],
     ["function_tool", "tool_model", "schema_tool", "agent_tool", "toolset", "factory", "testing"],
@@ -32,7 +32,7 @@ FILE_LINES = 300
 FUNCTION_LINES = 60
 FACE_NAMES = 40
 
-PYDANTIC = {"schema", "arguments", "call", "tool_model", "factory", "json_text"}
+PYDANTIC = {"plain_schema", "schema", "arguments", "call", "tool_model", "factory", "json_text"}
 LAZY = {"jsonschema", "referencing", "docstring_parser"}
 
 

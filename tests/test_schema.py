@@ -7,11 +7,12 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
+from enum import Enum, IntEnum
 from typing import Annotated, Any, Generic, Literal, Optional, TypeVar, Union
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import AliasPath, BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field, PlainSerializer, WrapSerializer
 from typing_extensions import NotRequired, Required, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset
@@ -511,3 +512,59 @@ def test_a_default_that_json_cannot_say_is_left_out():
         """Take."""
 
     assert schema_of(take)["$defs"]["Holder"]["properties"] == {"thing": {}}
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Mark(Enum):
+    ONE = 1
+    HALF = 0.5
+    OTHER = "other"
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "members"),
+    [
+        (Level, ["1", "2"], [Level.LOW, Level.HIGH]),
+        (Mark, ["1", "0.5", "other"], [Mark.ONE, Mark.HALF, Mark.OTHER]),
+        (Literal[1, 2], None, [1, 2]),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_choices_of_a_key_are_texts(kind, texts, members, strict):
+    """An enumeration of numbers as the keys of an object is said, and taken, as the texts that JSON's keys are."""
+    received = []
+
+    def take(counts: dict[kind, int]) -> dict[kind, int]:
+        """Take."""
+        received.append(counts)
+        return counts
+
+    tool = FunctionTool(take, strict=strict)
+    names = tool.schema.plain["properties"]["counts"].get("propertyNames")
+    keys = texts or ["1", "2"]
+    sent = {"counts": {key: 7 for key in keys}}
+    Draft202012Validator(tool.schema.plain).validate(sent)
+    result = asyncio.run(tool(ToolCall(name="take", arguments=json.dumps(sent))))
+
+    assert (names or {}).get("enum") == texts
+    assert received == [dict.fromkeys(members, 7)]
+    assert [*map(type, received[0])] == [*map(type, members)]
+    Draft202012Validator(tool.schema.output).validate(json.loads(result.text))
+
+
+def test_a_serializer_that_does_not_say_what_it_returns():
+    """A custom serializer without a return type promises nothing of its values; one with a type promises that."""
+
+    class Shown(BaseModel):
+        plain: Annotated[int, PlainSerializer(lambda value: f"<{value}>")]
+        wrapped: Annotated[int, WrapSerializer(lambda value, default: [default(value)])]
+        said: Annotated[int, PlainSerializer(lambda value: f"<{value}>", return_type=str)]
+
+    promised = returned_schema(Shown)["properties"]
+
+    assert promised == {"plain": {}, "wrapped": {}, "said": {"type": "string"}}
+    assert returned_schema(Annotated[int, PlainSerializer(lambda value: value)]) == {}
