@@ -29,6 +29,7 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
+    ToolDisabledError,
     ToolError,
     ToolEvent,
     ToolResult,
@@ -217,7 +218,9 @@ class _Adopted(Tool):
             tool_call_id=call.id,
             tool_call_approved=bool(self.requires_approval),
         )
-        (tool,) = (await self._tools.get_tools(run)).values()
+        tool = next(iter((await self._tools.get_tools(run)).values()), None)
+        if tool is None:
+            raise ToolDisabledError(f"The tool {call.name!r} is disabled.")
         try:
             arguments = tool.args_validator.validate_json(ToolResult.of(dict(call.arguments)).text)  # type: ignore[arg-type]
         except ValidationError as invalid:
@@ -234,6 +237,9 @@ class _Adopted(Tool):
     ) -> Any:
         """Call the native tool; once more, when it asks for approval as it runs and a person agrees."""
         try:
+            # Its own `prepare` may have made it one that needs approval.
+            if tool.tool_def.kind == "unapproved" and not run.tool_call_approved:
+                raise Paused
             return await self._native_call(tool, arguments, run)
         except Paused:
             await require_approval()(call, context)  # type: ignore[misc]

@@ -1,7 +1,7 @@
 """What is particular to the bridge to pydantic-ai; what it shares with the others is in `test_matrix`."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from pydantic_ai import (
     ImageUrl,
     ModelRetry,
     RunContext,
+    ToolDefinition,
     ToolFailed,
     ToolReturn,
     UnexpectedModelBehavior,
@@ -442,6 +443,21 @@ def test_native_approval_is_functools_approval() -> None:
         assert invoke(tool, {"amount": amount}, context).text == "paid"
 
     assert ran == ["always", "big"]
+
+
+def test_what_a_native_prepare_says_holds() -> None:
+    """A native tool that its `prepare` takes away is disabled, and one that it puts under approval waits for a person."""
+
+    def prepare(ctx: RunContext[str], definition: ToolDefinition) -> ToolDefinition | None:
+        return {"out": None, "ask": replace(definition, kind="unapproved"), "in": definition}[ctx.deps]
+
+    tool, asked = bridge.adopt(pydantic_ai.Tool(add, prepare=prepare)), Context("ask")
+    away, pending = invoke(tool, {"a": 1}, Context("out")), invoke(tool, {"a": 1}, asked)
+
+    assert (away.error.type, away.text) == ("ToolDisabledError", "The tool 'add' is disabled.")
+    assert pending.error.type == "ApprovalRequired"
+    asked.approve(pending.metadata["approval"])
+    assert [invoke(tool, {"a": 1}, context).value for context in (asked, Context("in"))] == [3, 3]
 
 
 def test_native_time_limit_and_args_validator_come_along() -> None:
