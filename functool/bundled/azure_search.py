@@ -13,7 +13,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Literal
 
 from functool import DefinitionError, ToolError, WrapperTool
-from functool.bundled.search import Filters, SearchHit, SearchPage, search_tool
+from functool.bundled.search import Filters, SearchHit, SearchPage, search_tool, shortened
 from functool.executors import in_thread
 
 try:
@@ -26,7 +26,6 @@ except ImportError as missing:
 
 __all__ = ["AzureAISearchTool", "AzureIndex", "Embed", "SearchFailed"]
 
-MAX_SNIPPET = 500
 NEIGHBOURS = 50
 """How many documents a vector query brings to the ranking, at least: fewer spoil a hybrid ranking."""
 
@@ -196,4 +195,4 @@ def _snippet(row: Mapping[str, Any], text_field: str) -> str:
     captions = row.get("@search.captions") or ()
     highlights = (row.get("@search.highlights") or {}).get(text_field) or ()
     text = " … ".join([caption.text for caption in captions if caption.text] or highlights) or str(row.get(text_field) or "")
-    return text if len(text) <= MAX_SNIPPET else text[: MAX_SNIPPET - 1] + "…"
+    return shortened(text)

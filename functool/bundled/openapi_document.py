@@ -84,7 +84,7 @@ def read(spec: Spec) -> Document:
     Raises:
         DefinitionError: It is no OpenAPI document of version 3, or too large or too deep.
     """
-    raw = spec if isinstance(spec, Mapping) else _parsed(spec)
+    raw = _parsed(spec) if isinstance(spec, (str, bytes)) else spec
     if not isinstance(raw, Mapping):
         raise DefinitionError("no OpenAPI document: give the document or its text, not a file name or URL")
     root = _Cleaner().clean(raw, 0)

@@ -76,18 +76,18 @@ def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
 
 def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> list[str]:
     key = _quoted(name)
+    joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
     if isinstance(value, dict) and style == "deepObject":
         return [pair for k, v in value.items() for pair in _pairs(f"{name}[{k}]", v, style, True, keep)]
     if isinstance(value, dict):
         items = [(str(k), _text(v)) for k, v in value.items()]
         if explode:
             return [f"{_quoted(k)}={_quoted(v, keep)}" for k, v in items]
-        return [f"{key}={','.join(_quoted(part, keep) for item in items for part in item)}"]
+        return [f"{key}={joint.join(_quoted(part, keep) for item in items for part in item)}"]
     if isinstance(value, list):
         texts = [_quoted(_text(item), keep) for item in value]
         if explode:
             return [f"{key}={text}" for text in texts]
-        joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
         return [f"{key}={joint.join(texts)}"] if texts else []
     return [f"{key}={_quoted(_text(value), keep)}"]
 
@@ -153,8 +153,8 @@ def _header(parameter: Parameter, value: Any) -> str:
         text = ",".join(f"{k}={v}" if parameter.explode else f"{k},{v}" for k, v in items)
     else:
         text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
-    if any(ord(c) < 32 or ord(c) > 126 for c in text):
-        raise UnsafeValue(f"The value of {parameter.argument!r} may have printable ASCII characters only.")
+    if any(ord(c) < 32 or ord(c) > 126 for c in text) or text != text.strip():
+        raise UnsafeValue(f"The value of {parameter.argument!r} may have printable ASCII characters only, and no space at its ends.")
     return text
 
 

@@ -37,6 +37,9 @@ MAX_TERMS = 64
 """Words of one query that are looked up; those after them are not."""
 
 SNIPPET_WORDS = 40
+MAX_SNIPPET = 500
+"""How many characters of a snippet are shown: a word may be of any length."""
+
 TITLE_WEIGHT = 3.0
 
 # The tokenizer takes a run of letters for one word, and these scripts write none of their words apart. A break after
@@ -184,7 +187,7 @@ class SearchIndex:
         values: list[Scalar] = [match]
         for name, value in (filters or {}).items():
             where += _FILTER.format(_types(value))
-            values += [name, value]
+            values += [name, _bounded(value)]
         source = f"FROM words JOIN documents ON words.rowid = documents.key WHERE {where}"
         with self._lock, closing(self._db.cursor()) as cursor:
             total = int(cursor.execute(f"SELECT count(*) {source}", values).fetchone()[0])
@@ -192,7 +195,7 @@ class SearchIndex:
                 f"SELECT {_SHOWN} {source} ORDER BY {_RANK}, documents.key LIMIT ? OFFSET ?", [*values, limit, offset]
             ).fetchall()
         hits = [
-            SearchHit(id=id, title=_joined(title), snippet=_joined(snippet), score=score, metadata=json.loads(metadata))
+            SearchHit(id=id, title=_joined(title), snippet=shortened(_joined(snippet)), score=score, metadata=json.loads(metadata))
             for id, title, snippet, score, metadata in rows
         ]
         end = offset + len(hits)
@@ -271,6 +274,16 @@ def _spaced(text: str) -> str:
 
 def _joined(text: str) -> str:
     return text.replace(_BREAK, "")
+
+
+def shortened(text: str) -> str:
+    """Return a snippet of bounded length."""
+    return text if len(text) <= MAX_SNIPPET else text[: MAX_SNIPPET - 1] + "…"
+
+
+def _bounded(value: Scalar) -> Scalar:
+    """SQLite has integers of 64 bits, and reads a longer one in a document as a float."""
+    return float(str(value)) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def _types(value: Scalar) -> str:

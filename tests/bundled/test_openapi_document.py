@@ -60,6 +60,8 @@ def test_yaml_has_the_types_of_json_and_no_others():
         ("/etc/passwd", "file name or URL"),
         ("https://example.com/openapi.json", "file name or URL"),
         ("[]", "file name or URL"),
+        ([], "file name or URL"),
+        (None, "file name or URL"),
         ('{"swagger": "2.0"}', "version 2.0"),
         ("{}", "no version"),
         ({"openapi": 3.1}, "no version"),

@@ -67,6 +67,8 @@ def test_path_styles(style, explode, value, expected):
         ({"explode": False}, OBJECT, "color=R,100,G,200"),
         ({"style": "spaceDelimited", "explode": False}, LIST, "color=blue%20black"),
         ({"style": "pipeDelimited", "explode": False}, LIST, "color=blue%7Cblack"),
+        ({"style": "spaceDelimited", "explode": False}, OBJECT, "color=R%20100%20G%20200"),
+        ({"style": "pipeDelimited", "explode": False}, OBJECT, "color=R%7C100%7CG%7C200"),
         ({"style": "deepObject"}, OBJECT, "color%5BR%5D=100&color%5BG%5D=200"),
         ({"style": "deepObject"}, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2"),
         ({"content": {"application/json": {}}}, {"a": [1]}, "color=%7B%22a%22%3A%5B1%5D%7D"),
@@ -94,7 +96,7 @@ def test_header_and_cookie_styles(options, value, expected):
     assert cookies == ("color=a%3Badmin%3D1%2C%20b",)
 
 
-@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", ["a", "b\n"], {"k": "v\r"}])
+@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", " a", "a ", ["a", "b\n"], {"k": "v\r"}])
 def test_a_header_value_ends_no_header(value):
     """A line break in a header value is refused, and so is what a header cannot carry."""
     with pytest.raises(UnsafeValue):

@@ -78,6 +78,12 @@ def test_a_snippet_shows_the_part_that_fits():
     assert (snippet[0], snippet[-1], len(snippet) < 400) == ("…", "…", True)
 
 
+@pytest.mark.parametrize("text", ["needle " + "y" * 10_000, "needle " + "-" * 10_000 + " needle"])
+def test_a_snippet_is_short(text):
+    """A snippet has at most 500 characters, also where a text has no words, or one without end."""
+    assert filled(a=text).query("needle")["hits"][0]["snippet"] == text[:499] + "…"
+
+
 @pytest.mark.parametrize(
     ("text", "query", "expected"),
     [
@@ -166,12 +172,15 @@ def test_pages_follow_each_other():
         ({'we"ird.name[0]': "v"}, ["b"]),
         ({"year": 2026, "new": False}, []),
         ({"none": "x"}, []),
+        ({"huge": 2**64}, ["a"]),
+        ({"year": 2**64}, []),
+        ({"year": -(10**4000)}, []),
     ],
 )
 def test_filters_compare_values_of_metadata(filters, expected):
     """A filter takes documents whose metadata has that very value, of that very type, under any name."""
     index = SearchIndex()
-    index.add("a", "word", metadata={"year": 2026, "new": True})
+    index.add("a", "word", metadata={"year": 2026, "new": True, "huge": 2**64})
     index.add("b", "word", metadata={"year": 2025, "new": False, "tag": "x' OR 1=1 --", 'we"ird.name[0]': "v"})
 
     assert found(index, "word", filters=filters) == expected
