@@ -132,7 +132,7 @@ class Context(Generic[Deps]):
         Raises:
             ValueError: The request does not match itself (it was edited), or `expires_in` is not a positive number.
         """
-        if not isinstance(expires_in, (int, float)) or not expires_in > 0:
+        if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         self._answer(request, time.monotonic() + expires_in, True, "")
 

@@ -119,7 +119,7 @@ class ToolDisabledError(ToolError):
 class Tripwire(FunctoolError):
     """Stop the run: raised by a guardrail, and never turned into a result.
 
-    When a `Toolset` raises it, `results` holds in order the results of the calls of the same turn, None for those without one.
+    When a `Toolset` raises it, `results` holds the results of the calls of the same turn that have one, in order.
     """
 
     def __init__(self, message: str = "") -> None:

@@ -200,7 +200,7 @@ def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
     Raises:
         DefinitionError: `calls` is no positive int, or `per_seconds` no positive number.
     """
-    if not (type(calls) is int and calls >= 1 and isinstance(per_seconds, (int, float)) and per_seconds > 0):
+    if not (type(calls) is int and calls >= 1 and isinstance(per_seconds, (int, float)) and per_seconds is not True and per_seconds > 0):
         raise DefinitionError(f"rate_limit needs a positive int and a positive number of seconds, not {calls!r} and {per_seconds!r}")
     key, lock = object(), threading.Lock()
 
@@ -273,7 +273,7 @@ def _texts(value: Any) -> Iterable[str]:
         for item in value:
             yield from _texts(item)
     elif value is not None:
-        yield str(value)
+        yield from (value,) if isinstance(value, str) else (str(value), json_text(value))
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
@@ -281,13 +281,21 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
         return clean(value)
     if isinstance(value, Mapping):
         return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
-    return [_cleaned(item, clean) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_cleaned(item, clean) for item in value]
+    shown = "" if value is None else json_text(value)
+    return value if clean(shown) == shown else clean(shown)
 
 
 _SHOWN = ("text", "uri", "name")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE)
 _BREAKS = " \n\t,"
 _CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
+# What is no mark and yet belongs to the character before it: vowel signs, syllables, skin tones, tags of flags, and what a joiner joins.
+_JOINED = re.compile(
+    "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|(?<=\r)\n|(?<=\u200d)(?s:.)"
+    "|(?<=[\u1100-\u115f\ua960-\ua97c])[\u1100-\u115f\ua960-\ua97c\uac00-\ud7a3]"
+)
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -340,13 +348,11 @@ def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
 
 
 def _is_boundary(text: str, at: int) -> bool:
-    """Whether a grapheme ends at this place (UAX 29, without its rarest rules)."""
-    before, after = text[at - 1], text[at]
-    if unicodedata.category(after)[0] == "M" or after == "\u200d" or before == "\u200d" or (before, after) == ("\r", "\n"):
-        return False
-    if "\U0001f3fb" <= after <= "\U0001f3ff" or "\u1160" <= after <= "\u11ff":
+    """Whether a grapheme ends at this place (UAX 29, without its rarest rule: signs that stand before a number)."""
+    before, after = text[at - 1], unicodedata.category(text[at])
+    if after[0] == "M" or (after == "Lo" and unicodedata.combining(before) == 9) or _JOINED.match(text, at):
         return False
     flags = 0
     while flags < at and "\U0001f1e6" <= text[at - 1 - flags] <= "\U0001f1ff":
         flags += 1
-    return not (flags % 2 and "\U0001f1e6" <= after <= "\U0001f1ff")
+    return not (flags % 2 and "\U0001f1e6" <= text[at] <= "\U0001f1ff")

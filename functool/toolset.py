@@ -84,7 +84,7 @@ class Toolset(Mapping[str, Tool]):
                 "display_name": tool.settings.display_name,
                 "description": tool.description,
                 **asdict(tool.prompts),
-                "parameters": tool.schema.parameters,
+                "parameters": asdict(tool.schema)["parameters"],
             }
             for tool in self._tools.values()
         ]
@@ -128,7 +128,7 @@ class Toolset(Mapping[str, Tool]):
         for index in sorted(alone):
             await _together([answer(index)])
         if wires:
-            wires[0].results = list(results)
+            wires[0].results = [result for result in results if result is not None]
             raise wires[0]
         lost = ToolError("The call was cancelled from within.")
         return [result or _failed(call, lost) for call, result in zip(calls, results, strict=True)]

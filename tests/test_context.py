@@ -261,7 +261,7 @@ def test_nothing_is_built_when_nobody_listens(monkeypatch):
     assert call(work, Context()).value == "done"
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), "5", None])
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), "5", None, True])
 def test_approve_wants_a_positive_time(seconds):
     """`expires_in` is a positive number of seconds."""
     with pytest.raises(ValueError, match="expires_in"):

@@ -83,9 +83,16 @@ def test_truncate_counts_as_it_is_told():
     assert words(result.text) <= 8 and result.text.startswith("one two")
 
 
-@pytest.mark.parametrize("unit", ["👩‍👩‍👧‍👦", "e\u0301", "🇩🇪", "👍🏽", "\r\n", "한", "각", "नी"], ids=ascii)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("👩‍👩‍👧‍👦", "e\u0301", "🇩🇪", "👍🏽", "\r\n", "한", "각", "\u1100각", "\u1100\u1100\u1161\ud7cb", "नी", "क\u094d\u0937\u093f"),
+        *("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "น\u0e49\u0e33", "ｶ\uff9e", "ن\u200c"),
+    ],
+    ids=ascii,
+)
 def test_truncate_never_splits_a_grapheme(unit):
-    """Emoji sequences, accents, flags and syllables are kept whole."""
+    """Emoji sequences, accents, flags (of regions, too), syllables and joined letters are kept whole."""
     for limit in range(40, 60):
         text = call(echo_tool(unit * 60, output_guardrails=[truncate(limit)])).text
         kept = text.partition("…")[0]
@@ -210,6 +217,22 @@ def test_redact_cleans_text_value_and_errors():
     assert call(details).error.details == {"k": ["[redacted]"], "[redacted]": 3}
 
 
+def test_redact_cleans_numbers_in_details():
+    """A number that matches goes, wherever it stands in the details; None, and what does not match, stays what it is."""
+    redacted = redact([r"4111\d{12}", "null"])
+    card = 4111111111111111
+    failed = ToolResult.failed("x", details={"card": card, "all": (card, {card}), card: 1.5, "none": None, "yes": True})
+
+    assert redacted(failed, Context()).error.details == {
+        "card": "[redacted]",
+        "all": ["[redacted]", "[[redacted]]"],
+        "[redacted]": 1.5,
+        "none": None,
+        "yes": True,
+    }
+    assert redacted(ToolResult.failed("x"), Context()) is None
+
+
 @pytest.mark.parametrize("secret", ["pässwört", 'with "quotes"', "back\\slash", "new\nline", "emoji 🙂", "tab\tbed"])
 @pytest.mark.parametrize("levels", [0, 1, 2, 3])
 def test_redact_sees_through_escapes(secret, levels):
@@ -309,6 +332,16 @@ def test_block_without_argument_looks_everywhere():
     assert ran == []
 
 
+def test_block_reads_what_is_no_text_as_json_spells_it():
+    """true and false are found by their names in JSON, numbers by their digits; null has no text."""
+    guard = block(["^(?:true|666|null|None)$"])
+    for arguments in ({"a": True}, {"a": [666]}):
+        with pytest.raises(GuardrailError):
+            guard(ToolCall(name="t", arguments=arguments), Context())
+
+    assert guard(ToolCall(name="t", arguments={"a": [None, False, 66.6]}), Context()) is None
+
+
 def test_block_with_a_wrong_argument_name_fails_closed():
     """A misspelt argument name in the guardrail refuses every call: it never lets through what it cannot see."""
     tool, ran = run_command(input_guardrails=[block(["rm"], argument="comand")])
@@ -378,7 +411,7 @@ def test_rate_limit_holds_under_parallel_calls():
 
 
 @pytest.mark.parametrize(
-    ("calls", "seconds"), [(0, 1), (True, 1), ("1", 1), (1, 0), (1, -1), (1.5, 1), (1, float("nan")), (1, "5"), (1, None)]
+    ("calls", "seconds"), [(0, 1), (True, 1), ("1", 1), (1, 0), (1, -1), (1.5, 1), (1, float("nan")), (1, "5"), (1, None), (1, True)]
 )
 def test_rate_limit_refuses_nonsense(calls, seconds):
     """Bad numbers are refused at definition."""

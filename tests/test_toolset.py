@@ -211,7 +211,7 @@ def test_a_tripwire_is_raised_after_the_others_have_ended():
         run(Toolset([tool, trip, add]).call_all(calls("trip", "work", "add")))
 
     assert state["now"] == 0 and len(state["order"]) == 1
-    assert [result and result.success for result in caught.value.results] == [None, True, True]
+    assert [(result.call_id, result.success) for result in caught.value.results] == [("1", True), ("2", True)]
 
 
 def test_cancelling_the_caller_cancels_what_runs():
@@ -407,6 +407,15 @@ def test_describe():
             "parameters": {"type": "object", "additionalProperties": True},
         }
     ]
+
+
+def test_describe_hands_out_copies():
+    """What a host changes in a description changes no tool."""
+    tools = Toolset([add])
+    tools.describe()[0]["parameters"]["properties"].clear()
+
+    assert list(tools.describe()[0]["parameters"]["properties"]) == ["a", "b"]
+    assert list(add.schema.parameters["properties"]) == ["a", "b"]
 
 
 def test_a_result_object_shared_by_calls_is_not_changed():
