@@ -30,8 +30,9 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def ser_schema(self, schema: Any) -> dict[str, Any] | None:
         """Promise nothing for a serializer that does not say what it returns."""
-        silent = schema["type"] in ("function-plain", "function-wrap") and schema.get("return_schema") is None
-        return {} if silent else super().ser_schema(schema)
+        mute = schema["type"] in ("function-plain", "function-wrap") and schema.get("return_schema") is None
+        # Those of pydantic's own, for a path say, give what the schema of the type says.
+        return {} if mute and not f"{getattr(schema['function'], '__module__', '')}".startswith("pydantic.") else super().ser_schema(schema)
 
     def emit_warning(self, kind: Any, detail: str) -> None:
         """Keep silent: what is left out stands in no schema."""

@@ -5,9 +5,11 @@ import functools
 import json
 import sys
 import types
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Optional, TypeVar, Union
 
 import pytest
@@ -568,3 +570,12 @@ def test_a_serializer_that_does_not_say_what_it_returns():
 
     assert promised == {"plain": {}, "wrapped": {}, "said": {"type": "string"}}
     assert returned_schema(Annotated[int, PlainSerializer(lambda value: value)]) == {}
+
+
+def test_a_type_that_pydantic_serializes_by_a_function_of_its_own_keeps_its_schema():
+    """A path is promised as text, a defaultdict as an object of its values, also inside of others."""
+    path = {"type": "string", "format": "path"}
+
+    assert returned_schema(Path) == path
+    assert returned_schema(list[Path]) == {"type": "array", "items": path}
+    assert returned_schema(defaultdict[str, int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
