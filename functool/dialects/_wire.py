@@ -146,7 +146,7 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
     """Return the calls of a chat completion (its first choice), of its message, or of their dicts, of these types."""
     choices = get(message, "choices")
     message = get(choices[0], "message") if choices else message
-    entries = [entry for entry in get(message, "tool_calls") or () if get(entry, "type") in kinds]
+    entries = [entry for entry in get(message, "tool_calls", "toolCalls") or () if get(entry, "type") in kinds]
     found = [(entry, get(entry, "function")) for entry in entries]
     return [call(get(f, "name"), get(f, "arguments"), get(entry, "id")) for entry, f in found if f is not None]
 

@@ -59,12 +59,14 @@ def losses(*tools: Tool) -> list[str]:
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of the SDK's `Response`, a chat completion, a Responses object, or their dicts.
+    """Return the calls of the SDK's `Response` or its message, a chat completion, a Responses object, or their dicts.
 
     Those of tools that run at the provider are left out.
     """
     items = [item for item in get(message, "output") or () if get(item, "type") == "function_call"]
-    return function_calls(message, _OURS) or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
+    answers = [function_calls(get(answer, "message"), _OURS) for answer in get(message, "outputs") or ()]
+    found = function_calls(message, _OURS) or [one for answer in answers for one in answer]
+    return found or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
 
 
 def result(result: ToolResult) -> dict[str, Any]:

@@ -146,6 +146,7 @@ def test_the_sdk_takes_every_result(name):
 def test_calls_come_from_the_sdks_response():
     """The SDK's own response, also one put together from a stream's chunks, gives its calls."""
     chat = sdk("xai_sdk.chat")
+    from google.protobuf.json_format import MessageToDict
     from xai_sdk.proto import chat_pb2
 
     role = chat_pb2.MessageRole.ROLE_ASSISTANT
@@ -162,3 +163,5 @@ def test_calls_come_from_the_sdks_response():
 
     assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]
     assert xai.calls(streamed) == found
+    for names_kept in (True, False):
+        assert xai.calls(MessageToDict(response.proto, preserving_proto_field_name=names_kept)) == found
