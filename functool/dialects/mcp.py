@@ -49,7 +49,8 @@ def calls(message: Any) -> list[ToolCall]:
 def result(result: ToolResult, *, tool: Tool | None = None, protocol: str = LATEST) -> dict[str, Any]:
     """Return the result as the answer to `tools/call`.
 
-    The value goes along as structured content. It is left out of a failure, and where the output holds more than text.
+    The value goes along as structured content. It is left out of a failure, and where the output holds more than text;
+    no value is left out too, but for a tool that promises one, which may be null.
 
     Args:
         result: The result of a call.
@@ -57,12 +58,12 @@ def result(result: ToolResult, *, tool: Tool | None = None, protocol: str = LATE
         protocol: The revision that the client speaks.
     """
     answer: dict[str, Any] = {"content": [_block(part) for part in contents(result)], "isError": result.is_error}
-    found = _structured(result)
+    output = None if tool is None else tool.schema.output
+    found = {} if result.value is None and output is None else _structured(result)
     if not found:
         return answer
     value = found["result"]
     if protocol < LATEST:
-        output = None if tool is None else tool.schema.output
         wrapped = output is not None and output.get("type") != "object"
         value = found if wrapped or not isinstance(value, dict) else value
     return {**answer, "structuredContent": value}
@@ -82,8 +83,8 @@ def plain(value: Any) -> Any:
 
 
 def _structured(result: ToolResult) -> dict[str, Any]:
-    """Return `{"result": value}` in JSON's own types; empty where there is no value, or none that JSON can say."""
-    if result.is_error or result.value is None or any(not isinstance(part, TextContent) for part in result.output):
+    """Return `{"result": value}` in JSON's own types; empty where JSON cannot say it."""
+    if result.is_error or any(not isinstance(part, TextContent) for part in result.output):
         return {}
     try:
         return {"result": plain(result.value)}

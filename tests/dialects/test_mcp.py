@@ -1,6 +1,7 @@
 """The dialect of the Model Context Protocol."""
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult, ToolSettings
@@ -123,6 +124,22 @@ def test_the_value_goes_along_where_json_can_say_it():
     assert "structuredContent" not in mcp.result(ToolResult.of(ImageContent(data=b"x")))
     assert "structuredContent" not in mcp.result(ToolResult.of(iter([1])))
     assert "structuredContent" not in mcp.result(FAILED)
+
+
+def test_a_tool_that_promises_a_value_or_null_answers_null():
+    """Without a value, a tool with an output schema says null, as its definition promises; a failure says nothing."""
+
+    @FunctionTool
+    def find(title: str) -> int | None:
+        """Find a title."""
+
+    found = ToolResult.of(None)
+
+    for protocol, said in ((mcp.LATEST, None), (OLD, {"result": None})):
+        answer = mcp.result(found, tool=find, protocol=protocol)
+        assert answer == {"content": [], "isError": False, "structuredContent": said}
+        Draft202012Validator(mcp.definition(find, protocol)["outputSchema"]).validate(said)
+    assert "structuredContent" not in mcp.result(ToolResult.failed("no"), tool=find)
 
 
 def test_the_sdk_takes_every_definition():
