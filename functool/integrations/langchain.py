@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from functool import (
     ApprovalRequest,
@@ -23,6 +25,7 @@ from functool import (
     AudioContent,
     Content,
     Context,
+    DefinitionError,
     FileContent,
     ImageContent,
     TextContent,
@@ -39,6 +42,10 @@ try:
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
     from langchain_core.runnables import Runnable, RunnableConfig
     from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
+    from langchain_core.tools import Tool as TextTool
+    from langchain_core.tools.base import TOOL_MESSAGE_BLOCK_TYPES
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.prebuilt import ToolRuntime
     from langgraph.pregel import Pregel
     from langgraph.runtime import Runtime, get_runtime
     from langgraph.types import Command, Interrupt, interrupt
@@ -70,17 +77,23 @@ def export_all(toolset: Toolset) -> list[BaseTool]:
 
 
 def adopt(native: BaseTool) -> Tool:
-    """Return a tool of LangChain as a functool tool."""
-    return _Adopted(native)
+    """Return a tool of LangChain as a functool tool.
+
+    Its own words for a failure come along, and its `ToolRuntime` holds deps and call id. An exported tool comes back as itself.
+
+    Raises:
+        DefinitionError: Only a graph can give one of its parameters, such as `InjectedState`.
+    """
+    return native.tool if isinstance(native, _Exported) else _Adopted(native)
 
 
 async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
     """Run a graph of LangGraph, or any runnable of LangChain: the runner for `AgentTool`.
 
-    A graph gets the text as a user's message, `context.deps` as its context, and `context.thread` as its `thread_id`; another runnable
-    gets the text. `options` go to `astream` or `ainvoke`. While somebody listens, a graph's updates and custom events are sent as
-    `tool:progress`. An interrupt of a graph with a checkpointer and a thread makes this call wait for approval, and the same call goes
-    on where the graph stopped.
+    A graph gets the text as a user's message, `context.deps` as its context, and `context.thread` as its `thread_id` (one with a
+    checkpointer a new one, where there is none); another runnable gets the text. `options` go to `astream` or `ainvoke`. While somebody
+    listens, a graph's updates and custom events are sent as `tool:progress`. An interrupt of a graph with a checkpointer makes this call
+    wait for approval, and the same call goes on where the graph stopped.
 
     Raises:
         ApprovalRequired: A person has to agree to what interrupted the graph.
@@ -89,9 +102,13 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
         answer = await agent.ainvoke(text, **options)
         return ToolResult.of(getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer})
     key = key_of(__name__, context, text)
-    if context.thread is not None:
-        options["config"] = {"configurable": {"thread_id": context.thread}, **options.get("config", {})}
     pause: _Pause | None = context.state.pop(key, None)
+    thread = context.thread
+    if thread is None and isinstance(agent.checkpointer, BaseCheckpointSaver):  # It keeps nothing without a thread.
+        thread = pause.thread if pause else uuid.uuid4().hex
+    if thread is not None:
+        config = options.get("config", {})
+        options["config"] = {**config, "configurable": {"thread_id": thread, **config.get("configurable", {})}}
     before = pause.before if pause else await _count(agent, options.get("config"))
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
@@ -104,7 +121,7 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
         state, pending = await _run(agent, given, context, options)
         if not pending:
             break
-        pause = _Pause(pending, before)
+        pause = _Pause(pending, before, thread)
     messages = state.get("messages", [])
     answer = messages[-1].text if messages else state
     return ToolResult.of(answer, metadata={"usage": _usage(messages[before:]), "run": state})
@@ -112,10 +129,11 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
 
 @dataclass
 class _Pause:
-    """Where a graph was interrupted: by what, after how many messages of earlier runs, and what has been answered."""
+    """Where a graph was interrupted: by what, after how many messages of earlier runs, where, and what has been answered."""
 
     pending: list[Interrupt]
     before: int
+    thread: Any
     answers: dict[str, Any] = field(default_factory=dict)
 
 
@@ -253,59 +271,89 @@ def _message(result: ToolResult, call: ToolCall) -> Any:
 
 
 def _block(part: Content) -> dict[str, Any]:
-    if isinstance(part, TextContent):
-        return {"type": "text", "text": part.text}
-    kind = {ImageContent: "image", AudioContent: "audio", FileContent: "file"}[type(part)]
+    if isinstance(part, TextContent | AudioContent):  # One sound among its blocks, and LangGraph would make one text of them all.
+        return {"type": "text", "text": ToolResult(output=[part]).text}
+    kind = "image" if isinstance(part, ImageContent) else "file"
     where = {"url": part.uri} if part.data is None else {"base64": base64.b64encode(part.data).decode()}
     return {"type": kind, **where, "mime_type": part.media_type}
 
 
 class _Adopted(Tool):
     def __init__(self, native: BaseTool) -> None:
-        shown: Any = native.tool_call_schema
-        parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
-        parameters.pop("description", None)
-        if not isinstance(shown, dict):  # A model would drop what it does not know, and say nothing.
-            parameters.setdefault("additionalProperties", False)
-        super().__init__(name=native.name, description=native.description, parameters=parameters)
-        self._native = native
+        super().__init__(name=native.name, description=native.description, parameters=_parameters(native))
         given: Any = native.args_schema
-        fields = {} if isinstance(given, dict | None) else given.model_fields
-        marks = [mark for info in fields.values() for mark in info.metadata]
-        wants_id = any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in marks)
-        self._whole = wants_id or native.response_format == "content_and_artifact"
+        fields: dict[str, FieldInfo] = {} if isinstance(given, dict | None) else given.model_fields
+        self._runtimes = [name for name, info in fields.items() if ToolRuntime in (info.annotation, get_origin(info.annotation))]
+        ids = [name for name, info in fields.items() if any(InjectedToolCallId in (mark, type(mark)) for mark in info.metadata)]
+        known = {*self.schema.parameters.get("properties", {}), *self._runtimes, *ids}
+        for name, info in fields.items():
+            if info.is_required() and not known & {name, info.alias}:
+                raise DefinitionError(f"{native.name}: only a graph can give the parameter {name!r}; wrap the tool in a function that does")
+        self._whole = bool(ids) or native.response_format == "content_and_artifact"
+        # Worded by its handlers, a failure would come back as an answer like any other.
+        unhandled = {"handle_tool_error": False, "handle_validation_error": False}
+        self._native = native.model_copy(update=unhandled) if native.handle_tool_error or native.handle_validation_error else native
+        self._words = native.handle_tool_error
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        arguments = dict(call.arguments)  # type: ignore[arg-type]
+        arguments: dict[str, Any] = dict(call.arguments)  # type: ignore[arg-type]
         config: RunnableConfig = {"configurable": {"thread_id": context.thread}} if context.thread is not None else {}
+        for name in self._runtimes:
+            arguments[name] = ToolRuntime(
+                state={},
+                context=context.deps,
+                config=config,
+                stream_writer=lambda item: context.emit("tool:progress", value=item),
+                tool_call_id=call.id,
+                store=None,
+            )
         # Only a whole call brings an artifact and the id; without it the tool returns its own value, not a text of it.
         given: Any = {"type": "tool_call", "name": call.name, "args": arguments, "id": call.id} if self._whole else arguments
         try:
             return _result(await self._native.ainvoke(given, config))
         except ToolException as failure:
-            raise ToolError(str(failure)) from failure
+            words: Any = self._words(failure) if callable(self._words) else self._words
+            raise ToolError(str(failure) if words in (True, False, None) else _told(words).text) from failure
         except ValidationError as invalid:
             if invalid.title != getattr(self._native.args_schema, "__name__", None):  # The body's own.
                 raise
             raise argument_error(invalid) from invalid
 
 
+def _parameters(native: BaseTool) -> dict[str, Any]:
+    if isinstance(native, TextTool) and native.args_schema is None:  # It takes one text, and has no schema that says so.
+        return {"type": "object", "properties": native.args, "required": list(native.args), "additionalProperties": False}
+    shown: Any = native.tool_call_schema
+    parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
+    parameters.pop("description", None)
+    if not isinstance(shown, dict):  # A model would drop what it does not know, and say nothing.
+        parameters.setdefault("additionalProperties", False)
+    return parameters
+
+
+def _told(content: Any) -> ToolMessage:
+    return ToolMessage(content=content, tool_call_id="")
+
+
 def _result(answer: Any) -> ToolResult:
-    if not isinstance(answer, ToolMessage):
+    """Return what a tool of LangChain answered; a list of its content blocks is content, as it is in its own loop."""
+    message: ToolMessage | None = answer if isinstance(answer, ToolMessage) else None
+    if isinstance(answer, list) and answer and all(isinstance(b, dict) and b.get("type") in TOOL_MESSAGE_BLOCK_TYPES for b in answer):
+        message = _told(answer)
+    if message is None:
         return ToolResult.of(answer)
-    output = [_content(block) for block in ([answer.content] if isinstance(answer.content, str) else answer.content)]
-    if answer.status == "error":
-        return ToolResult.failed(str(answer.text), type="ToolException")
-    return ToolResult(output=output, value=answer.content if answer.artifact is None else answer.artifact)
+    if message.status == "error":
+        return ToolResult.failed(str(message.text), type="ToolException")
+    output = [_content(block) for block in message.content_blocks]
+    return ToolResult(output=output, value=message.content if message.artifact is None else message.artifact)
 
 
 def _content(block: Any) -> Content:
-    if isinstance(block, str):
-        return TextContent(text=block)
     kinds = {"image": ImageContent, "audio": AudioContent, "file": FileContent}
     kind: Any = kinds.get(block.get("type"))
     if kind is None or not {"url", "base64"} & set(block):
-        return TextContent(text=block["text"] if block.get("type") == "text" else ToolResult.of(block).text)
+        text = block.get("text")
+        return TextContent(text=text if isinstance(text, str) else ToolResult.of(block.get("value", block)).text)
     where = {"uri": block["url"]} if "url" in block else {"data": base64.b64decode(block["base64"])}
     return kind(**where, **({"media_type": block["mime_type"]} if "mime_type" in block else {}))
 

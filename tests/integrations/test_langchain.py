@@ -1,6 +1,7 @@
 """What is particular to the bridge to LangChain and LangGraph; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -12,16 +13,18 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import InjectedToolCallId, StructuredTool, ToolException
+from langchain_core.tools import Tool as TextTool
 from langchain_core.tools import tool as native_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import InjectedState, ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 
 from functool import (
     AgentTool,
     AudioContent,
     Context,
+    DefinitionError,
     FileContent,
     FunctionTool,
     GuardrailError,
@@ -284,12 +287,11 @@ def test_time_limit_is_what_the_model_reads() -> None:
     ("content", "block"),
     [
         (ImageContent(uri="https://x/y.png"), {"type": "image", "url": "https://x/y.png", "mime_type": "image/png"}),
-        (AudioContent(data=b"ab"), {"type": "audio", "base64": "YWI=", "mime_type": "audio/wav"}),
         (FileContent(data=b"ab", media_type="text/plain"), {"type": "file", "base64": "YWI=", "mime_type": "text/plain"}),
     ],
 )
 def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
-    """Images, sounds and files go as LangChain's standard blocks, and come back as content."""
+    """Images and files go as LangChain's standard blocks, and come back as content."""
 
     @FunctionTool
     async def give() -> Any:
@@ -304,8 +306,22 @@ def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
     adopted = langchain.adopt(StructuredTool.from_function(back, response_format="content_and_artifact"))
 
     assert message.content == [{"type": "text", "text": "here"}, block]
-    if block["type"] != "audio":  # LangChain itself turns a sound of a tool into text.
-        assert invoke(adopted).output == [content]
+    assert invoke(adopted).output == [content]
+
+
+def test_a_sound_is_named_and_costs_no_image() -> None:
+    """LangGraph makes one text of all blocks where one is a sound: it is named, and the image beside it stays an image."""
+
+    @FunctionTool
+    async def film() -> Any:
+        """Film."""
+        return [AudioContent(data=b"ab"), ImageContent(data=b"cd")]
+
+    answer = bridge.agent([langchain.export(film)], [("c1", "film", {})], "done").invoke({"messages": [HumanMessage("go")]})
+
+    image = {"type": "image", "base64": "Y2Q=", "mime_type": "image/png"}
+    assert answer["messages"][-2].content == [{"type": "text", "text": "[audio/wav: 2 bytes]"}, image]
+    assert answer["messages"][-2].artifact.output[0].data == b"ab"
 
 
 # --- adopt
@@ -337,18 +353,97 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
     assert invoke(tool, {"a": -1}).text == "a is too small"
 
 
-def test_handled_errors_stay_failures() -> None:
-    """A failure that the native tool words itself is a failure in a whole call."""
+@pytest.mark.parametrize("response_format", ["content", "content_and_artifact"])
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [
+        (True, "broken"),
+        ("Sorry.", "Sorry."),
+        (lambda error: f"Sorry: {error}", "Sorry: broken"),
+        (lambda error: [{"type": "text", "text": "Sorry."}], "Sorry."),
+    ],
+)
+def test_handled_errors_stay_failures(response_format: Any, handler: Any, words: str) -> None:
+    """A failure that the native tool words itself is a failure with these words, and the native tool stays as it was."""
 
-    def fail() -> tuple[str, Any]:
-        """Fail."""
-        raise ToolException("broken")
+    def half(number: int) -> Any:
+        """Halve."""
+        if number % 2:
+            raise ToolException("broken")
+        return (number // 2, number // 2)[: 2 if response_format == "content_and_artifact" else 1]
 
-    native = StructuredTool.from_function(fail, response_format="content_and_artifact", handle_tool_error=lambda error: f"Sorry: {error}")
+    native = StructuredTool.from_function(half, response_format=response_format, handle_tool_error=handler)
+    tool = langchain.adopt(native)
+    result = invoke(tool, {"number": 1})
 
-    result = invoke(langchain.adopt(native))
+    assert (result.is_error, result.text) == (True, words)
+    assert invoke(tool, {"number": 8}).value == (4 if response_format == "content_and_artifact" else (4,))
+    assert native.handle_tool_error is handler
 
-    assert result.is_error and result.text == "Sorry: broken"
+
+def test_content_blocks_of_a_native_tool_are_content() -> None:
+    """A list of LangChain's content blocks is read as in its own loop, whichever provider's spelling an image has."""
+
+    def show() -> Any:
+        """Show."""
+        source = {"type": "base64", "media_type": "image/png", "data": "YWI="}
+        return [
+            {"type": "text", "text": "see"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWI="}},
+            {"type": "image", "source": source},
+            {"type": "json", "json": {"n": 1}},
+        ]
+
+    image = ImageContent(data=b"ab", media_type="image/png")
+    result = invoke(langchain.adopt(StructuredTool.from_function(show)))
+
+    assert result.output == [TextContent(text="see"), image, image, TextContent(text='{"type":"json","json":{"n":1}}')]
+    assert invoke(langchain.adopt(StructuredTool.from_function(lambda: [{"n": 1}], name="rows", description="Rows."))).text == '[{"n":1}]'
+
+
+def test_tool_runtime_holds_deps_and_call_id() -> None:
+    """A native tool that wants LangGraph's `ToolRuntime` finds deps and call id in it, and what it streams is progress."""
+    seen: list[Any] = []
+
+    @native_tool
+    def who(word: str, runtime: ToolRuntime[Any, Any]) -> str:
+        """Tell."""
+        runtime.stream_writer("half")
+        return f"{word} {runtime.context} {runtime.tool_call_id} {runtime.config['configurable']['thread_id']}"
+
+    tool, context = langchain.adopt(who), Context("ada", thread="t1")
+    context.subscribe(lambda event: seen.append((event.kind, event.data["value"])))
+
+    assert list(tool.schema.parameters["properties"]) == ["word"]
+    assert invoke(tool, {"word": "hi"}, context).text == "hi ada c1 t1"
+    assert seen == [("tool:progress", "half")]
+    assert invoke(tool, {"word": "hi", "runtime": {}}, context).error.type == "ArgumentError"
+
+
+def test_a_tool_that_only_a_graph_can_run_is_refused() -> None:
+    """A native tool that reads the state of a graph cannot be adopted; the error names the parameter."""
+
+    @native_tool
+    def look(word: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+        """Look."""
+        return word
+
+    with pytest.raises(DefinitionError, match="look: only a graph can give the parameter 'state'"):
+        langchain.adopt(look)
+
+
+def test_a_tool_of_one_text_is_adopted() -> None:
+    """LangChain's simplest tool has no schema: its one text is its argument."""
+    tool = langchain.adopt(TextTool("shout", lambda text: text.upper(), "Shout."))
+
+    assert tool.schema.parameters["properties"] == {"tool_input": {"type": "string"}}
+    assert invoke(tool, {"tool_input": "hi"}).text == "HI"
+    assert invoke(tool, {}).error.type == "ArgumentError"
+
+
+def test_an_exported_tool_comes_back_as_itself() -> None:
+    """Export and adopt cancel out: guardrails run once, and deps and call id reach the function."""
+    assert langchain.adopt(langchain.export(half)) is half
 
 
 def test_injected_call_id_and_thread() -> None:
@@ -435,7 +530,7 @@ def test_runner_passes_deps_and_thread() -> None:
     assert (second.text, second.metadata["usage"]["requests"]) == ("second", 1)
 
 
-def pausing(*turns: Any) -> tuple[AgentTool, Any, list[int]]:
+def pausing(*turns: Any, thread: str | None = "t1") -> tuple[AgentTool, Any, list[int]]:
     paid: list[int] = []
 
     @FunctionTool(input_guardrails=[require_approval()])
@@ -445,7 +540,7 @@ def pausing(*turns: Any) -> tuple[AgentTool, Any, list[int]]:
         return f"paid {amount}"
 
     graph = bridge.agent([langchain.export(pay)], *turns, checkpointer=InMemorySaver())
-    return AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: "t1"), graph, paid
+    return AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: thread), graph, paid
 
 
 def test_denied_approval_is_what_the_agent_reads() -> None:
@@ -457,6 +552,32 @@ def test_denied_approval_is_what_the_agent_reads() -> None:
 
     assert ask(tool, context).text == "well"
     assert "not today" in graph.scripted.seen[-1][-1].content and paid == []
+
+
+def test_a_graph_with_a_checkpointer_starts_fresh_without_a_thread() -> None:
+    """Without a thread each call is a conversation of its own, which waits for a person and goes on where it stopped."""
+    tool, graph, paid = pausing([("i1", "pay", {"amount": 1})], "paid", "hello", thread=None)
+    context = Context()
+
+    context.approve(ask(tool, context).metadata["approval"])
+
+    assert [ask(tool, context).text for _ in range(2)] == ["paid", "hello"]
+    assert [len(messages) for messages in graph.scripted.seen] == [1, 3, 1] and paid == [1]
+
+
+def test_a_configuration_of_the_runner_keeps_the_thread() -> None:
+    """What a runner is given as `config` is added to the thread, and does not replace it."""
+
+    @native_tool
+    def where(config: RunnableConfig) -> str:
+        """Tell."""
+        return " ".join(config["configurable"][name] for name in ("thread_id", "user"))
+
+    graph = bridge.agent([where], [("i1", "where", {})], "done", checkpointer=InMemorySaver())
+    runner = partial(langchain.runner, config={"configurable": {"user": "ada"}})
+
+    assert ask(AgentTool(graph, "guide", "d", runner=runner, thread=lambda context: "t1")).text == "done"
+    assert graph.scripted.seen[-1][-1].content == "t1 ada"
 
 
 def test_interrupt_of_a_graph_of_its_own() -> None:

@@ -222,10 +222,10 @@ def test_one_context_a_run() -> None:
         context.state["n"] = context.state.get("n", 0) + 1
         return context.state["n"]
 
-    first, second = ([p.content for p in run([count], [("c1", "count", {})], [("c2", "count", {})], "done", deps={"a": 1})] for _ in "ab")
+    for _ in range(2):
+        first, second = (part.content for part in run([count], [("c1", "count", {})], [("c2", "count", {})], "done", deps={"a": 1}))
 
-    assert first[0] == "1" and first[1] != "2"
-    assert second == first
+        assert first == "1" and second.startswith("Too many calls: at most 1 in 60 seconds.")
 
 
 def test_agents_that_share_their_usage_do_not_share_deps() -> None:
