@@ -8,6 +8,7 @@
 """
 
 import codecs
+import json
 import os
 import secrets
 import stat
@@ -18,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from io import TextIOWrapper
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -128,8 +129,9 @@ class _Files:
             found.append(_shown(name) + ("/" if stat.S_ISDIR(mode) else ""))
             if len(found) > MAX_LISTED:
                 break
-        notes = [f"There are more: only {MAX_LISTED} are listed."] if len(found) > MAX_LISTED else []
-        return _with_notes(sorted(found[:MAX_LISTED]), notes, {"path": path})
+        shown = self._fitting(sorted(found[:MAX_LISTED]))
+        notes = [f"There are more: only {len(shown)} are listed."] if len(found) > len(shown) else []
+        return _with_notes(shown, notes, {"path": path})
 
     def search_files(
         self,
@@ -148,7 +150,8 @@ class _Files:
                         search.look_into(_shown(name), *self.boundary.open_file(name))
         else:
             search.look_into(path, *self.boundary.open_file(path))
-        return _with_notes(search.found[:MAX_MATCHES], search.notes(), {"path": path})
+        shown = self._fitting(search.found[:MAX_MATCHES])
+        return _with_notes(shown, search.notes(len(shown)), {"path": path})
 
     def write_file(self, path: PathText, content: str) -> ToolResult:
         """Write a text file, replacing what it held; directories that are missing are made."""
@@ -233,6 +236,11 @@ class _Files:
             os.close(descriptor)
         return sorted(found)
 
+    def _fitting(self, entries: list[Any]) -> list[Any]:
+        """Return those of the entries, from the first on, that an answer may hold."""
+        sizes = accumulate(len(json.dumps(entry)) + 1 for entry in entries)
+        return [entry for entry, size in zip(entries, sizes, strict=True) if size < self.max_bytes]
+
     def _too_large(self, path: str, size: int | None) -> FileTooLarge:
         has = "asks for more than that" if size is None else f"has {size}"
         advice = "To read a part of a file, give `offset` and `limit`."
@@ -270,10 +278,10 @@ class _Search:
             if self._matches(line):
                 self.found.append({"path": path, "line": number, "text": line.strip()[:MAX_SHOWN]})
 
-    def notes(self) -> list[str]:
-        """Return what the model should know of what was left out."""
+    def notes(self, shown: int) -> list[str]:
+        """Return what the model should know of what was left out, `shown` being the number of lines that were not."""
         notes = [f"{self._skipped} larger files were not searched."] if self._skipped else []
-        return [*notes, "The search reached its limits: there may be more."] if self.ended else notes
+        return [*notes, "The search reached its limits: there may be more."] if self.ended or shown < len(self.found) else notes
 
 
 def _matcher(text: str, regex: bool) -> Callable[[str], bool]:

@@ -428,6 +428,21 @@ def test_long_listings(root, monkeypatch):
     assert "only 5 are listed" in result.text
 
 
+def test_answers_of_many_entries_are_bounded(root):
+    """A listing and a search put no more than `max_bytes` into their answers, and say that there is more."""
+    for number in range(20):
+        (root / f"{number:02}{'é' * 100}.txt").write_text("needle")
+    tools = file_tools([root], max_bytes=1_000)
+    listed, found = call(tools, "list_files", pattern="*.txt"), call(tools, "search_files", text="needle")
+
+    assert 0 < len(listed.output[0].text.encode()) <= 1_000
+    assert 0 < len(found.output[0].text.encode()) <= 1_000
+    assert listed.value[0].startswith("00é")
+    assert found.value[0]["path"].startswith("00é")
+    assert f"only {len(listed.value)} are listed" in listed.text
+    assert "there may be more" in found.text
+
+
 def test_names_that_are_no_text(root, tools):
     """A name that is not UTF-8, or that holds a line break, is listed as valid text that cannot pass for another entry."""
     os.close(os.open(os.fsencode(root) + b"/\xff", os.O_CREAT | os.O_WRONLY))
