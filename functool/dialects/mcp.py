@@ -79,7 +79,7 @@ def plain(value: Any) -> Any:
         return ToolResult.of(value).text
     # What JSON cannot say is no JSON here; an iterator, which may be endless, is not asked.
     from_json(ToolResult.of({"result": value}).text)
-    return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str))
+    return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str), allow_inf_nan=False)
 
 
 def _structured(result: ToolResult) -> dict[str, Any]:

@@ -63,13 +63,14 @@ async def connect(
             `details["offered"]` gives.
         trusted: Believe the server's hints: title, read-only, destructive, idempotent.
         elicit: `elicit(message, schema)` answers what the server asks a person with an object, or None to decline; sync
-            or async. Without it the server is told that there is nobody to ask.
+            or async; one that raises cancels, and is logged. Without it the server is told that there is nobody to ask.
         mode: The SDK's: `"auto"`, `"legacy"`, or a protocol revision.
         options: For every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`, `on_error_func`.
 
     Raises:
         ConnectionError: The server cannot be reached.
-        DefinitionError: An option is none that a tool takes.
+        DefinitionError: An option's value is none that a tool takes.
+        TypeError: There is no such option.
     """
     _refused("options", ToolResult, **options)  # What is wrong with these is wrong with none of the server's definitions.
     link = _Link(lambda heard: _client(target, mode, elicit, heard), {} if pins is None else pins)
@@ -153,14 +154,16 @@ class _Link:
             return ToolResult.failed(ELSEWHERE, type="ConnectionError")
         try:
             client = await self._connected()
-            if refused := self.refusal(name):
-                return refused
-            return await untrusted.result(await _exchange(client, name, dict(arguments), progress), check)
         except ConnectionError as error:
             return ToolResult.failed(f"{error}"[:1_000], type="ConnectionError")
+        if refused := self.refusal(name):
+            return refused
+        try:
+            return await untrusted.result(await _exchange(client, name, dict(arguments), progress), check)
         except MCPError as error:
             self._doubtful = True
-            if error.code == types.CONNECTION_CLOSED:
+            # Servers give this code to errors of their own, and clients to an answer that is too large.
+            if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
                 text = "The server was lost during the call: it may have run or not. The next call connects again."
                 return ToolResult.failed(text, type="ConnectionError")
             return ToolResult.failed(untrusted.visible(error.message), type="MCPError", details={"code": error.code})
@@ -171,12 +174,8 @@ class _Link:
 
     async def _connected(self) -> Client:
         async with self._lock:
-            if self._client is not None and self._doubtful:
-                try:
-                    async with asyncio.timeout(CONNECT_SECONDS):
-                        self._note(await _list(self._client))
-                except Exception:
-                    await self.close()
+            if self._client is not None and self._doubtful and not await self._answers(self._client):
+                await self.close()
             if self._loop is None:
                 raise ConnectionError(ELSEWHERE)
             if self._client is None:
@@ -184,6 +183,15 @@ class _Link:
             self._doubtful = False
             assert self._client is not None
             return self._client
+
+    async def _answers(self, client: Client) -> bool:
+        """Note what the server offers now; False where it does not say."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                self._note(await _list(client))
+        except Exception:
+            return False
+        return True
 
     def _note(self, definitions: Iterable[types.Tool]) -> None:
         self._offered = {definition.name: untrusted.pin(definition) for definition in definitions}
@@ -224,10 +232,12 @@ class _Link:
 def _client(target: Any, mode: str, elicit: Elicit | None, heard: Any) -> Client:
     if isinstance(target, str) and not target.startswith(("http://", "https://")):
         target = shlex.split(target)
-    if isinstance(target, Sequence) and not isinstance(target, str):
+    if isinstance(target, Sequence) and not isinstance(target, str) and target and all(isinstance(word, str) for word in target):
         target = StdioServerParameters(command=target[0], args=list(target[1:]))
     elif callable(target) and not isinstance(target, (Server, MCPServer)):
         target = target()
+    if not isinstance(target, (str, StdioServerParameters, Server, MCPServer)) and not hasattr(target, "__aenter__"):
+        raise TypeError(f"{target!r} is no URL, command, StdioServerParameters, server, or function that makes a transport")
     answer = None if elicit is None else _elicitation(elicit)
     # Nothing is cached: a pinned definition is compared with what the server says now.
     return Client(target, mode=mode, elicitation_callback=answer, message_handler=heard, cache=None)
@@ -237,11 +247,15 @@ def _elicitation(elicit: Elicit) -> Any:
     async def answer(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         if not isinstance(params, types.ElicitRequestFormParams):
             return types.ElicitResult(action="decline")
-        given = elicit(untrusted.visible(params.message), dict(params.requested_schema))
-        said = await given if inspect.isawaitable(given) else given
-        if said is None:
-            return types.ElicitResult(action="decline")
-        return types.ElicitResult(action="accept", content=dict(said))
+        try:
+            given = elicit(untrusted.visible(params.message), dict(params.requested_schema))
+            said = await given if inspect.isawaitable(given) else given
+            if said is None:
+                return types.ElicitResult(action="decline")
+            return types.ElicitResult(action="accept", content=dict(said))
+        except Exception:
+            logger.exception("the elicit function failed, so the server is told that nobody answered")
+            return types.ElicitResult(action="cancel")
 
     return answer
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib.metadata import version
-from math import isfinite
+from math import inf, isfinite, nextafter
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
@@ -319,16 +319,17 @@ def _answer(result: ToolResult, served: _Served | None, latest: bool) -> dict[st
 
 
 def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
-    last = 0.0
+    last = nextafter(0.0, -inf)  # Below the 0 that a first report may say, and one more is exactly 1.
 
     async def forward(event: ToolEvent) -> None:
         nonlocal last
         if event.kind != "tool:progress":
             return
-        done = event.data.get("done")
-        last = last + 1 if done is None or not isfinite(done) else float(done)
+        done, total = event.data.get("done"), event.data.get("total")
+        # The protocol has it rise with each report, whatever a body says.
+        last = last + 1 if done is None or not isfinite(done) else max(float(done), nextafter(last, inf))
         text = ToolResult.of(event.data.get("message") or event.data.get("value")).text
-        await request.session.report_progress(last, event.data.get("total"), text or None)
+        await request.session.report_progress(last, total if total is not None and isfinite(total) else None, text or None)
 
     return forward
 

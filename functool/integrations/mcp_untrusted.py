@@ -101,7 +101,7 @@ async def result(answer: types.CallToolResult, check: Tool | None) -> ToolResult
         text = "\n".join(texts) or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     value = answer.structured_content
-    if "structured_content" not in answer.model_fields_set:
+    if check is None and "structured_content" not in answer.model_fields_set:
         value = texts[0] if len(texts) == len(output) == 1 else output or None
     elif check is not None:
         checked = await check.invoke(ToolCall(name=check.name, arguments={"answer": value}))

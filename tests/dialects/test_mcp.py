@@ -212,3 +212,14 @@ def test_the_value_has_the_names_of_its_schema():
 
     assert list(mcp.definition(tool)["outputSchema"]["properties"]) == ["theName"]
     assert mcp.result(ToolResult.of(city()))["structuredContent"] == {"theName": "Rome"}
+
+
+def test_a_model_that_writes_no_json_gives_no_structured_content():
+    """A model configured to write NaN as JavaScript does has no structured content: no client could read it."""
+
+    class Reading(BaseModel):
+        model_config = {"ser_json_inf_nan": "constants"}
+        value: float
+
+    assert "structuredContent" not in mcp.result(ToolResult.of(Reading(value=float("nan"))))
+    assert mcp.result(ToolResult.of(Reading(value=1.5)))["structuredContent"] == {"value": 1.5}

@@ -19,6 +19,7 @@ import mcp_types as types
 from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 
 from functool import (
     AudioContent,
@@ -228,6 +229,19 @@ def test_what_a_server_asks_a_person(mode, answer, deleted):
     assert ran == (["x"] if deleted else [])
     assert '"path": "x"' in asked[0][0]
     assert asked[0][1]["properties"]["approve"]["type"] == "boolean"
+
+
+@both_eras
+def test_an_elicit_function_that_fails_cancels(mode, caplog):
+    """A crash of the host's own function is no answer and no approval; it is logged here, and the server hears that nobody answered."""
+
+    def elicit(message, form):
+        raise KeyError("typo")
+
+    result = call(mcp.server(tools), "delete", {"path": "x"}, mode=mode, elicit=elicit)
+
+    assert result.error.message == "A person refused this call: The person asked did not approve (cancel)."
+    assert [record.levelname for record in caplog.records if "elicit function failed" in record.message] == ["ERROR"]
 
 
 def test_elicit_may_be_async():
@@ -525,6 +539,37 @@ def test_structured_content_is_checked(schema, value, fits):
 
     assert result.success is fits
     assert result.value == (value if fits else None)
+
+
+def test_promised_content_that_does_not_come_is_an_error():
+    """A server that promises structured content and sends text alone broke its promise; one that may say null sent it."""
+    answer = types.CallToolResult(content=[types.TextContent(text="t")])
+    missing = call(serving(lambda: [tool(output_schema={"type": "object"})], lambda params: answer), "echo")
+    null = call(serving(lambda: [tool(output_schema={"type": ["string", "null"]})], lambda params: answer), "echo")
+
+    assert missing.error.message == "The server's structured answer does not fit the schema it promised."
+    assert missing.output == [TextContent(text="t")]
+    assert (null.success, null.value) == (True, None)
+
+
+@both_eras
+def test_an_error_of_the_server_is_no_loss(mode):
+    """A living server's own error arrives in its words, also with the code that a closed connection has."""
+
+    def fail(params):
+        raise MCPError(types.CONNECTION_CLOSED, "The database sleeps.")
+
+    result = call(serving(lambda: [tool()], fail), "echo", mode=mode)
+
+    assert result.error.message == "The database sleeps."
+    assert (result.error.type, result.error.details) == ("MCPError", {"code": types.CONNECTION_CLOSED})
+
+
+@pytest.mark.parametrize("target", ["", [], [1], None, {"command": "python"}, [tools["add"]]])
+def test_what_is_no_server(target):
+    """A target that cannot be one is refused in words that say what can."""
+    with pytest.raises(ConnectionError, match="is no URL, command, StdioServerParameters, server"):
+        listed(target)
 
 
 def test_a_malformed_answer_is_an_error_result():

@@ -1,6 +1,7 @@
 """Serving over MCP: what the SDK's own client sees, over each transport and in both eras of the protocol."""
 
 import asyncio
+import math
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -201,6 +202,36 @@ def test_progress(connected):
 
     assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
     assert counted == [(1, None, "one"), (2, None, "two"), (3, None, "three")]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_progress_rises(mode):
+    """Whatever a body reports, each notification says more than the one before, as the protocol has it, and a number."""
+    said = [(0, 3), (1, math.nan), (1, math.inf), (0.5, None), (-2, None), (math.nan, None), (5, 6)]
+
+    @FunctionTool
+    def wavering(context: Context):
+        """Report back and forth."""
+        for place, (done, total) in enumerate(said):
+            context.progress(f"report {place}", done, total)
+
+    async def main():
+        seen: list[Any] = []
+
+        async def note(done, total, message):
+            seen.append((done, total, message))
+
+        async with Client(mcp.server([wavering]), mode=mode) as client:
+            await client.call_tool("wavering", progress_callback=note)
+        return seen
+
+    seen = asyncio.run(main())
+    reported = [done for done, _, _ in seen]
+
+    assert [message for _, _, message in seen] == [f"report {place}" for place in range(len(said))]
+    assert [total for _, total, _ in seen] == [3, None, None, None, None, None, 6]
+    assert reported == sorted(set(reported))
+    assert (reported[0], reported[1], reported[-1]) == (0, 1, 5)
 
 
 @every_way
