@@ -159,6 +159,11 @@ def _const(rules: Rules, node: Node) -> Iterator[str]:
 
 
 def _one_of(rules: Rules, node: Node) -> Iterator[str]:
+    for keyword in ("anyOf", "oneOf"):
+        if node.get(keyword) == []:  # refused everywhere
+            del node[keyword]
+            describe(node, f"{keyword}: []")
+            yield f"{keyword} [] is moved into the description"
     if "oneOf" in node and "anyOf" not in node and not rules.allows("oneOf"):
         node["anyOf"] = node.pop("oneOf")
         yield "oneOf is written as anyOf"

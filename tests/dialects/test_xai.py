@@ -53,6 +53,8 @@ def made_of(schema):
             ["maxLength 5000 is moved into the description"],
         ),
         ({"type": "string", "format": "uri"}, {"type": "string", "format": "uri"}, []),
+        ({"anyOf": []}, {"description": "anyOf: []"}, ["anyOf [] is moved into the description"]),
+        ({"oneOf": []}, {"description": "oneOf: []"}, ["oneOf [] is moved into the description"]),
         (
             {"type": "string", "format": "binary"},
             {"type": "string", "description": "format: binary"},
