@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 CHUNK = 65_536
@@ -167,21 +167,18 @@ class SandboxedProcesses(Processes):
         self.ran = False
         self._report = b""
         self._first: int | None = None
-        variables = _settings(env)
-        self._status, status = os.pipe()
-        gate, self._gate = os.pipe()
-        own = ["--json-status-fd", str(status), "--block-fd", str(gate), "--args", str(variables), "--as-pid-1", "--"]
-        try:
+        with ExitStack() as kept, ExitStack() as passed:
+            passed.callback(os.close, variables := _settings(env))
+            self._status, status = os.pipe()
+            kept.callback(os.close, self._status)
+            passed.callback(os.close, status)
+            gate, self._gate = os.pipe()
+            kept.callback(os.close, self._gate)
+            passed.callback(os.close, gate)
+            own = ["--json-status-fd", str(status), "--block-fd", str(gate), "--args", str(variables), "--as-pid-1", "--"]
             # Bubblewrap itself stands outside: what `env` tells the loader (LD_PRELOAD) is for the command alone.
             super().__init__([*options, *own, *argv], cwd="/", env={}, output=output, inherited=(status, gate, variables))
-        except BaseException:
-            os.close(self._status)
-            os.close(self._gate)
-            raise
-        finally:
-            os.close(status)
-            os.close(gate)
-            os.close(variables)
+            kept.pop_all()  # from here on they are closed with the rest
 
     async def _begin(self) -> None:
         first = None
@@ -206,7 +203,10 @@ class SandboxedProcesses(Processes):
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
     async def _dead(self) -> None:
-        await _readable(self._leader)
+        if self._first is None:
+            await super()._dead()
+        else:
+            await _readable(self._leader)
 
     def _close(self) -> None:
         super()._close()

@@ -1,6 +1,7 @@
 """What is kept of a flood of output, and what is left of processes that were ended."""
 
 import asyncio
+import errno
 import os
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functool.bundled.processes import BothEnds, Processes
+from functool.bundled.processes import BothEnds, Processes, SandboxedProcesses
 
 
 @settings(deadline=None)
@@ -80,6 +81,26 @@ def test_a_program_that_is_not_there():
         start("/nothing/here")
 
     assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("calls", range(4))
+def test_no_descriptor_is_left_of_what_cannot_start(monkeypatch, calls):
+    """Where a pipe cannot be had, or the program, nothing of the attempt stays open."""
+    pipe, made = os.pipe, []
+
+    def scarce():
+        if len(made) == calls:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        made.append(pipe())
+        return made[-1]
+
+    monkeypatch.setattr(os, "pipe", scarce)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="open files|No such file"):
+        SandboxedProcesses(["/no/such/program"], [], env={"A": "b"}, output=BothEnds(100))
+
+    assert os.listdir("/proc/self/fd") == before
+    assert len(made) == min(calls, 3)
 
 
 def test_a_group_ends_with_its_leader():
