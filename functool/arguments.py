@@ -13,7 +13,7 @@ import json
 import logging
 import re
 from ast import literal_eval
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from copy import deepcopy
 from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
@@ -23,7 +23,7 @@ from pydantic_core import SchemaValidator, ValidationError, core_schema, from_js
 
 from functool.errors import ArgumentError
 from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, names_at, property_names, takes_only_containers
-from functool.json_text import as_text, decoded, is_deep, may_repeat, not_finite, parsed, refuse_infinite, shown_name, to_text
+from functool.json_text import as_text, decoded, is_deep, linear_pattern, may_repeat, not_finite, parsed, refuse_infinite, shown_name
 from functool.schema import FunctionSchema
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Arguments: TypeAlias = str | Mapping[str, Any]
 _FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "listed number", "array"}
 _CHOICE = re.compile(r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)""")
+_MOST = 1000  # problems to look at: there may be millions
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 # Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
 _EXPECTED = {
@@ -62,7 +63,7 @@ class FunctionDoor:
         self._nests = "any" in kinds or is_recursive(parts.definitions)
         # Strict mode takes `true` for 1 where the numbers are listed: in a Literal, in an Enum.
         self._lists_numbers = "listed number" in kinds
-        self._open = self._nests or ("$ref" in kinds and "number" in kinds)
+        self._open = self._nests or "number" in kinds
         # In a flat call every colon outside of a text belongs to an argument: counting them finds unknown ones, and costs less than
         # to have pydantic forbid them.
         self._flat = kinds <= _FLAT and not parts.rest
@@ -86,9 +87,8 @@ class FunctionDoor:
             # What was decoded has been looked at already, and written anew: no name stands twice in it.
             if self._decode is None and not (self._flat and text.count(":") == len(values)) and not self._are_all(text):
                 values = self._second_look(text)
-            if self._lists_numbers and ("true" in text or "false" in text):
-                refuse_misfits(decoded(text), self._root)
-            if self._open and ((self._nests and is_deep(text)) or not_finite(text)):
+            bools = self._lists_numbers and ("true" in text or "false" in text)
+            if bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text))):
                 refuse_misfits(decoded(text), self._root)
         if self._droppable and "null" in text:
             _drop_nulls(values, self._droppable)
@@ -96,8 +96,7 @@ class FunctionDoor:
 
     def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values for the body and the canonical arguments."""
-        if by_name and isinstance(arguments, Mapping):
-            arguments = self.sent_form(arguments)
+        arguments = self.sent_form(arguments) if by_name else arguments
         text = arguments if type(arguments) is str else as_text(arguments)
         values = self.check(text)
         # Text that was checked is only read here.
@@ -111,19 +110,19 @@ class FunctionDoor:
                 canonical[name] = deepcopy(default)
         return values, canonical
 
-    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def sent_form(self, arguments: Arguments) -> Arguments:
         """Return canonical arguments under the names that a model sends."""
         if not self._renamed:
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
-        return {wires.get(name, name): value for name, value in arguments.items()}
+        return {wires.get(name, name): value for name, value in decoded(as_text(arguments)).items()}
 
     def _second_look(self, text: str) -> dict[str, Any]:
         """Check what strict mode refused: exactly, and then in lax mode, but for types that are strict themselves."""
         sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
         try:
-            values: dict[str, Any] = self._validate_closed(to_text(sent))  # A type of its own strictness keeps it.
+            values: dict[str, Any] = self._validate_closed(as_text(sent))  # A type of its own strictness keeps it.
         except ValidationError as error:
             raise ArgumentError(problems_of(error, sent, self._root)) from None
         except Exception as error:
@@ -201,6 +200,7 @@ class SchemaDoor:
 
     def __init__(self, schema: Mapping[str, Any], codec: Codec | None = None) -> None:
         self._schema = dict(schema)
+        self._known = set(property_names(self._schema))
         self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (lambda sent: sent) if codec is None else codec.decode
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._definitions = schema.get("$defs") or schema.get("definitions") or {}
@@ -233,7 +233,7 @@ class SchemaDoor:
                 sent[name] = deepcopy(part["default"])
         return sent, deepcopy(sent)
 
-    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def sent_form(self, arguments: Arguments) -> Arguments:
         """Return the arguments: their names are the ones that a model sends."""
         return arguments
 
@@ -244,7 +244,11 @@ class SchemaDoor:
         return _validator_class()(self._schema)
 
     def _problem(self, error: Any) -> dict[str, Any]:
-        path, word, wanted = _path(error.absolute_path, self._schema), error.validator, error.validator_value
+        path, word, wanted = _path(error.absolute_path, self._known), error.validator, error.validator_value
+        if error.context:  # Of a union: what each of its members expects.
+            parts = [self._problem(part) for part in error.context[:20]]
+            said = dict.fromkeys(part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}" for part in parts)
+            return {"path": path, "expected": ", or ".join(said), "choices": sum((part.get("choices", ()) for part in parts), ())}
         if word == "required":
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
@@ -256,7 +260,7 @@ class SchemaDoor:
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             unsaid = [] if word == "additionalProperties" else sorted(set(error.instance).difference(property_names(error.schema))) or [""]
             *above, name = list(error.absolute_path) + unsaid[:1]
-            return _unknown(name, list(error.schema.get("properties") or {}), _path(above, self._schema))
+            return _unknown(name, list(error.schema.get("properties") or {}), _path(above, self._known))
         if isinstance(wanted, (str, int, float)):
             return {"path": path, "expected": f"a value with {word} {str(wanted)[:200]}"}
         return {"path": path, "expected": f"a value that satisfies {word!r}" if word else "no argument that the schema forbids"}
@@ -279,7 +283,7 @@ class InnerDoor:
         canonical = self._inner.admit(arguments, by_name=by_name)[1] if self._looks else arguments
         return self._inner.sent_form(arguments) if by_name else arguments, canonical
 
-    def sent_form(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def sent_form(self, arguments: Arguments) -> Arguments:
         """Return canonical arguments under the names that a model sends."""
         return self._inner.sent_form(arguments)
 
@@ -304,19 +308,20 @@ def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise an `ArgumentError` for a bool where a number is wanted, and for a number that is not finite."""
     refuse_infinite(sent)
     if found := misfit(sent, schema, schema.get("$defs", {}), ()):
-        raise ArgumentError([{"path": _path(found[0], schema), "expected": found[1]}])
+        raise ArgumentError([{"path": _path(found[0], set(property_names(schema))), "expected": found[1]}])
 
 
 def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what is wrong, a problem a path, without any value that was sent. `schema` is that of the arguments."""
     found: dict[str, dict[str, Any]] = {}
-    for detail in error.errors(include_url=False):
+    known = set(property_names(schema))
+    for detail in error.errors(include_url=False)[:_MOST]:
         steps = _followed(detail["loc"], sent)
         if detail["type"] == "extra_forbidden" and steps[-1:] == [detail["loc"][-1]]:
             *above, name = steps
-            problem = _unknown(str(name), names_at(schema, above, schema.get("$defs", {})), _path(above, schema))
+            problem = _unknown(str(name), names_at(schema, above, schema.get("$defs", {})), _path(above, known))
         else:
-            problem = {"path": _path(steps, schema), **_expected(detail)}
+            problem = {"path": _path(steps, known), **_expected(detail, known)}
         earlier = found.setdefault(problem["path"], problem)
         if earlier is not problem and problem["expected"] not in earlier["expected"]:
             earlier["expected"] += f", or {problem['expected']}"
@@ -337,7 +342,7 @@ def _followed(loc: tuple[int | str, ...], sent: Any) -> list[Any]:
     return steps
 
 
-def _expected(detail: Any) -> dict[str, Any]:
+def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     kind, context = detail["type"], detail.get("ctx")
     if kind in _EXPECTED:
         return {"expected": _EXPECTED[kind]}
@@ -349,16 +354,17 @@ def _expected(detail: Any) -> dict[str, Any]:
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        if _echoes(message, detail.get("input")):
+        if _echoes(message, detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message[:500]}
     return {"expected": message.removeprefix("Input should be ").removeprefix("Input ")[:500]}
 
 
-def _echoes(message: str, sent: Any) -> bool:
+def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
     """Whether an author's message may repeat what was sent: any four characters in a row, or a short value whole."""
     if isinstance(sent, (dict, list)):
-        return any(_echoes(message, item) for item in (sent.values() if isinstance(sent, dict) else sent))
+        items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
+        return any(_echoes(message, item, known) for item in items)
     text, message = str(sent).casefold(), message.casefold()
     size = min(len(text), 4)
     return size > 0 and any(text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1))
@@ -370,21 +376,12 @@ def _unknown(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     return {"path": f"{path}.{shown_name(name)}" if path else shown_name(name), "expected": f"unknown argument; {hint}"}
 
 
-def _path(steps: Any, schema: Mapping[str, Any]) -> str:
+def _path(steps: Any, known: Set[str]) -> str:
     """Return `items[2].price`. A key that the schema does not name was sent, and may be a secret: it shows as `[key]`."""
-    known, text = set(property_names(schema)), ""
+    text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if step in known else ".[key]"
     return text.removeprefix(".")
-
-
-@lru_cache(maxsize=512)
-def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
-    try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
-    except Exception:
-        return None
 
 
 @lru_cache(maxsize=1)

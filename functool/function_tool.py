@@ -91,6 +91,8 @@ class FunctionTool(Tool, Generic[P, R]):
         inner = func.__func__ if kind else func
         if not callable(inner):
             raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}")
+        if executor is not None and not callable(executor):
+            raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
         functools.update_wrapper(self, inner)
         self.func = inner
         self._frame: FrameType | None = _outer_frame()
@@ -227,11 +229,9 @@ class FunctionTool(Tool, Generic[P, R]):
         return success(value, call.id) if type(value) in DATA else await self._finish(value, call, context)
 
     async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        if isinstance(value, ToolResult):
-            return value
         if isinstance(value, (GeneratorType, AsyncGeneratorType)):
             value = await self._last(value, call, Context() if context is None else context)
-        return success(value, call.id)
+        return value if isinstance(value, ToolResult) else success(value, call.id)
 
     async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
         """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""
@@ -298,10 +298,10 @@ async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any])
     last, count = None, 0
     try:
         async for last in items:
+            context.emit("tool:progress", value=last)
             count += 1
             if count >= MAX_YIELDS:
                 raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
-            context.emit("tool:progress", value=last)
     finally:
         await items.aclose()
     return last

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from functool import docstrings
-from functool.arguments import linear_pattern
 from functool.call import ToolCall, ToolResult
 from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
+from functool.json_text import linear_pattern
 from functool.schema import named_parameters
 from functool.strict import codec
 from functool.tool import Tool

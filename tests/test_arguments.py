@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_v
 
 from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
 from functool.arguments import InnerDoor, SchemaDoor
+from functool.json_text import linear_pattern
 
 SECRET = "s3cr3t-v4lue"
 
@@ -142,7 +143,9 @@ def test_a_bool_is_no_number(form, annotation, sent):
 @pytest.mark.parametrize(
     "text", ["1e999", "-1e999", '"NaN"', '"inf"', '" -Infinity "', '"1e999"', "NaN", "Infinity", "1" + "0" * 400, "1E+999"]
 )
-@pytest.mark.parametrize("annotation", [float, list[float], Point, Size, float | None, dict[str, float]], ids=str)
+@pytest.mark.parametrize(
+    "annotation", [float, list[float], Point, Size, float | None, dict[str, float], Annotated[float, Field(allow_inf_nan=True)]], ids=str
+)
 def test_no_float_is_nan_or_infinite(annotation, text):
     """Neither `1e999` nor the text "NaN" becomes a float, at any depth."""
     shapes = {
@@ -432,6 +435,8 @@ def test_what_an_author_says_in_a_validator_is_passed_on():
         (list[str], ["aaaa"], "not secret", True),
         (dict[str, list[str]], {"a": ["secret"]}, "not secret", False),
         (dict[str, list[str]], {"a": ["bbbb"]}, "not secret", True),
+        (dict[str, list[str]], {"secret": []}, "not secret", False),
+        (Point, {"x": 1.0}, "x is too small", True),
     ],
 )
 def test_a_message_of_the_author_is_shown_unless_it_repeats_what_was_sent(annotation, sent, said, shown):
@@ -817,6 +822,7 @@ FOREIGN = {
         "xs": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
         "o": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         "u": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "deep": {"oneOf": [{"type": "object", "properties": {"k": {"type": "integer"}}}, {"const": "a"}, {"const": "b"}]},
         "other": {"not": {"type": "string"}},
         "either": {"type": ["integer", "boolean"]},
         "mixed": {"enum": ["a", 1, None, {"k": "v"}]},
@@ -845,7 +851,8 @@ FOREIGN = {
         ({"city": "ab", "xs": ["a"]}, "xs[0]: a value of type integer"),
         ({"city": "ab", "o": {}}, "o: missing: a"),
         ({"city": "ab", "o": {"a": "x"}}, "o.a: a value of type integer"),
-        ({"city": "ab", "u": "x"}, "u: a value that satisfies 'anyOf'"),
+        ({"city": "ab", "u": "x"}, "u: a value of type integer, or a value of type null"),
+        ({"city": "ab", "deep": {"k": "x"}}, "deep: deep.k: a value of type integer, or one of the choices (choices: a, b)"),
         ({"city": "ab", "other": "s"}, "other: a value that satisfies 'not'"),
         ({"city": "ab", "either": "s"}, "either: a value of type integer or boolean"),
         ({"city": "ab", "mixed": "s"}, 'mixed: one of the choices (choices: a, 1, null, {"k": "v"})'),
@@ -1035,3 +1042,33 @@ def test_true_is_a_choice_where_it_is_listed():
         return x
 
     assert asyncio.run(take(ToolCall(name="take", arguments={"x": True}))).value is True
+
+
+OPEN = {"type": "object"}
+
+
+def test_a_huge_name_is_a_name():
+    """A name of a megabyte may stand beside a colon in a value, and is refused when it is sent twice."""
+    name = json.dumps("n" * 1_100_000)
+    once, twice = f'{{{name}: ":"}}', f"{{{name}: 1, {name}: 2}}"
+
+    for tool in (FunctionTool(lambda **rest: len(rest), name="f"), SchemaTool("g", "G.", OPEN, len)):
+        assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=once))).value == 1
+        assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=twice))).text == "Invalid arguments. [key]: sent only once"
+
+
+def test_many_names_are_read_in_one_pass():
+    """A thousand names are not looked for one after the other."""
+    arguments = json.dumps({**{f"n{i}": i for i in range(1_000)}, "text": ":"})
+    searches = linear_pattern.cache_info().misses
+
+    for tool in (FunctionTool(lambda **rest: len(rest), name="f"), SchemaTool("g", "G.", OPEN, len)):
+        assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments))).value == 1_001
+    assert linear_pattern.cache_info().misses == searches
+
+
+def test_many_mistakes_are_not_all_looked_at():
+    """Of thousands of mistakes a thousand are looked at, and their number is said."""
+    error = send(list[int], {"x": ["no"] * 1_500})
+
+    assert error.message.endswith("x[5]: a valid integer, unable to parse string as an integer; and 994 more")

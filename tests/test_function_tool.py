@@ -20,7 +20,19 @@ import pytest
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StrictInt, field_validator
 from typing_extensions import Doc, NotRequired, Required, TypeAliasType, TypedDict, Unpack
 
-from functool import Context, DefinitionError, FunctionTool, Inject, SchemaError, ToolCall, ToolError, ToolResult, Toolset, WrapperTool
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    Inject,
+    SchemaError,
+    ToolCall,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+    Toolset,
+    WrapperTool,
+)
 from functool.executors import inline
 from functool.testing import EventLog
 from tests import sample_tools
@@ -358,6 +370,24 @@ def test_each_yield_is_progress_and_the_last_the_value():
     assert received(counting, {"n": 0}) is None
 
 
+def test_a_result_that_a_generator_ends_with_is_the_result():
+    """The last yield, and what a generator returns, is taken as it is when it is a `ToolResult`."""
+
+    def yielding():
+        yield 1
+        yield ToolResult.failed("no", type="nope")
+
+    def returning():
+        yield 1
+        return ToolResult.failed("no", type="nope")
+
+    async def ayielding():
+        yield ToolResult.failed("no", type="nope")
+
+    for func in (yielding, returning, ayielding):
+        assert call(FunctionTool(func)).error == ToolFailure(type="nope", message="no")
+
+
 def test_an_endless_generator_is_closed():
     """After 10,000 yields a generator, written or returned, is closed with a `ToolError`."""
     closed = []
@@ -380,7 +410,10 @@ def test_an_endless_generator_is_closed():
         return endless()
 
     for func in (endless, aendless, handing):
-        assert call(FunctionTool(func)).error.type == "ToolError"
+        log, context = EventLog(), Context()
+        context.subscribe(log)
+        assert call(FunctionTool(func), {}, context).error.type == "ToolError"
+        assert len(log.events) == 10_000
     assert closed == ["sync", "async", "sync"]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import dataclasses
+import json
 import logging
 import sys
 import threading
@@ -860,6 +861,19 @@ def test_guardrails_of_a_wrapper_see_canonical_arguments():
 
     assert seen == [{"name_": "Al", "times": 1}]
     assert result.value == "AlAl"
+
+
+def test_text_that_replaces_arguments_is_read_by_parameter_names():
+    """A guardrail may write the replaced arguments as JSON text: it says what the guardrail saw, aliases or not."""
+
+    def greet(name_: typing.Annotated[str, pydantic.Field(alias="name")], times: int = 1) -> str:
+        return name_ * times
+
+    def louder(call, context):
+        return dataclasses.replace(call, arguments=json.dumps({**call.arguments, "times": 2}))
+
+    for tool in (FunctionTool(greet, input_guardrails=[louder]), WrapperTool(FunctionTool(greet), input_guardrails=[louder])):
+        assert call(tool, {"name": "Al"}).value == "AlAl"
 
 
 def test_a_wrapper_hands_on_name_id_and_context():
