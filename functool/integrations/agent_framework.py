@@ -89,8 +89,10 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
             framework's limits. What is wrong with the arguments is text in both: the model has to read it.
 
     Raises:
-        DefinitionError: The framework could not run the tool rightly; the message names the rule.
+        DefinitionError: The framework could not run the tool rightly, or `on_error` is neither; the message names the rule.
     """
+    if on_error not in ("text", "raise"):
+        raise DefinitionError(f'on_error is "text" or "raise", not {on_error!r}')
     if problems := demands(tool):
         raise DefinitionError(f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}")
     parameters = copy.deepcopy(tool.schema.parameters)
@@ -104,7 +106,9 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
 
     async def call(functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]) -> Any:
         given = arguments if functool_invocation is None else dict(functool_invocation.arguments)
-        result = await _invoke(tool, given, functool_invocation, approved=native.approval_mode == "always_require")
+        # Only the framework's loop asks a person, and only it gives the id of a call.
+        asked = functool_invocation is not None and functool_invocation.metadata.get("call_id") is not None
+        result = await _invoke(tool, given, functool_invocation, approved=asked and native.approval_mode == "always_require")
         if result.error is not None and on_error == "raise" and result.error.type != "ArgumentError":
             raise ToolExecutionException(result.text)
         return _contents(result)

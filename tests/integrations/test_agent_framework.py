@@ -344,6 +344,22 @@ def test_a_host_that_switches_approval_off_does_not_switch_ours_off() -> None:
     assert "approv" in result.result.lower() and ran == []
 
 
+def test_a_call_outside_of_the_loop_has_nobodys_approval() -> None:
+    """Called by hand, where the framework asks nobody, the body does not run; adopted back, it runs once a person agreed."""
+    ran.clear()
+    native = agent_framework.export(delete)
+
+    async def by_hand() -> list[Any]:
+        return [*await native(path="a.txt"), *await native.invoke(arguments={"path": "a.txt"}, tool_call_id="x")]
+
+    assert [answer.text for answer in asyncio.run(by_hand())] == ["The call of delete needs a person's approval first."] * 2
+    assert ran == []
+
+    back = agent_framework.adopt(native)
+    result = asyncio.run(back.invoke(ToolCall(name="delete", arguments={"path": "a.txt"}), Context(approver=lambda request: True)))
+    assert (result.text, ran) == ("deleted a.txt", ["delete"])
+
+
 def test_a_strict_tool_is_decoded() -> None:
     """The strict form is published, as strict, and arguments in it are understood; a plain tool claims nothing."""
 
@@ -621,6 +637,8 @@ def test_export_all_exports_each_the_same_way() -> None:
     assert [tool.name for tool in tools] == ["boom", "add"]
     (result,) = results(run(Scripted([("boom", {})]), *tools))
     assert result.exception == "ZeroDivisionError: broken"
+    with pytest.raises(DefinitionError, match="not 'exception'"):
+        agent_framework.export_all(Toolset([add]), on_error="exception")
 
 
 def test_any_deps_travel_through_the_runner() -> None:

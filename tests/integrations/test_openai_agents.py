@@ -120,10 +120,8 @@ def test_one_context_a_run() -> None:
         asyncio.run(Runner.run(agent, "go", context={"unhashable": True}))
         return outputs(agent)
 
-    first, second = run(), run()
-
-    assert first[0] == "1" and first[1] != "2"
-    assert second == first
+    for first, second in (run(), run()):
+        assert first == "1" and second.startswith("Too many calls: at most 1 in 60 seconds.")
 
 
 def test_host_context_is_used_as_it_is() -> None:
