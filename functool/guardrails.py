@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeAlias
 from typing_extensions import TypeVar
 
 from functool.approval import ApprovalRequest, Decision, definition_of
-from functool.call import ToolCall, ToolResult, json_text, render
+from functool.call import MAX_REPR, ToolCall, ToolResult, json_text, render
 from functool.content import Content, TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, GuardrailError
@@ -143,14 +143,13 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
     r"""Return a guardrail that replaces what the patterns match, in texts, error messages and the value, by `[redacted]`.
 
     JSON escapes are seen through, also those of JSON inside JSON: `p\u00e4ss` is found as `päss`. A word that `truncate` has cut goes,
-    too: it may be half of what a pattern would have found.
+    too: it may be half of what a pattern would have found. So does the last word of an error message of 4,000 characters, the most it has.
     """
     compiled = [*_compiled(patterns), _CUT_WORD]
 
-    def clean(text: str) -> str:
-        spans = sorted(_spans(text, compiled))
+    def clean(text: str, cut: bool = False) -> str:
         parts, end = [], 0
-        for start, stop in spans:
+        for start, stop in sorted(_spans(text, [*compiled, _LAST_WORD] if cut else compiled)):
             if stop > end:
                 parts += [text[end:start], "[redacted]"] if start >= end else []
                 end = stop
@@ -161,7 +160,9 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
 
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
         output, value = [clean_part(part) for part in result.output], result.value
-        error = result.error and replace(result.error, message=clean(result.error.message), details=_cleaned(result.error.details, clean))
+        if (error := result.error) is not None:
+            message = clean(error.message, cut=len(error.message) == MAX_REPR)
+            error = replace(error, message=message, details=_cleaned(error.details, clean))
         # A value that the output does not show is read, too: integrations make structured output of it.
         if output == result.output and value is not None and render(value) != output:
             shown = value if isinstance(value, str) else json_text(value)
@@ -290,12 +291,14 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 _SHOWN = ("text", "uri", "name")
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE)
 _BREAKS = " \n\t,"
+_LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")
 _CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
 # What is no mark and yet belongs to the character before it: vowel signs, syllables, skin tones, tags of flags, and what a joiner joins.
 _JOINED = re.compile(
     "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|(?<=\r)\n|(?<=\u200d)(?s:.)"
     "|(?<=[\u1100-\u115f\ua960-\ua97c])[\u1100-\u115f\ua960-\ua97c\uac00-\ud7a3]"
 )
+_FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -352,7 +355,5 @@ def _is_boundary(text: str, at: int) -> bool:
     before, after = text[at - 1], unicodedata.category(text[at])
     if after[0] == "M" or (after == "Lo" and unicodedata.combining(before) == 9) or _JOINED.match(text, at):
         return False
-    flags = 0
-    while flags < at and "\U0001f1e6" <= text[at - 1 - flags] <= "\U0001f1ff":
-        flags += 1
-    return not (flags % 2 and "\U0001f1e6" <= text[at] <= "\U0001f1ff")
+    flags = at - len(text[:at].rstrip(_FLAGS))
+    return not (flags % 2 and text[at] in _FLAGS)

@@ -110,7 +110,7 @@ class Toolset(Mapping[str, Tool]):
         tools = [self._named(call) for call in calls]
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
-        wires: list[Tripwire] = []
+        wires: dict[int, Tripwire] = {}
         gate = None if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
 
         async def answer(index: int) -> None:
@@ -121,17 +121,18 @@ class Toolset(Mapping[str, Tool]):
                     async with gate:
                         results[index] = await self._answer(calls[index], tools[index], context, conflict)
             except Tripwire as wire:
-                wires.append(wire)
+                wires[index] = wire
 
         alone = {index for index, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive}
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
         for index in sorted(alone):
             await _together([answer(index)])
-        if wires:
-            wires[0].results = [result for result in results if result is not None]
-            raise wires[0]
         lost = ToolError("The call was cancelled from within.")
-        return [result or _failed(call, lost) for call, result in zip(calls, results, strict=True)]
+        ended = [results[index] or _failed(call, lost) for index, call in enumerate(calls) if index not in wires]
+        for wire in wires.values():
+            wire.results = ended
+            raise wire
+        return ended
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""

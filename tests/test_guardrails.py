@@ -26,6 +26,7 @@ from functool import (
     OutputGuardrail,
     TextContent,
     ToolCall,
+    ToolError,
     ToolResult,
     Toolset,
     Tripwire,
@@ -215,6 +216,16 @@ def test_redact_cleans_text_value_and_errors():
     assert "12345" not in str(call(tool).value)
     assert call(failed).text == "ValueError: bad key [redacted]"
     assert call(details).error.details == {"k": ["[redacted]"], "[redacted]": 3}
+
+
+@pytest.mark.parametrize("error", [ValueError, ToolError])
+def test_redact_takes_half_a_secret_at_the_end_of_the_longest_error_message(error):
+    """An error message has 4,000 characters at most, and what was cut there in two is not shown by half."""
+    tool = echo_tool(error("x " * 1980 + "secret-token " * 9), output_guardrails=[redact(["secret-token"])])
+    text = call(tool).text
+
+    assert text.endswith(" [redacted] [redacted] [redacted]") and "se" not in text
+    assert call(echo_tool(error("one secret two"), output_guardrails=[redact(["secret"])])).text.endswith("one [redacted] two")
 
 
 def test_redact_cleans_numbers_in_details():

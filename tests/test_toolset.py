@@ -203,6 +203,23 @@ def test_a_tool_that_takes_control_is_not_run_beside_others():
     assert run(tools.call_all([ToolCall(name="control")]))[0].success
 
 
+def test_a_tripwire_loses_no_sibling_that_cancels_itself():
+    """What a call that cancels its own task would have answered without the tripwire stands on that, too."""
+
+    @FunctionTool
+    async def leave():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+    with pytest.raises(Tripwire) as caught:
+        run(Toolset([leave, trip]).call_all(calls("leave", "trip", "leave")))
+
+    assert [(result.call_id, result.text) for result in caught.value.results] == [
+        ("0", "The call was cancelled from within."),
+        ("2", "The call was cancelled from within."),
+    ]
+
+
 def test_a_tripwire_is_raised_after_the_others_have_ended():
     """Siblings end first, and their results are on the exception."""
     tool, state = counting_tool()
