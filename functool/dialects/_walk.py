@@ -12,6 +12,7 @@ MAX_NODES = 20_000
 """How many nodes inlining may make: a reference that is met later is cut."""
 
 _WORDLESS = frozenset(("$schema", "$id", "$comment", "$anchor", "discriminator", "title"))
+_SAID = ("title", "description", "default", "examples")
 _AT_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const")
 
 
@@ -167,7 +168,9 @@ class _Walk:
             return self.node({"type": target.get("type", "object"), **node}, path)
         if rules.refs == "inline":
             self.lose(path, f"$ref {ref} is replaced by what it points at")
-            return self.enter(name, {**target, **node}, path)
+            clash = any(target.get(key, value) != value for key, value in node.items() if key not in _SAID)
+            whole = {**node, "allOf": [*node.get("allOf", ()), target]} if clash else {**target, **node}
+            return self.enter(name, whole, path)
         new = "#" if name == "#" else f"#/$defs/{name}"
         if not back and name not in self.defs:
             self.defs[name] = {}
@@ -176,11 +179,15 @@ class _Walk:
             self.lose(path, f"$ref {ref} is written as {new}")
         if not node:
             return {"$ref": new}
-        beside = self.node({**node, "anyOf": []}, path)  # a union: so that no type is asked for
+        if rules.refs == "wrap" and "anyOf" in node:
+            self.lose(path, f"anyOf {words(node['anyOf'])} is moved into the description")
+            describe(node, f"anyOf: {words(node.pop('anyOf'))}")
+        beside = self.node({"anyOf": (), **node}, path)  # a union: so that no type is asked for
         if rules.refs == "wrap":
             self.lose(path, f"$ref beside {', '.join(node)} is wrapped in anyOf")
             return {**beside, "anyOf": [{"$ref": new}]}
-        del beside["anyOf"]
+        if "anyOf" not in node:
+            del beside["anyOf"]
         return {**beside, "$ref": new}
 
     def closes(self, name: str) -> bool:

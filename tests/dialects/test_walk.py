@@ -71,6 +71,39 @@ def test_two_places_of_one_name_stay_apart():
     assert render(schema, ANY)[0]["$defs"] == {"A": {"type": "integer"}, "A_2": {"type": "string"}}
 
 
+def test_a_union_beside_a_reference_is_kept_or_told():
+    """What stands beside a reference is kept; where only the reference may stand, a union is told in the description."""
+    union = [{"required": ["x"]}, {"required": ["y"]}]
+    schema = {**obj(a={"$ref": "#/$defs/A", "anyOf": union}), "$defs": {"A": obj(x={"type": "integer"})}}
+
+    made, losses = render(schema, Rules(refs="wrap"))
+    note = '[{"required": ["x"]}, {"required": ["y"]}]'
+
+    assert render(schema, ANY) == (schema, [])
+    assert made["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}], "description": f"anyOf: {note}"}
+    assert losses[0] == f"#/properties/a: anyOf {note} is moved into the description"
+
+
+def test_what_is_inlined_keeps_its_own_limits():
+    """A keyword beside a reference joins that of its target: neither replaces the other."""
+    place = {**obj(x={"type": "integer"}, y={"type": "integer"}), "required": ["x"]}
+    schema = {**obj(a={"$ref": "#/$defs/A", "required": ["y"], "description": "Where."}), "$defs": {"A": place}}
+
+    made, _ = render(schema, Rules(refs="inline", all_of="none"))
+
+    assert made["properties"]["a"] == {**place, "required": ["y", "x"], "description": "Where."}
+
+
+def test_a_choice_of_nothing_is_told():
+    """Every provider refuses an empty union, which moves into the description; beside a reference too."""
+    schema = {**obj(a={"oneOf": []}, b={"$ref": "#/$defs/A", "anyOf": []}), "$defs": {"A": {"type": "integer"}}}
+
+    made, losses = render(schema, ANY)
+
+    assert made["properties"] == {"a": {"description": "oneOf: []"}, "b": {"$ref": "#/$defs/A", "description": "anyOf: []"}}
+    assert losses == ["#/properties/a: oneOf [] is moved into the description", "#/properties/b: anyOf [] is moved into the description"]
+
+
 @pytest.mark.parametrize("ref", ["https://example.com/a.json", "#/$defs/Missing", "#anchor", "#/properties/b/3"])
 def test_a_reference_that_leads_nowhere_is_told(ref):
     """A remote or dangling reference is never followed: the description names it, and so do the losses."""
