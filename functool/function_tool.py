@@ -91,8 +91,6 @@ class FunctionTool(Tool, Generic[P, R]):
         inner = func.__func__ if kind else func
         if not callable(inner):
             raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}")
-        if executor is not None and not callable(executor):
-            raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
         functools.update_wrapper(self, inner)
         self.func = inner
         self._frame: FrameType | None = _outer_frame()
@@ -102,6 +100,8 @@ class FunctionTool(Tool, Generic[P, R]):
         self._given = (name, description, strict)
         self._published: ToolSchema | None = None
         try:
+            if executor is not None and not callable(executor):
+                raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
             self._equip(_inferred_name(inner) if name is None else name, **options)
             way = _way_of(inner)
             self._generates = way in ("generator", "async generator")

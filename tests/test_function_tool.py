@@ -339,6 +339,13 @@ def test_an_executor_runs_the_body():
     assert used == ["three"]
 
 
+@pytest.mark.parametrize("executor", ["threads", 0, object()])
+def test_what_is_no_executor_is_refused_at_definition(executor):
+    """Something that cannot be called is no executor; the error names the function, its file and line."""
+    with pytest.raises(DefinitionError, match=rf"three.*test_function_tool\.py:\d+.*executor.*{type(executor).__name__}"):
+        FunctionTool(three, executor=executor)
+
+
 # ---- generators
 
 
