@@ -124,13 +124,15 @@ class _Files:
         """List the files and directories that match; directories end in a slash."""
         if not stat.S_ISDIR(self.boundary.status(path).st_mode):
             raise PathNotAllowed(f"{path!r} is not a directory.")
-        found = []
-        for name, mode in self._visit(path, tuple(part for part in pattern.split("/") if part not in ("", "."))):
+        found: list[str] = []
+        notes: list[str] = []
+        for name, mode in self._visit(path, tuple(part for part in pattern.split("/") if part not in ("", ".")), notes):
             found.append(_shown(name) + ("/" if stat.S_ISDIR(mode) else ""))
             if len(found) > MAX_LISTED:
                 break
         shown = self._fitting(sorted(found[:MAX_LISTED]))
-        notes = [f"There are more: only {len(shown)} are listed."] if len(found) > len(shown) else []
+        if len(found) > len(shown):
+            notes.append(f"There are more: only {len(shown)} are listed.")
         return _with_notes(shown, notes, {"path": path})
 
     def search_files(
@@ -141,8 +143,9 @@ class _Files:
     ) -> ToolResult:
         """Find the lines that hold a text, in one file or in all files of a directory."""
         search = _Search(_matcher(text, regex), self.max_bytes)
+        notes: list[str] = []
         if stat.S_ISDIR(self.boundary.status(path).st_mode):
-            for name, mode in self._visit(path, ("**",)):
+            for name, mode in self._visit(path, ("**",), notes):
                 if search.ended:
                     break
                 if stat.S_ISREG(mode):
@@ -151,7 +154,7 @@ class _Files:
         else:
             search.look_into(path, *self.boundary.open_file(path))
         shown = self._fitting(search.found[:MAX_MATCHES])
-        return _with_notes(shown, search.notes(len(shown)), {"path": path})
+        return _with_notes(shown, [*search.notes(len(shown)), *notes], {"path": path})
 
     def write_file(self, path: PathText, content: str) -> ToolResult:
         """Write a text file, replacing what it held; directories that are missing are made."""
@@ -204,9 +207,12 @@ class _Files:
                 raise self._too_large(path, None)
             line += piece.endswith("\n")
 
-    def _visit(self, path: str, wanted: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-        """Yield the path and the mode of what is beneath a directory and matches; links are not followed."""
-        pending, visited = [(path, _skipping(wanted, {0}))], 0
+    def _visit(self, path: str, wanted: tuple[str, ...], notes: list[str]) -> Iterator[tuple[str, int]]:
+        """Yield the path and the mode of what is beneath a directory and matches; links are not followed.
+
+        What is left out is told in `notes`.
+        """
+        pending, visited, closed = [(path, _skipping(wanted, {0}))], 0, 0
         while pending and visited < MAX_VISITED:
             above, states = pending.pop()
             try:
@@ -214,7 +220,8 @@ class _Files:
             except (PathNotAllowed, FileNotFound):
                 if above == path:
                     raise
-                continue  # closed to this process, or changed or taken away meanwhile
+                closed += 1
+                continue
             for name, mode in entries:
                 visited += 1
                 full = name if above == "." else f"{above.rstrip('/')}/{name}"
@@ -223,6 +230,8 @@ class _Files:
                     yield full, mode
                 if stat.S_ISDIR(mode) and min(after, default=len(wanted)) < len(wanted):
                     pending.append((full, after))
+        notes += [f"{closed} directories could not be entered."] if closed else []
+        notes += [f"Only {MAX_VISITED} names were looked at."] if visited >= MAX_VISITED else []
 
     def _entries(self, path: str, limit: int) -> list[tuple[str, int]]:
         found = []

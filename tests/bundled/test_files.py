@@ -443,6 +443,18 @@ def test_answers_of_many_entries_are_bounded(root):
     assert "there may be more" in found.text
 
 
+def test_directories_without_end(root, tools, monkeypatch):
+    """A listing and a search look at so many names and no more, and say so, for what is asked for may come later."""
+    monkeypatch.setattr(files, "MAX_VISITED", 5)
+    for number in range(9):
+        (root / f"{number}.txt").write_text("text" if number > 6 else "")
+
+    assert "Only 5 names were looked at" in call(tools, "list_files", pattern="8.txt").text
+    assert "Only 5 names were looked at" in call(tools, "search_files", text="text").text
+    monkeypatch.setattr(files, "MAX_VISITED", 50)
+    assert call(tools, "list_files", pattern="8.txt").text == '["8.txt"]'
+
+
 def test_names_that_are_no_text(root, tools):
     """A name that is not UTF-8, or that holds a line break, is listed as valid text that cannot pass for another entry."""
     os.close(os.open(os.fsencode(root) + b"/\xff", os.O_CREAT | os.O_WRONLY))
@@ -481,6 +493,7 @@ def test_directories_without_permission(root, tools):
         (root / name).chmod(0o755)
 
     assert listed.value == ["names/a.txt", "open/a.txt"]
+    assert listed.output[1].text == "1 directories could not be entered."
     assert names.value == ["names/a.txt"]
     assert found.value == [{"path": "open/a.txt", "line": 1, "text": "text"}]
     assert refused == ["PathNotAllowed", "PathNotAllowed"]
