@@ -45,6 +45,7 @@ try:
     from langchain_core.tools import Tool as TextTool
     from langchain_core.tools.base import TOOL_MESSAGE_BLOCK_TYPES
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.errors import GraphInterrupt
     from langgraph.prebuilt import ToolRuntime
     from langgraph.pregel import Pregel
     from langgraph.runtime import Runtime, get_runtime
@@ -97,6 +98,7 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
 
     Raises:
         ApprovalRequired: A person has to agree to what interrupted the graph.
+        ToolError: A graph without a checkpointer was interrupted.
     """
     if not isinstance(agent, Pregel):
         answer = await agent.ainvoke(text, **options)
@@ -121,6 +123,8 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
         state, pending = await _run(agent, given, context, options)
         if not pending:
             break
+        if not isinstance(agent.checkpointer, BaseCheckpointSaver):
+            raise ToolError("The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer.")
         pause = _Pause(pending, before, thread)
     messages = state.get("messages", [])
     answer = messages[-1].text if messages else state
@@ -148,13 +152,16 @@ async def _run(
 ) -> tuple[dict[str, Any], list[Interrupt]]:
     state: dict[str, Any] = {}
     pending: dict[str, Interrupt] = {}
-    async for mode, item in agent.astream(given, context=context.deps, stream_mode=["values", "updates", "custom"], **options):
-        if mode == "values":
-            state = item if isinstance(item, dict) else {"output": item}
-        else:
-            context.emit("tool:progress", value=item)
-            if mode == "updates" and isinstance(item, dict):
-                pending.update((interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ()))
+    try:
+        async for mode, item in agent.astream(given, context=context.deps, stream_mode=["values", "updates", "custom"], **options):
+            if mode == "values":
+                state = item if isinstance(item, dict) else {"output": item}
+            else:
+                context.emit("tool:progress", value=item)
+                if mode == "updates" and isinstance(item, dict):
+                    pending.update((interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ()))
+    except GraphInterrupt as stop:  # A graph without a checkpointer, inside of another one.
+        pending.update((interrupt.id, interrupt) for interrupt in stop.args[0])
     return state, list(pending.values())
 
 

@@ -530,7 +530,7 @@ def test_runner_passes_deps_and_thread() -> None:
     assert (second.text, second.metadata["usage"]["requests"]) == ("second", 1)
 
 
-def pausing(*turns: Any, thread: str | None = "t1") -> tuple[AgentTool, Any, list[int]]:
+def pausing(*turns: Any, thread: str | None = "t1", keeps: bool = True) -> tuple[AgentTool, Any, list[int]]:
     paid: list[int] = []
 
     @FunctionTool(input_guardrails=[require_approval()])
@@ -539,7 +539,7 @@ def pausing(*turns: Any, thread: str | None = "t1") -> tuple[AgentTool, Any, lis
         paid.append(amount)
         return f"paid {amount}"
 
-    graph = bridge.agent([langchain.export(pay)], *turns, checkpointer=InMemorySaver())
+    graph = bridge.agent([langchain.export(pay)], *turns, checkpointer=InMemorySaver() if keeps else None)
     return AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: thread), graph, paid
 
 
@@ -563,6 +563,20 @@ def test_a_graph_with_a_checkpointer_starts_fresh_without_a_thread() -> None:
 
     assert [ask(tool, context).text for _ in range(2)] == ["paid", "hello"]
     assert [len(messages) for messages in graph.scripted.seen] == [1, 3, 1] and paid == [1]
+
+
+def test_a_graph_that_cannot_go_on_says_so() -> None:
+    """A graph without a checkpointer that has to wait for a person fails at once, inside of another graph too."""
+    words = "The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer."
+    turns = [[("i1", "pay", {"amount": 1})], "paid"]
+    alone, _, paid = pausing(*turns, keeps=False)
+    inside, _, paid_inside = pausing(*turns, keeps=False)
+    outer = bridge.agent([langchain.export(inside)], [("c1", "clerk", {"input": "pay"})], "done", checkpointer=InMemorySaver())
+
+    answer = asyncio.run(outer.ainvoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "t1"}}))
+
+    assert ask(alone).text == answer["messages"][-2].content == words
+    assert paid == paid_inside == []
 
 
 def test_a_configuration_of_the_runner_keeps_the_thread() -> None:
