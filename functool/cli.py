@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 try:
     import click
 except ModuleNotFoundError as error:
-    raise ImportError("the command line needs click and rich: pip install 'functool[cli]'") from error
+    missing = "the command line needs click and rich: pip install 'functool[cli]'"
+    if Path(sys.argv[0]).stem == "functool":
+        raise SystemExit(f"Error: {missing}") from None  # The command itself: who types is shown no traceback.
+    raise ImportError(missing) from error
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -308,6 +311,8 @@ def _module(place: str) -> ModuleType:
     import traceback
     from importlib.util import module_from_spec, spec_from_file_location
 
+    from functool import DefinitionError
+
     path = Path(place)
     sys.path.insert(0, str(path.parent.resolve() if path.suffix == ".py" else Path.cwd()))
     try:
@@ -323,6 +328,8 @@ def _module(place: str) -> ModuleType:
             spec.loader.exec_module(module)
             return module
     except Exception as error:
+        if isinstance(error, DefinitionError):  # It names the function's own line.
+            raise click.ClickException(f"cannot load {place}: {error}") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
         raise click.ClickException(f"cannot load {place}: {type(error).__name__}: {error}{where}") from None
@@ -333,7 +340,8 @@ def _tools_of(module: ModuleType, name: str) -> Iterator[Tool]:
     from functool import FunctionTool, Tool, ToolModel, Toolset
 
     if name and not hasattr(module, name):
-        raise click.ClickException(f"{module.__name__} has no {name!r}")
+        known = ", ".join(key for key, value in vars(module).items() if isinstance(value, (Tool, Toolset)))
+        raise click.ClickException(f"{module.__name__} has no {name!r}; its tools: {known or 'none'}")
     named = [getattr(module, name)] if name else [value for key, value in vars(module).items() if key[0] != "_"]
     seen: list[Tool] = []
     for value in named:

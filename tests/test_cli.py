@@ -287,9 +287,10 @@ def test_names_that_the_command_line_uses(folder):
     assert value("kit.py", "odd", *words) == ["j", True, "h", 5]
 
 
-def test_help_of_a_tool(folder):
-    """`--help` after a tool teaches its arguments."""
-    shown = run("call", "kit.py", "search", "--help").stdout
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_a_tool(folder, flag):
+    """`--help`, or `-h` as everywhere, after a tool teaches its arguments."""
+    shown = run("call", "kit.py", "search", flag).stdout
 
     assert "functool call kit.py search [OPTIONS]" in shown
     assert "Search the web." in shown
@@ -316,7 +317,7 @@ def test_help_of_a_tool(folder):
         (["schema", "kit.py", "serch"], 1, "Did you mean 'search'?"),
         (["list", "missing.py"], 1, "missing.py"),
         (["list", "missing.module:x"], 1, "missing"),
-        (["list", "kit.py:nothing"], 1, "kit has no 'nothing'"),
+        (["list", "kit.py:nothing"], 1, "kit has no 'nothing'; its tools: search, delete, "),
         (["list", "empty.py"], 1, "decorate a function with @FunctionTool"),
         (["list", "broken.py"], 1, "broken.py, line 2"),
         (["list", "wrong.py"], 1, "timeout must be"),
@@ -336,6 +337,26 @@ def test_errors_without_tracebacks(folder, words, code, said):
     assert said in result.stderr
     assert "Traceback" not in result.output
     assert result.stdout == ""
+
+
+def test_a_bad_definition_is_told_by_its_own_line(folder):
+    """A tool that is wrong is said with the line of its function, not one of functool's."""
+    (folder / "wrong.py").write_text("from functool import FunctionTool\n\n\n@FunctionTool(timeout=0)\ndef f():\n    pass\n")
+    said = run("list", "wrong.py", code=1).stderr
+
+    assert "wrong.py:4): timeout must be" in said
+    assert "function_tool.py" not in said
+
+
+def test_a_missing_extra_says_what_to_install():
+    """Without click the command says what to install and nothing else; to a program it is an ImportError."""
+    code = "import sys; sys.modules['click'] = None; sys.argv = [sys.argv[1]]\nimport functool.cli"
+    told = [subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True) for name in ("bin/functool", "other")]
+    missing = "the command line needs click and rich: pip install 'functool[cli]'"
+
+    assert [done.returncode for done in told] == [1, 1]
+    assert told[0].stderr == f"Error: {missing}\n"
+    assert told[1].stderr.endswith(f"ImportError: {missing}\n")
 
 
 def test_approval_without_a_terminal(folder):

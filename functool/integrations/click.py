@@ -74,7 +74,8 @@ def command_of(tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_j
                 arguments[name] = list(value) if isinstance(value, tuple) else value
         return run(arguments, yes)
 
-    return click.Command(tool.name, callback=collect, params=options, help=tool.description)
+    settings = {"help_option_names": ["-h", "--help"]}
+    return click.Command(tool.name, callback=collect, params=options, help=tool.description, context_settings=settings)
 
 
 def approve(request: ApprovalRequest) -> Decision:

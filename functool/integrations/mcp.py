@@ -5,7 +5,7 @@ try:
     from functool.integrations.mcp_server import ToolServer, serve, server
     from functool.integrations.mcp_untrusted import pin
 except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
         raise
     raise ImportError("MCP needs the official SDK: pip install 'functool[mcp]'") from error
 

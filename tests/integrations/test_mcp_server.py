@@ -771,9 +771,10 @@ def test_there_are_two_transports():
         mcp.serve(Toolset(), "carrier pigeon")  # type: ignore[arg-type]
 
 
-def test_a_missing_sdk_says_what_to_install():
-    """Without the SDK the import names the extra."""
-    code = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None\nimport functool.integrations.mcp"
+@pytest.mark.parametrize("missing", [["mcp", "mcp_types"], ["mcp", "mcp_types", "anyio", "httpx2", "uvicorn"]])
+def test_a_missing_sdk_says_what_to_install(missing):
+    """Without the SDK, and what comes with it, the import names the extra."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({missing}))\nimport functool.integrations.mcp"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 
     assert "ImportError: MCP needs the official SDK: pip install 'functool[mcp]'" in done.stderr
