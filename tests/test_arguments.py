@@ -251,6 +251,14 @@ def test_nesting_is_limited():
     assert send(Any, json.dumps({"x": "[" * 500})) == "[" * 500
 
 
+@pytest.mark.parametrize("start", ["", '{"x": "'])
+def test_levels_are_counted_in_one_pass(start):
+    """Quotes that nothing closes begin one text, not one at each escape: brackets in it do not count, and reading it takes no time."""
+    text = start + '"' * (not start) + '\\"' * 100_000 + "[" * 200
+
+    assert "not valid JSON" in send(Any, text).message
+
+
 @pytest.mark.parametrize(
     ("annotation", "text", "received"),
     [
