@@ -313,8 +313,9 @@ def _adopted(response: ToolCallResponse) -> ToolResult:
     parts: list[Content] = [TextContent(text=response.content)] if response.content else []
     parts += [TextContent(text=chunk.text) for chunk in response.content_chunks or []]
     for url in response.image_data_urls:
-        head, _, body = url.partition(";base64,")
-        parts.append(ImageContent(data=base64.b64decode(body), media_type=head.removeprefix("data:")))
+        head, marked, body = url.partition(";base64,")
+        image = ImageContent(data=base64.b64decode(body), media_type=head.removeprefix("data:")) if marked else ImageContent(uri=url)
+        parts.append(image)
     if response.system_reminder:
         parts.append(TextContent(text=response.system_reminder))
     if not response.successful:

@@ -552,7 +552,7 @@ class NativeSearch(NativeTool[ShopConfig]):
             name=self.name,
             content=f"{self.config.currency} {query} {tool_call.id}",
             debug_info={"n": 1},
-            image_data_urls=["data:image/png;base64,AAEC"],
+            image_data_urls=["data:image/png;base64,AAEC", "https://x.org/a.png"],
         )
 
 
@@ -572,6 +572,7 @@ def test_adopt_makes_a_tool_of_theirs(native: NativeTool[Any]) -> None:
     good = tools.call_sync(ToolCall(name="native_search", arguments={"query": "tea"}, id="call-7"))
     assert (good.value, good.metadata["n"]) == ("NOK tea call-7", 1)
     assert good.output[1].data == b"\x00\x01\x02"
+    assert good.output[2] == ImageContent(uri="https://x.org/a.png")
     bad = tools.call_sync(ToolCall(name="native_search", arguments={"query": "bad"}))
     assert (bad.error.message, bad.metadata["n"]) == ("nothing found", 0)
     assert tools.call_sync(ToolCall(name="native_search", arguments={})).error.type == "ArgumentError"
