@@ -46,9 +46,9 @@ class Docstring:
     returns: str = ""
 
 
-def parse(text: str) -> Docstring:
-    """Return what the docstring `text` says. What no style can read is prose; nothing raises."""
-    text = inspect.cleandoc(text.replace("\r\n", "\n"))
+def parse(text: Any) -> Docstring:
+    """Return what the docstring `text` says. What no style can read is prose, what is no text says nothing; nothing raises."""
+    text = inspect.cleandoc(text.replace("\r\n", "\n") if isinstance(text, str) else "")
     found, prose, end = Docstring(), [], 0
     for match in _SECTION.finditer(text):
         if match.start() < end:

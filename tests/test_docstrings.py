@@ -277,3 +277,9 @@ def test_prose_is_kept(prose, depth):
 def test_a_heading_inside_of_a_section_is_its_text():
     """What looks like another style's heading within a field is what the field says."""
     assert parse("@return:\nArgs:") == Docstring("", {}, "Args:")
+
+
+@pytest.mark.parametrize("odd", [None, 5, b"Search.", property()])
+def test_what_is_no_text_says_nothing(odd):
+    """The `__doc__` of a callable may be anything: what is no text is no docstring."""
+    assert parse(odd) == Docstring()
