@@ -25,7 +25,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         ref = made.get("propertyNames", {}).get("$ref")
         keys = self.get_schema_from_definitions(ref) if ref else None
         if keys and "enum" in keys and keys.get("type") != "string":
-            made["propertyNames"] = {"type": "string", "enum": [*map(_key, keys["enum"])]}
+            made["propertyNames"] = {"type": "string", "enum": [*map(str, keys["enum"])]}
         return made
 
     def ser_schema(self, schema: Any) -> dict[str, Any] | None:
@@ -42,8 +42,4 @@ class PlainJsonSchema(GenerateJsonSchema):
 def choices_by_key(core: Any) -> dict[str, Any]:
     """Map the texts that stand for the choices of a core schema where it is that of keys, which are always texts, to these choices."""
     choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
-    return {_key(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}
-
-
-def _key(choice: Any) -> str:
-    return str(choice).lower() if isinstance(choice, bool) else str(choice)
+    return {str(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}

@@ -44,6 +44,7 @@ from functool import (
 from functool.dialects import mcp as dialect
 
 Request: TypeAlias = ServerRequestContext[Any, Any]
+Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 
 LAST_OLDER = "2025-11-25"
 APPROVAL = "approval"
@@ -114,7 +115,7 @@ class ToolServer(Server[Any]):
 
     def __init__(
         self,
-        tools: Iterable[Tool] | Toolset,
+        tools: Tools,
         *,
         name: str = "functool",
         instructions: str | None = None,
@@ -143,7 +144,7 @@ class ToolServer(Server[Any]):
         """The tools that are served now."""
         return self._toolset
 
-    async def replace(self, tools: Iterable[Tool] | Toolset) -> None:
+    async def replace(self, tools: Tools) -> None:
         """Serve these tools from now on, and tell every client that the list changed.
 
         Raises:
@@ -162,8 +163,8 @@ class ToolServer(Server[Any]):
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
-    def _set(self, tools: Iterable[Tool] | Toolset) -> None:
-        toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+    def _set(self, tools: Tools) -> None:
+        toolset = tools if isinstance(tools, Toolset) else Toolset([tools] if isinstance(tools, Tool) else tools)
         served = {name: _Served(tool) for name, tool in toolset.items()}
         self._toolset, self._served = toolset, served
 
@@ -239,8 +240,8 @@ class ToolServer(Server[Any]):
             unsubscribe()
 
 
-def server(tools: Iterable[Tool] | Toolset, **options: Any) -> ToolServer:
-    """Return an MCP server of these tools, to be embedded: `ToolServer` says what `options` there are.
+def server(tools: Tools, **options: Any) -> ToolServer:
+    """Return an MCP server of these tools, or of one, to be embedded: `ToolServer` says what `options` there are.
 
     Raises:
         DefinitionError: A tool cannot be served, or two have one name.
@@ -249,7 +250,7 @@ def server(tools: Iterable[Tool] | Toolset, **options: Any) -> ToolServer:
 
 
 def serve(
-    tools: Iterable[Tool] | Toolset,
+    tools: Tools,
     transport: Literal["stdio", "http"] = "stdio",
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -257,7 +258,7 @@ def serve(
     allowed_hosts: Sequence[str] = (),
     **options: Any,
 ) -> None:
-    """Serve these tools until the client leaves (stdio) or the process is stopped (HTTP, at `/mcp`).
+    """Serve these tools, or one, until the client leaves (stdio) or the process is stopped (HTTP, at `/mcp`).
 
     Only requests that name this `host`, or a local one, are answered, so that no web page reaches the tools by DNS
     rebinding; `allowed_hosts` replaces these with the `Host` headers to answer, such as `"tools.example.com"` or

@@ -765,6 +765,11 @@ def test_a_body_that_exits(mode):
         assert "end the program" in texts(answer)[0]
 
 
+def test_one_tool_is_served_as_it_is():
+    """A single tool needs no list around it."""
+    assert list(mcp.server(tools["add"]).toolset) == ["add"]
+
+
 def test_there_are_two_transports():
     """Any other transport is refused."""
     with pytest.raises(ValueError, match="'stdio' or 'http'"):
