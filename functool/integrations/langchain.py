@@ -35,6 +35,7 @@ from functool import (
     ToolEvent,
     ToolResult,
     Toolset,
+    ToolSettings,
 )
 from functool.integrations._agents import argument_error, decided, key_of
 
@@ -287,7 +288,8 @@ def _block(part: Content) -> dict[str, Any]:
 
 class _Adopted(Tool):
     def __init__(self, native: BaseTool) -> None:
-        super().__init__(name=native.name, description=native.description, parameters=_parameters(native))
+        settings = ToolSettings(tags=tuple(native.tags or ()))
+        super().__init__(name=native.name, description=native.description, parameters=_parameters(native), settings=settings)
         given: Any = native.args_schema
         fields: dict[str, FieldInfo] = {} if isinstance(given, dict | None) else given.model_fields
         self._runtimes = [name for name, info in fields.items() if ToolRuntime in (info.annotation, get_origin(info.annotation))]

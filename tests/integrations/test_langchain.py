@@ -433,9 +433,10 @@ def test_a_tool_that_only_a_graph_can_run_is_refused() -> None:
 
 
 def test_a_tool_of_one_text_is_adopted() -> None:
-    """LangChain's simplest tool has no schema: its one text is its argument."""
-    tool = langchain.adopt(TextTool("shout", lambda text: text.upper(), "Shout."))
+    """LangChain's simplest tool has no schema: its one text is its argument; its tags come along."""
+    tool = langchain.adopt(TextTool("shout", lambda text: text.upper(), "Shout.", tags=["loud"]))
 
+    assert tool.settings.tags == ("loud",)
     assert tool.schema.parameters["properties"] == {"tool_input": {"type": "string"}}
     assert invoke(tool, {"tool_input": "hi"}).text == "HI"
     assert invoke(tool, {}).error.type == "ArgumentError"
