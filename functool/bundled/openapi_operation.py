@@ -113,7 +113,7 @@ class _Reader:
         self._responses = Schemas(document, "writeOnly")
         # What a security scheme sends is the host's to give, also where the document lists it as a parameter.
         self._keys = {
-            (scheme.get("in"), str(scheme.get("name")).lower())
+            (str(scheme.get("in")), str(scheme.get("name")).lower())
             for scheme in security_schemes(document).values()
             if scheme.get("type") == "apiKey"
         }
@@ -170,7 +170,7 @@ class _Reader:
 
     def _parameter(self, node: dict[str, Any]) -> Parameter | None:
         """Read a parameter; None for one that is not a model's to give."""
-        name, place = node.get("name"), node.get("in")
+        name, place = node.get("name"), str(node.get("in"))
         if not isinstance(name, str) or place not in STYLES or (place, name.lower()) in self._keys:
             return None
         if place == "header" and name.lower() in RESERVED_HEADERS:

@@ -811,6 +811,45 @@ def test_a_header_that_cannot_be_sent_is_an_operation_that_cannot_be_a_tool():
     assert list(pin(spec)) == ["b"]
 
 
+def places(node):
+    """Every container in a document, with each of its keys."""
+    for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
+        yield node, key
+        if isinstance(value, (dict, list)):
+            yield from places(value)
+
+
+@pytest.mark.parametrize("value", [None, 7, "", ["x"], {}, {"$ref": "#"}], ids=repr)
+def test_anything_may_stand_anywhere(value):
+    """Whatever a document holds in whatever place: it becomes tools and fingerprints, or is an error of the author's."""
+    schema = {"type": ["object"], "properties": {"a": {"enum": [1]}}, "required": ["a"], "anyOf": [{"pattern": "a"}]}
+    answers = {"200": {"content": {"application/json": {"schema": schema}}}}
+    parameters = [{"name": name, "in": name, "style": "form", "explode": True, "schema": schema} for name in ("query", "header")]
+    entry = get(summary="s", parameters=parameters, requestBody={"content": {"a/b+json": {"schema": schema}}}, responses=answers)
+    keys = {"k": {"type": "apiKey", "in": "query", "name": "k"}}
+    whole = document(
+        entry,
+        servers=[{"url": "https://{v}", "variables": {"v": {"default": "a.example"}}}],
+        security=[{"k": []}],
+        components={"securitySchemes": keys},
+    )
+    whole = json.loads(json.dumps(whole))  # so that no two places are one
+    tried = made = 0
+    for node, key in list(places(whole)):
+        kept, node[key] = node[key], value
+        tried += 1
+        try:
+            tools = openapi_tools(whole, base_url="https://a.example")
+            assert pin(whole).keys() == tools.keys()
+            made += 1
+        except DefinitionError:
+            pass
+        node[key] = kept
+
+    assert tried > 80
+    assert made > tried / 2
+
+
 def test_a_pattern_does_not_hang_a_call():
     """A pattern that takes a plain engine forever is checked in linear time."""
     parameters = [{"name": "q", "in": "query", "schema": {"type": "string", "pattern": "^(a+)+$"}}]
