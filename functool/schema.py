@@ -124,10 +124,10 @@ def describe(func: Callable[..., Any], *, method: bool = False, frame: FrameType
         if parameter.name in fixed:
             continue
         annotation = Any if parameter.annotation is _EMPTY else hint(parameter.annotation, parameter.name)
-        hidden = _hidden(annotation)
-        if hidden is not None:
-            if hidden in (Context, ToolCall) and hidden in parts.hidden.values():
-                raise DefinitionError(f"parameter {parameter.name!r}: only one {hidden.__name__} can be injected")
+        if (hidden := _hidden(annotation)) is not None:
+            twice = hidden in (Context, ToolCall) and hidden in parts.hidden.values()
+            if twice or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise DefinitionError(f"parameter {parameter.name!r}: only one {getattr(hidden, '__name__', 'value')} can be injected")
             parts.hidden[parameter.name] = hidden
         elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
             _add_rest(parts, parameter, annotation, hint)

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from pydantic import AliasPath, BaseModel, Field, PlainSerializer, WrapSerializer
 from typing_extensions import NotRequired, Required, TypedDict, Unpack
 
-from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset
+from functool import Context, DefinitionError, FunctionTool, Inject, ToolCall, Toolset
 from functool.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
 from functool.schema import Unresolved, describe, returned_schema
 
@@ -579,3 +579,18 @@ def test_a_type_that_pydantic_serializes_by_a_function_of_its_own_keeps_its_sche
     assert returned_schema(Path) == path
     assert returned_schema(list[Path]) == {"type": "array", "items": path}
     assert returned_schema(defaultdict[str, int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("hidden", [Context, ToolCall, Annotated[int, Inject(lambda context: 1)]])
+def test_nothing_is_injected_into_starred_parameters(hidden):
+    """A starred parameter takes any number of values, so none is injected into it: it is refused by name."""
+
+    def many(*them: hidden):
+        """Take many."""
+
+    def named(**them: hidden):
+        """Take named ones."""
+
+    for function in (many, named):
+        with pytest.raises(DefinitionError, match=rf"{function.__name__} .*parameter 'them': only one"):
+            FunctionTool(function)
