@@ -12,8 +12,9 @@ from weakref import WeakValueDictionary
 
 from functool.call import ToolCall, ToolResult
 from functool.context import Context
-from functool.errors import ToolError
+from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
+from functool.guardrails import callables
 from functool.tool import Tool
 
 MAX_DEPTH = 8
@@ -38,6 +39,9 @@ class AgentTool(Tool):
 
     `thread(context)` chooses the conversation that the runner finds as `context.thread`; without it that is None, and every call starts
     fresh. Calls on one thread (the same object, or equal strings with one agent) take turns in the order in which they came.
+
+    Raises:
+        DefinitionError: What should be called cannot be, or there is neither a runner nor an agent that runs.
     """
 
     def __init__(
@@ -53,6 +57,9 @@ class AgentTool(Tool):
         on_error_func: Callable[[Exception, Context[Any]], Any] | None = None,
         **options: Any,
     ) -> None:
+        callables([func for func in (runner, thread, output_extractor) if func is not None], "runner, thread and output_extractor")
+        if runner is None and not (callable(agent) or _method_of(agent)):
+            raise DefinitionError(f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called: give a runner")
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
         parameters = {"type": "object", "properties": {arg_name: argument}, "required": [arg_name], "additionalProperties": False}
         super().__init__(name=name, description=description, parameters=parameters, on_error_func=on_error_func, **options)
@@ -85,8 +92,7 @@ class AgentTool(Tool):
         if self._runner is not None:
             outcome = await _begin(self._runner, self.agent, text, context)
         else:
-            method = next((name for name in _METHODS if callable(getattr(self.agent, name, None))), None)
-            outcome = await _begin(getattr(self.agent, method) if method else self.agent, text)
+            outcome = await _begin(_method_of(self.agent) or self.agent, text)
         if not hasattr(outcome, "__anext__"):
             return outcome
         last = None
@@ -109,6 +115,11 @@ class AgentTool(Tool):
             result = ToolResult.of(next((answer for answer in answers if answer is not None), run))
         merged = {key: value for key, value in {**metadata, **result.metadata}.items() if key != "run"}
         return ToolResult(output=result.output, value=result.value, error=result.error, metadata=merged)
+
+
+def _method_of(agent: Any) -> Any:
+    """Return what runs an agent, if it has a method of a usual name for that."""
+    return next((method for name in _METHODS if callable(method := getattr(agent, name, None))), None)
 
 
 async def _begin(func: Callable[..., Any], *args: Any) -> Any:

@@ -15,6 +15,7 @@ from functool import (
     ApprovalRequest,
     ApprovalRequired,
     Context,
+    DefinitionError,
     FunctionTool,
     GuardrailError,
     ImageContent,
@@ -60,6 +61,23 @@ def test_arguments_are_checked(arguments: Any) -> None:
 
     assert result.error is not None and result.error.type == "ArgumentError"
     assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "said"),
+    [
+        ("a", {"runner": 5}, "runner, thread and output_extractor must hold callables, not int"),
+        (echo, {"thread": "main"}, "runner, thread and output_extractor must hold callables, not str"),
+        (echo, {"output_extractor": [len]}, "runner, thread and output_extractor must hold callables, not list"),
+        ("a", {}, "str has no run, ainvoke or invoke and cannot be called: give a runner"),
+    ],
+)
+def test_what_cannot_run_is_refused_at_definition(agent: Any, options: dict[str, Any], said: str) -> None:
+    """An agent that nothing runs, and what should be called but cannot be, is an error of the author, not of the first call."""
+    with pytest.raises(DefinitionError) as refused:
+        AgentTool(agent, "expert", "d", **options)
+
+    assert str(refused.value) == said
 
 
 def test_sync_runner_leaves_the_loop_free() -> None:

@@ -26,7 +26,7 @@ PLACES = {name: (floor, place) for floor, names in enumerate(FLOORS) for place, 
 # What each file of floor 1 may use of its own floor although it stands further down the list.
 GROUND = {"strict": {"errors"}, "json_text": {"errors"}, "errors": {"approval"}, "shapes": {"errors"}}
 
-CORE_LINES = 3_550
+CORE_LINES = 3_600
 """The first budget was 2,000. Keeping every promise of the front door, of strict mode and of time limits took more; splitting, not squeezing, keeps it readable."""
 FILE_LINES = 300
 FUNCTION_LINES = 60
