@@ -123,3 +123,15 @@ def test_block(block, pages, capsys, tmp_path, monkeypatch):
 def test_every_page_is_seen():
     """The README and the guide have blocks to run."""
     assert all(blocks(ROOT / name) for name in ("README.md", "docs/guide.md"))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [block for page in PAGES if "python -m asyncio" in page.read_text(encoding="utf-8") for block in blocks(page)],
+    ids=lambda b: b.id,
+)
+def test_a_block_can_be_pasted(block):
+    """A page that says to paste its blocks has no empty line inside of an indented part, at which the console would end it."""
+    lines = block.code.splitlines()
+
+    assert [line for before, line in zip(lines, lines[1:], strict=False) if not before and line.startswith(" ")] == []
