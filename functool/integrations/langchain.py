@@ -81,12 +81,12 @@ def export_all(toolset: Toolset) -> list[BaseTool]:
 def adopt(native: BaseTool) -> Tool:
     """Return a tool of LangChain as a functool tool.
 
-    Its own words for a failure come along, and its `ToolRuntime` holds deps and call id. An exported tool comes back as itself.
+    Its own words for a failure come along, and its `ToolRuntime` holds deps and call id.
 
     Raises:
         DefinitionError: Only a graph can give one of its parameters, such as `InjectedState`.
     """
-    return native.tool if isinstance(native, _Exported) else _Adopted(native)
+    return _Adopted(native)
 
 
 async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any) -> ToolResult:

@@ -442,11 +442,6 @@ def test_a_tool_of_one_text_is_adopted() -> None:
     assert invoke(tool, {}).error.type == "ArgumentError"
 
 
-def test_an_exported_tool_comes_back_as_itself() -> None:
-    """Export and adopt cancel out: guardrails run once, and deps and call id reach the function."""
-    assert langchain.adopt(langchain.export(half)) is half
-
-
 def test_injected_call_id_and_thread() -> None:
     """A native tool that wants the call id or the configuration gets them; the model does not see them."""
 
