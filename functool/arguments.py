@@ -316,7 +316,7 @@ def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) ->
     found: dict[str, dict[str, Any]] = {}
     known = set(property_names(schema))
     for detail in error.errors(include_url=False)[:_MOST]:
-        steps = _followed(detail["loc"], sent)
+        steps = _followed(detail["loc"], sent, known)
         if detail["type"] == "extra_forbidden" and steps[-1:] == [detail["loc"][-1]]:
             *above, name = steps
             problem = _unknown(str(name), names_at(schema, above, schema.get("$defs", {})), _path(above, known))
@@ -329,11 +329,11 @@ def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) ->
     return list(found.values())
 
 
-def _followed(loc: tuple[int | str, ...], sent: Any) -> list[Any]:
-    """Return the steps of a location that lead through what was sent: the rest are pydantic's names of a union's members."""
+def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[Any]:
+    """Return the steps of a location that lead through what was sent, or to what is missing: the rest name a union's members."""
     steps: list[Any] = []
     for i, step in enumerate(loc):
-        if isinstance(sent, dict) and (step in sent or i == len(loc) - 1):
+        if isinstance(sent, dict) and (step in sent or (i == len(loc) - 1 and step in known)):
             steps.append(step)
             sent = sent.get(str(step))
         elif isinstance(sent, list) and isinstance(step, int):

@@ -805,6 +805,7 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (Annotated[int, Field(ge=3)], 1, "x: greater than or equal to 3"),
         (Annotated[str, Field(min_length=3)], "a", "x: String should have at least 3 characters"),
         (Size, {}, "x.width: required, but missing"),
+        (Size | int | list[int], {}, "x.width: required, but missing; x: a valid integer, or a valid array"),
         (list[Size], [{"width": "a"}], "x[0].width: a valid number, unable to parse string as a number"),
         (int | list[int], "a", "x: a valid integer, unable to parse string as an integer, or a valid array"),
         (int | Literal["a", "b"], "c", "x: a valid integer, unable to parse string as an integer, or one of the choices (choices: a, b)"),
