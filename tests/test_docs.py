@@ -6,6 +6,7 @@ installed is skipped, and so are the later ones that use its names.
 
 import ast
 import asyncio
+import codeop
 import importlib
 import importlib.util
 import inspect
@@ -131,7 +132,13 @@ def test_every_page_is_seen():
     ids=lambda b: b.id,
 )
 def test_a_block_can_be_pasted(block):
-    """A page that says to paste its blocks has no empty line inside of an indented part, at which the console would end it."""
-    lines = block.code.splitlines()
+    """A page that says to paste its blocks into the console has none that the console, which reads line by line, ends too early."""
+    compile_command = codeop.CommandCompiler()
+    compile_command.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    pending: list[str] = []
+    for line in [*block.code.splitlines(), ""]:
+        pending.append(line)
+        if compile_command("\n".join(pending)) is not None:
+            pending = []
 
-    assert [line for before, line in zip(lines, lines[1:], strict=False) if not before and line.startswith(" ")] == []
+    assert pending == []
