@@ -59,10 +59,10 @@ def parse(text: Any) -> Docstring:
             continue
         for names, words in entries:
             if names == _OUTCOME:
-                found.returns = found.returns or words
+                found.returns = found.returns or words.strip()
             for name in names.split(","):
                 if (name := name.strip(" *\\`")).isidentifier():
-                    found.params.setdefault(name, words)
+                    found.params.setdefault(name, words.strip())
         prose.append(text[end : match.start()].strip())
         end = stop
     prose.append(text[end:].strip())

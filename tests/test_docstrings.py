@@ -283,3 +283,12 @@ def test_a_heading_inside_of_a_section_is_its_text():
 def test_what_is_no_text_says_nothing(odd):
     """The `__doc__` of a callable may be anything: what is no text is no docstring."""
     assert parse(odd) == Docstring()
+
+
+@pytest.mark.parametrize(
+    "text", [":param a:\n    ", ":param a:\n\n  \n", "Parameters\n----------\na : int\n     \n", "Args:\n    a:  \n     "]
+)
+def test_a_text_of_blanks_is_empty(text):
+    """Blank lines under the name of a parameter are no description."""
+    assert parse(text).params == {"a": ""}
+    assert parse(":returns:\n    ").returns == ""
