@@ -174,12 +174,10 @@ def metadata_of(result: ToolResult) -> Mapping[str, Any]:
     return result.metadata if isinstance(result.metadata, Mapping) else {}
 
 
-def noting_guardrails(result: ToolResult, record: list[dict[str, str]]) -> ToolResult:
-    """Return the result with what guardrails did in its metadata, in order, around what those of an inner tool did."""
-    metadata = metadata_of(result)
-    inner = metadata.get("guardrails")
-    before, after = ([entry for entry in record if (entry["stage"] == "input") is first] for first in (True, False))
-    return changed(result, metadata={**metadata, "guardrails": [*before, *(inner if isinstance(inner, list) else ()), *after]})
+def noted_guardrails(result: ToolResult) -> list[Any]:
+    """Return what guardrails did to a result, in order, as its metadata lists it."""
+    noted = metadata_of(result).get("guardrails")
+    return noted if isinstance(noted, list) else []
 
 
 def render(value: Any) -> list[Content]:

@@ -27,7 +27,7 @@ from functool.call import (
     changed,
     failure_of,
     metadata_of,
-    noting_guardrails,
+    noted_guardrails,
     success,
     with_arguments,
 )
@@ -231,7 +231,7 @@ class Tool(ABC):
             unwatched = self.timeout is None and (context is None or not context.listened)
             result = await (self._walk(view, record) if unwatched else self._watch(view, record))
             if record:
-                result = noting_guardrails(result, record)
+                result = changed(result, metadata={**metadata_of(result), "guardrails": [*record]})
         else:
             try:
                 values = self._door.check(call.arguments)
@@ -243,7 +243,7 @@ class Tool(ABC):
                     result = await self._finish(value, call, context)
             except (Exception, asyncio.CancelledError) as error:
                 view = (Context() if context is None else context).for_call(call, self.schema)
-                result = await self._answer(answerable(error), view)
+                result = await self._answer(answerable(error), view, [])
                 await view.delivered()
         if result.call_id != call.id:
             result = changed(result, call_id=call.id)
@@ -296,17 +296,18 @@ class Tool(ABC):
             else:
                 value = await self._direct(**values)
                 result = success(value, call.id) if type(value) in DATA else await self._finish(value, view.call, view)
+            record += noted_guardrails(result)  # What those of an inner tool did stays, whatever becomes of its result.
             if self._hooked and (new := await self.on_output(result, view)) is not None:
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
-            result = await self._answer(answerable(error), view)
+            result = await self._answer(answerable(error), view, record)
         try:
             for check in self.output_guardrails:
                 answer = ask(check, result, view, "output", record)
                 if answer is not None:
                     result = settled(result, await answered(answer, check, result, "output", record))
         except (Exception, asyncio.CancelledError) as error:
-            return await self._answer(answerable(error), view)
+            return await self._answer(answerable(error), view, record)
         return result
 
     def _readmit(self, new: ToolCall | None, values: Any, view: Context[Any]) -> Any:
@@ -317,7 +318,7 @@ class Tool(ABC):
         view.call = replace(new, arguments=canonical)
         return values
 
-    async def _answer(self, error: Exception, view: Context[Any]) -> ToolResult:
+    async def _answer(self, error: Exception, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
         try:
             result = await self._asked(error, view)
@@ -329,6 +330,7 @@ class Tool(ABC):
             result = failure_of(error)
         if isinstance(error, ApprovalRequired) and result.is_error:
             result = changed(result, metadata={"approval": error.request, **metadata_of(result)})
+        record += noted_guardrails(result)
         return result
 
     async def _asked(self, error: Exception, view: Context[Any]) -> ToolResult | None:

@@ -1199,3 +1199,25 @@ def test_a_guardrail_outside_of_two_wrappers_sees_canonical_arguments():
 
     assert seen == [{"name_": "Ada", "times": 1}]
     assert result.value == "hi ADA "
+
+
+@pytest.mark.parametrize("rescued", [False, True])
+def test_what_inner_guardrails_did_stays_when_the_wrapper_refuses(rescued):
+    """The list of what guardrails did keeps the inner tool's entries when its output is refused, and those of a rescuing tool."""
+
+    def bump(call, context):
+        return dataclasses.replace(call, arguments={"x": 2})
+
+    def refuse(result, context):
+        raise GuardrailError("no")
+
+    inner = FunctionTool(lambda x=1: x, name="inner", input_guardrails=[bump])
+
+    async def rescue(error, context):
+        return await inner.invoke(ToolCall(name="inner")) if rescued else None
+
+    result = call(WrapperTool(inner, output_guardrails=[refuse], on_error_func=rescue))
+
+    replaced = {"name": "bump", "stage": "input", "did": "replaced"}
+    assert result.metadata["guardrails"] == [replaced, {"name": "refuse", "stage": "output", "did": "refused"}, *[replaced] * rescued]
+    assert result.is_error is not rescued
