@@ -103,7 +103,7 @@ class FunctionDoor:
         sent = (from_json(text) if text and not text.isspace() else {}) if self._decode is None else self._decode(decoded(text))
         if self._as_sent:
             return values, sent
-        _drop_nulls(self._unpacked(sent), self._droppable)
+        _drop_nulls(sent := self._unpacked(sent), self._droppable)
         canonical: Any = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
         for name, default in self._defaults:
             if name not in canonical:
@@ -141,11 +141,11 @@ class FunctionDoor:
         return True
 
     def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """Parse, once, JSON that was sent as a string for what takes no string."""
-        for wire in self._containers:
-            if isinstance(sent.get(wire), str):
-                sent[wire] = parsed(sent[wire])
-        return sent
+        """Parse, once, JSON that was sent as a string for what takes no string; it may be in strict form too."""
+        texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
+        for wire in texts:
+            sent[wire] = parsed(sent[wire])
+        return self._decode(sent) if texts and self._decode is not None else sent
 
     def _named(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values under the function's names; what `**kwargs` collected may not take the name of another parameter."""
@@ -217,9 +217,9 @@ class SchemaDoor:
         """Return the arguments, defaults filled in, twice: for the body and as the canonical ones."""
         sent = self._decode(decoded(as_text(arguments)))
         _drop_nulls(sent, self._droppable)
-        for name, part in self._properties.items():
-            if isinstance(sent.get(name), str) and takes_only_containers(part, self._definitions):
-                sent[name] = parsed(sent[name])
+        texts = [name for name in self._properties if isinstance(sent.get(name), str)]
+        if texts := [name for name in texts if takes_only_containers(self._properties[name], self._definitions)]:
+            sent = self._decode({**sent, **{name: parsed(sent[name]) for name in texts}})
         refuse_infinite(sent)
         try:
             some = zip(range(100), self._validator.iter_errors(sent), strict=False)  # There may be millions.

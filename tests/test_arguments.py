@@ -276,6 +276,29 @@ def test_json_sent_as_a_string_is_parsed_once(annotation, text, received):
     assert send(annotation, {"x": json.dumps(text)}).type == "ArgumentError"
 
 
+def test_json_sent_as_a_string_may_be_in_strict_form():
+    """A strict tool reads the text of a list or object in either form, and a guardrail sees what it means."""
+    seen = []
+
+    def look(call, context):
+        seen.append(call.arguments)
+
+    @FunctionTool(strict=True, input_guardrails=[look])
+    def take(scores: dict[str, int], pair: tuple[int, str]):
+        """Take both."""
+        return scores, pair
+
+    theirs = SchemaTool("take", "", take.schema.plain, lambda arguments: arguments, strict=True)
+    meant = {"scores": {"a": 1}, "pair": [2, "b"]}
+    for sent in (
+        {"scores": '[{"key": "a", "value": 1}]', "pair": '{"item_0": 2, "item_1": "b"}'},
+        {"scores": '{"a": 1}', "pair": '[2, "b"]'},
+    ):
+        assert asyncio.run(take(ToolCall(name="take", arguments=sent))).value == ({"a": 1}, (2, "b"))
+        assert asyncio.run(theirs(ToolCall(name="take", arguments=sent))).value == meant
+    assert seen == [meant, meant]
+
+
 def test_a_string_stays_a_string_where_one_is_admitted():
     """`list[int] | str` keeps the text."""
     assert send(list[int] | str, {"x": "[1]"}) == "[1]"
