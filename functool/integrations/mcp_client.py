@@ -105,7 +105,7 @@ class _Link:
         Raises:
             ConnectionError: The server cannot be reached.
         """
-        self._stop = asyncio.Event()
+        self._stop, self._doubtful = asyncio.Event(), False
         ready: asyncio.Future[tuple[Client, list[types.Tool]]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep(ready, self._stop))
         try:
@@ -180,17 +180,20 @@ class _Link:
                 raise ConnectionError(ELSEWHERE)
             if self._client is None:
                 await self.open()
-            self._doubtful = False
             assert self._client is not None
             return self._client
 
     async def _answers(self, client: Client) -> bool:
         """Note what the server offers now; False where it does not say."""
+        self._doubtful = False  # Before the question: a change that is heard meanwhile counts again.
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 self._note(await _list(client))
-        except Exception:
-            return False
+        except BaseException as error:
+            self._doubtful = True
+            if isinstance(error, Exception):
+                return False
+            raise
         return True
 
     def _note(self, definitions: Iterable[types.Tool]) -> None:
@@ -223,6 +226,7 @@ class _Link:
             return
         try:
             async with client.listen(tools_list_changed=True) as changes:
+                self._doubtful = True  # A change between the first listing and this was told to nobody.
                 async for _ in changes:
                     self._doubtful = True
         except (MCPError, SubscriptionLost):

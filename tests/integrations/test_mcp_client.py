@@ -360,9 +360,9 @@ def test_a_change_while_connected_is_refused(mode):
             return first, second, third, await replaced([], server, toolset)
 
     async def replaced(served, server, toolset):
-        """Return the first refusal; the client may begin to listen only after a change."""
+        """Return the first refusal; one change is enough."""
+        await server.replace(served)
         while True:
-            await server.replace(served)
             await asyncio.sleep(0.01)
             result = await toolset.call(ToolCall(name="echo"))
             if result.is_error:
@@ -374,6 +374,21 @@ def test_a_change_while_connected_is_refused(mode):
     assert second.error.type == "DefinitionChanged"
     assert third.text == "new"
     assert "no longer offered" in gone.error.message
+
+
+@both_eras
+def test_a_change_before_the_client_listens(mode):
+    """A change right after the first listing, which nobody heard yet, is refused as well."""
+
+    async def main():
+        server = mcp.server([FunctionTool(lambda: "old", name="echo", description="Old.")])
+        async with mcp.connect(server, mode=mode) as toolset:
+            await server.replace([FunctionTool(lambda: "new", name="echo", description="New.")])
+            while (result := await toolset.call(ToolCall(name="echo"))).success:
+                await asyncio.sleep(0.01)
+            return result
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)).error.type == "DefinitionChanged"
 
 
 def test_names_are_made_valid_and_unique():
