@@ -391,6 +391,33 @@ def test_a_change_before_the_client_listens(mode):
     assert asyncio.run(asyncio.wait_for(main(), 60)).error.type == "DefinitionChanged"
 
 
+def test_a_change_that_comes_during_a_listing():
+    """A change that is told while the client looks at the list again is looked at by the next call."""
+    listings: list[str] = []
+
+    async def list_tools(context, params):
+        listings.append("old" if len(listings) < 2 else "new")
+        if len(listings) == 2:
+            await context.session.send_notification(types.ToolListChangedNotification())
+        return types.ListToolsResult(tools=[tool(description=listings[-1])])
+
+    async def call_tool(context, params):
+        if params.arguments:
+            raise MCPError(types.INTERNAL_ERROR, "no")
+        return types.CallToolResult(content=[types.TextContent(text=listings[-1])])
+
+    async def main():
+        server = Server("hasty", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with mcp.connect(server, mode="legacy") as toolset:
+            await toolset.call(ToolCall(name="echo", arguments={"fail": True}))  # So that the list is looked at again.
+            return [await toolset.call(ToolCall(name="echo")) for _ in range(2)]
+
+    second, third = asyncio.run(asyncio.wait_for(main(), 60))
+
+    assert second.text == "old"
+    assert third.error.type == "DefinitionChanged"
+
+
 def test_names_are_made_valid_and_unique():
     """Every name fits every provider, whatever the server calls its tools, and calls still find them."""
     names = ["get.user", "get user", "get_user", "x" * 70, "x" * 71, "", "ünï"]
