@@ -197,10 +197,16 @@ def render(value: Any) -> list[Content]:
 
 def json_text(value: Any) -> str:
     """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
+
+    def within(part: Any) -> str:
+        if part is value:  # Alone it is no JSON string, but text: the lines of a table, say, as they stand.
+            raise TypeError
+        return cut_str(part)
+
     try:
         if _holds_iterator(value, 0):
             return cut_str(value)
-        return _dump(value, by_alias=True, fallback=cut_str).decode()
+        return _dump(value, by_alias=True, fallback=within).decode()
     except Exception:
         return cut_str(value)
 
