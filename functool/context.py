@@ -205,18 +205,15 @@ class _Mailbox:
 
     async def close(self) -> None:
         self._send()
-        while self._courier is not None:
+        while self._courier is not None and not self._courier.done():
             await asyncio.shield(self._courier)
             self._send()
         self._closed = True
 
     def _send(self) -> None:
-        if self._courier is None and self._events:
-            self._courier = self._loop.create_task(self._empty())
+        if self._events and (self._courier is None or self._courier.done()):
+            self._courier = self._loop.create_task(self._empty())  # An eager task may be done already.
 
     async def _empty(self) -> None:
-        try:
-            while self._events:
-                await self._deliver(self._events.popleft())
-        finally:
-            self._courier = None
+        while self._events:
+            await self._deliver(self._events.popleft())

@@ -448,3 +448,27 @@ def test_events_carry_the_tools_own_name():
     asyncio.run(work(ToolCall(name="another", id="c1"), context))
 
     assert [(event.tool_name, event.call_id) for event in log.events] == [("work", "c1")]
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
+def test_events_arrive_where_tasks_start_eagerly():
+    """On a loop whose tasks run before they are handed over, a call with progress ends, and every event came before its result."""
+
+    @FunctionTool
+    async def count(n: int):
+        for step in range(n):
+            yield step
+
+    async def turn():
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        log, context = EventLog(), Context()
+        context.subscribe(log)
+        results = await Toolset([count]).call_all([ToolCall(name="count", arguments={"n": n}, id=f"c{n}") for n in (1, 2)], context)
+        return results, [(event.call_id, event.kind, event.data.get("value")) for event in log.events]
+
+    results, events = asyncio.run(turn())
+
+    assert [result.value for result in results] == [0, 1]
+    for n in (1, 2):
+        steps = [("tool:progress", step) for step in range(n)]
+        assert [event[1:] for event in events if event[0] == f"c{n}"] == [("tool:pre", None), *steps, ("tool:post", None)]
