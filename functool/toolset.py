@@ -6,15 +6,17 @@ import asyncio
 import contextvars
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of
 from functool.context import Context
 from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
-from functool.executors import conclude
+from functool.executors import GRACE_SECONDS, conclude
 from functool.tool import Tool, WrapperTool
 
 T = TypeVar("T")
@@ -227,7 +229,33 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    pool = ThreadPoolExecutor(1, "functool-call-sync")
-    outcome = pool.submit(contextvars.copy_context().run, asyncio.run, work)
-    pool.shutdown(wait=False)
-    return outcome.result()
+    return _run_beside(work)
+
+
+def _run_beside(work: Coroutine[Any, Any, T]) -> T:
+    """Drive a coroutine on a thread of its own. An interrupt of the wait cancels it, and gives it time to clean up."""
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+    outcome: Future[T] = Future()
+
+    async def cancellable() -> T:
+        task = asyncio.ensure_future(work)
+        started.set_result((asyncio.get_running_loop(), task))
+        return await task
+
+    def drive() -> None:
+        try:
+            outcome.set_result(asyncio.run(cancellable()))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    # A daemon, which no executor has: what hangs there does not keep the process alive.
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync", daemon=True)
+    try:
+        thread.start()
+        return outcome.result()
+    finally:
+        if not outcome.done():
+            with suppress(RuntimeError, TimeoutError):  # It has just ended, or never began.
+                loop, task = started.result(GRACE_SECONDS)
+                loop.call_soon_threadsafe(task.cancel)
+            wait([outcome], GRACE_SECONDS)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import signal
 import threading
 
 import pytest
@@ -292,6 +293,32 @@ def test_call_sync_inside_a_running_loop():
         return Toolset([read]).call_sync(calls("read")[0])
 
     assert run(main()).value == "set"
+
+
+def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
+    """Ctrl-C, as a notebook gets it, leaves as KeyboardInterrupt; the body has cleaned up and the call's thread has ended."""
+    ended = []
+
+    @FunctionTool
+    async def hang():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("hang")
+
+    async def main():
+        Toolset([hang]).call_sync(calls("hang")[0])
+
+    loop = asyncio.new_event_loop()  # `asyncio.run` would take the first interrupt for itself.
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(main())
+    loop.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith("functool-call-sync"):
+            thread.join(30)
+
+    assert ended == ["hang"]
 
 
 def test_call_sync_from_another_thread():
