@@ -267,9 +267,7 @@ class Tool(ABC):
     async def _watch(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         """The road under a clock, or before listeners."""
         try:
-            if self.timeout is None:
-                return await self._walk(view, record)
-            return await self._walk_in_time(self.timeout, view, record)
+            return await (self._walk(view, record) if self.timeout is None else self._walk_in_time(self.timeout, view, record))
         finally:
             await conclude(view.delivered())
 
@@ -350,12 +348,13 @@ class Tool(ABC):
         try:
             if road.done():
                 return road.result()
+            end = "; its work may still be going on." if (still_running := await stop(road, left)) else " and was stopped."
+            text = f"The tool {self._name} did not answer within {limit:g} seconds{end}"
+            error: Exception = ToolTimeoutError(text, still_running=still_running)
         except asyncio.CancelledError as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
-            return await self._walk(view, record, answerable(stray))
-        error = ToolTimeoutError(f"The tool {self._name} did not answer within {limit:g} seconds", still_running=await stop(road, left))
-        error.args = (f"{error}; its work may still be going on." if error.still_running else f"{error} and was stopped.",)
+            error = answerable(stray)
         closing = await run_for(self._walk(view, record, error), GRACE_SECONDS, self._name, left)
-        if closing.done():
+        if closing.done() and not closing.cancelled():
             return closing.result()
         closing.cancel()
         abandon(closing)

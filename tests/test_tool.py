@@ -1144,6 +1144,33 @@ def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
     assert result.metadata["guardrails"] == [{"name": "_refuse_once", "stage": "output", "did": "refused"}]
 
 
+def test_what_answers_a_body_that_cancelled_itself_is_bounded_too(monkeypatch):
+    """A guardrail that hangs then is cut off like any other part of the road."""
+    monkeypatch.setattr("functool.tool.GRACE_SECONDS", 0.01)
+
+    @FunctionTool(timeout=0.02, output_guardrails=[_hang])
+    async def suicide() -> None:
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+    async def main():
+        return await asyncio.wait_for(suicide.invoke(ToolCall(name="suicide", id="c1")), 30)
+
+    assert asyncio.run(main()).error.type == "ToolError"
+
+
+def test_an_error_function_that_cancels_itself_after_a_deadline_gets_the_default_answer():
+    """A cancellation that nobody outside asked for leaves no call without its result."""
+
+    async def suicide(error, context):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+    result = call(Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=suicide), {"x": 1})
+
+    assert (result.error.type, result.call_id) == ("ToolTimeoutError", "c1")
+
+
 def _refuse_once(result, context):
     raise GuardrailError("no")
 
