@@ -96,12 +96,12 @@ class ToolResult:
         *,
         type: str = "ToolError",
         details: Mapping[str, Any] | None = None,
-        output: list[Content] | None = None,
+        output: Iterable[Content] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ToolResult:
         """Return a failure; its `text` is the message, without a prefix."""
         failure = ToolFailure(type=type, message=message, details=details)
-        return cls(output=output or [], error=failure, metadata={} if metadata is None else metadata)
+        return cls(output=list(output or ()), error=failure, metadata={} if metadata is None else metadata)
 
     def unwrap(self) -> Any:
         """Return the value.

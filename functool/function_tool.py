@@ -68,7 +68,7 @@ class FunctionTool(Tool, Generic[P, R]):
         @overload
         def __init__(self, func: Callable[P, R], /, **options: Unpack[FunctionOptions]) -> None: ...
         @overload
-        def __init__(self: FunctionTool[..., _Decorator], /, **options: Unpack[FunctionOptions]) -> None: ...
+        def __init__(self: FunctionTool[[], _Decorator], /, **options: Unpack[FunctionOptions]) -> None: ...
 
     else:
 
@@ -90,7 +90,7 @@ class FunctionTool(Tool, Generic[P, R]):
         kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
         inner = func.__func__ if kind else func
         if not callable(inner):
-            raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}")
+            raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}: options go by name")
         functools.update_wrapper(self, inner)
         self.func = inner
         self._frame: FrameType | None = _outer_frame()
@@ -181,7 +181,7 @@ class FunctionTool(Tool, Generic[P, R]):
     if TYPE_CHECKING:
 
         @overload
-        def __call__(self: FunctionTool[..., _Decorator], func: Callable[Q, S], /) -> FunctionTool[Q, S]: ...
+        def __call__(self: FunctionTool[[], _Decorator], func: Callable[Q, S], /) -> FunctionTool[Q, S]: ...
         @overload
         def __call__(self, call: ToolCall, context: Context[Any] | None = None, /) -> Coroutine[Any, Any, ToolResult]: ...
         @overload

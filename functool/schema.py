@@ -124,7 +124,7 @@ def describe(func: Callable[..., Any], *, method: bool = False, frame: FrameType
         if parameter.name in fixed:
             continue
         annotation = Any if parameter.annotation is _EMPTY else hint(parameter.annotation, parameter.name)
-        if (hidden := _hidden(annotation)) is not None:
+        if (hidden := _hidden(annotation, parameter.name)) is not None:
             twice = hidden in (Context, ToolCall) and hidden in parts.hidden.values()
             if twice or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise DefinitionError(f"parameter {parameter.name!r}: only one {getattr(hidden, '__name__', 'value')} can be injected")
@@ -214,13 +214,15 @@ class _Hints:
             raise DefinitionError(f"parameter {name!r}: the annotation {annotation!r} cannot be read: {error}") from error
 
 
-def _hidden(annotation: Any) -> Any:
+def _hidden(annotation: Any, name: str) -> Any:
     """Return `Context`, `ToolCall` or an `Inject` provider for a parameter that is injected, else None."""
     if get_origin(annotation) is Annotated:
         for extra in get_args(annotation)[1:]:
+            if extra is Inject or (isinstance(extra, Inject) and not callable(extra.provider)):
+                raise DefinitionError(f"parameter {name!r}: Inject needs a function of the context: Annotated[T, Inject(lambda ctx: ...)]")
             if isinstance(extra, Inject):
                 return extra.provider
-        return _hidden(get_args(annotation)[0])
+        return _hidden(get_args(annotation)[0], name)
     members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     for member in members:
         kind = get_origin(member) or member

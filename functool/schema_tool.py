@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+from typing_extensions import Unpack
 
 from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
-from functool.tool import Tool
+from functool.tool import Strict, Tool, ToolOptions
+
+Handler: TypeAlias = Callable[[dict[str, Any]], Any] | Callable[[dict[str, Any], Context[Any]], Any]
+
+
+class SchemaOptions(ToolOptions, total=False):
+    """The options of a `SchemaTool`: those of `Tool`."""
+
+    strict: Strict
+    output: Mapping[str, Any] | None
 
 
 class SchemaTool(Tool):
@@ -33,10 +44,10 @@ class SchemaTool(Tool):
         name: str,
         description: str,
         parameters: Mapping[str, Any],
-        handler: Callable[..., Any],
+        handler: Handler,
         *,
         executor: Executor | None = None,
-        **options: Any,
+        **options: Unpack[SchemaOptions],
     ) -> None:
         super().__init__(name=name, description=description, parameters=parameters, **options)
         if not callable(handler):

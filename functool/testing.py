@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from typing_extensions import Unpack
+
 from functool import docstrings
 from functool.call import ToolCall, ToolResult
 from functool.context import Context, ToolEvent
@@ -13,6 +15,7 @@ from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
 from functool.json_text import linear_pattern
 from functool.schema import named_parameters
+from functool.schema_tool import SchemaOptions
 from functool.strict import codec
 from functool.tool import Tool
 
@@ -39,7 +42,7 @@ class MockTool(Tool):
         description: str = "A mock tool.",
         return_value: Any = None,
         error: Exception | str | None = None,
-        **options: Any,
+        **options: Unpack[SchemaOptions],
     ) -> None:
         super().__init__(name=name, description=description, parameters={"type": "object", "additionalProperties": True}, **options)
         self.return_value = return_value

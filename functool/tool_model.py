@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, Unpack
 
 from functool.arguments import problems_of
 from functool.call import ToolCall, ToolResult, failure_of
@@ -18,10 +18,11 @@ from functool.context import Context
 from functool.docstrings import parse
 from functool.errors import ArgumentError
 from functool.executors import answerable
-from functool.function_tool import FunctionTool
+from functool.function_tool import FunctionOptions, FunctionTool
 from functool.tool import Tool
 
 T = TypeVar("T", default=Any)
+R = TypeVar("R", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,18 @@ class Err:
     reason: str
 
 
+if TYPE_CHECKING:
+
+    class _Runs(Protocol[R]):
+        """A model by what its `run` returns."""
+
+        @property
+        def run(self) -> Callable[..., R]: ...
+
+    class _Anything:
+        """What only a `run` that says nothing of its result returns."""
+
+
 class ToolModel(BaseModel):
     """A tool that is its own arguments: fields are parameters, `run` does the work.
 
@@ -51,6 +64,17 @@ class ToolModel(BaseModel):
         """Do the work."""
         raise NotImplementedError(f"{type(self).__name__} must implement run")
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self: _Runs[_Anything], context: Context[Any] | None = None) -> Any: ...
+        @overload
+        def __call__(
+            self: _Runs[Coroutine[Any, Any, object]], context: Context[Any] | None = None
+        ) -> Coroutine[Any, Any, Ok[Any] | Err]: ...
+        @overload
+        def __call__(self, context: Context[Any] | None = None) -> Ok[Any] | Err: ...
+
     def __call__(self, context: Context[Any] | None = None) -> Any:
         """Run, and return `Ok` or `Err`; of an async `run`, something to await for that."""
         try:
@@ -60,7 +84,7 @@ class ToolModel(BaseModel):
         return _awaited(value) if inspect.isawaitable(value) else _outcome(value)
 
     @classmethod
-    def tool(cls, **options: Any) -> Tool:
+    def tool(cls, **options: Unpack[FunctionOptions]) -> Tool:
         """Return the tool. The options are those of `FunctionTool`."""
         kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
         fields = [kind(name, word, annotation=Annotated[field.annotation, field]) for name, field in cls.model_fields.items()]

@@ -138,6 +138,7 @@ def test_failures():
     assert (failed.text, failed.is_error, failed.success) == ("no", True, False)
     assert (failed.error, failed.metadata, failed.value) == (ToolFailure(type="Nope", message="no", details={"k": 1}), {"m": 2}, None)
     assert ToolResult.failed("no", output=[TextContent(text="log")]).text == "no\nlog"
+    assert ToolResult.failed("no", output=(TextContent(text="log"),)).output == [TextContent(text="log")]
     assert ToolResult.failed("").text == "ToolError"
 
 

@@ -1172,3 +1172,9 @@ def test_a_late_name_without_a_schema_is_a_definition_error():
 
     with pytest.raises(DefinitionError, match=r"(?s)test_function_tool\.py:\d+.*'x'"):
         take.schema
+
+
+def test_a_name_given_by_position_is_told_to_go_by_name():
+    """`@FunctionTool("search")` is refused, and the message says how options are given."""
+    with pytest.raises(DefinitionError, match="^FunctionTool needs a callable, not str: options go by name$"):
+        FunctionTool("search")

@@ -581,6 +581,17 @@ def test_a_type_that_pydantic_serializes_by_a_function_of_its_own_keeps_its_sche
     assert returned_schema(defaultdict[str, int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
 
 
+@pytest.mark.parametrize("mark", [Inject, Inject("user"), Inject(None)])
+def test_inject_without_a_function_is_refused(mark):
+    """What was meant to be hidden never becomes a parameter that the model sets because the provider was forgotten."""
+
+    def greet(user: Annotated[str, mark]):
+        """Greet."""
+
+    with pytest.raises(DefinitionError, match=r"greet .*parameter 'user': Inject needs a function of the context: Annotated\["):
+        FunctionTool(greet)
+
+
 @pytest.mark.parametrize("hidden", [Context, ToolCall, Annotated[int, Inject(lambda context: 1)]])
 def test_nothing_is_injected_into_starred_parameters(hidden):
     """A starred parameter takes any number of values, so none is injected into it: it is refused by name."""

@@ -1,7 +1,7 @@
 """What mypy and pyright infer around tools: generators, models, guardrails, contexts, toolsets. Checked, never run."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import assert_type
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, assert_type
 
 from functool import (
     AgentTool,
@@ -10,12 +10,16 @@ from functool import (
     GuardrailError,
     InputGuardrail,
     OutputGuardrail,
+    SchemaTool,
+    TextContent,
     Tool,
     ToolCall,
     ToolModel,
     ToolResult,
     Toolset,
 )
+from functool.testing import MockTool
+from functool.tool_model import Err, Ok
 
 
 @FunctionTool
@@ -45,6 +49,30 @@ class Greet(ToolModel):
         return self.name
 
 
+class Unsaid(ToolModel):
+    def run(self) -> Any:
+        return 1
+
+
+def outcome(add: Add) -> int:
+    match add():
+        case Ok():
+            return 1
+        case Err(reason):
+            return len(reason)
+
+
+def alone(arguments: Mapping[str, Any]) -> str:
+    return str(arguments)
+
+
+async def beside(arguments: dict[str, Any], context: Context[int]) -> int:
+    return context.deps
+
+
+def neither(arguments: dict[str, Any], context: Context, more: str) -> None: ...
+
+
 def no_secrets(call: ToolCall, context: Context) -> None:
     raise GuardrailError("no")
 
@@ -70,6 +98,18 @@ async def check(call: ToolCall) -> None:
     assert_type(await Toolset([count, tick]).call(call), ToolResult)
     assert_type(await Toolset([count]).call_all([call]), list[ToolResult])
     assert_type(Toolset([count])["count"], Tool)
-    assert_type(Add.tool(), Tool)
+    assert_type(Add.tool(timeout=1.0, strict="refuse"), Tool)
+    assert_type(Add(a=1)(), Ok[Any] | Err)
+    assert_type(await Greet(name="you")(Context("deps")), Ok[Any] | Err)
+    assert_type(Unsaid()(), Any)
+    schema: dict[str, Any] = {"type": "object"}
+    tools: list[Tool] = [SchemaTool("alone", "One.", schema, alone), SchemaTool("beside", "Two.", schema, beside, timeout=1.0)]
+    tools.append(SchemaTool("short", "A lambda.", schema, lambda arguments: arguments["a"]))
+    texts = [TextContent(text="seen so far")]
+    assert_type(ToolResult.failed("no", output=texts), ToolResult)
+    Add.tool(timeot=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    SchemaTool("a", "A.", schema, alone, timeot=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    SchemaTool("a", "A.", schema, neither)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    MockTool("a", "A.", timeot=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     agent: Tool = AgentTool(object(), "agent", "An agent.")
     assert_type(await agent(call), ToolResult)

@@ -16,6 +16,11 @@ def count(text: str, *, words: bool = False) -> int:
     return len(text)
 
 
+@FunctionTool(name="store")
+def store(data: dict[str, Any], context: Context) -> int:
+    return len(data)
+
+
 @FunctionTool
 async def fetch(url: str) -> bytes:
     return url.encode()
@@ -33,6 +38,10 @@ class Shop:
 
     @FunctionTool(name="stock")
     async def stock(self, item: str, *, exact: bool = False) -> int:
+        return len(item)
+
+    @FunctionTool(timeout=1.0)
+    async def order(self, item: str, context: Context) -> int:
         return len(item)
 
 
@@ -58,6 +67,9 @@ async def main(call: ToolCall, context: Context[Any]) -> None:
     assert_type(shop.price("tea"), float)
     assert_type(await shop.stock("tea", exact=True), int)
     assert_type(await shop.price(call), ToolResult)
+    assert_type(store({}, context), int)
+    assert_type(await store(call), ToolResult)
+    assert_type(await shop.order("tea", context), int)
     assert_type(search.func("x"), list[str])
     search(5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     count("x", word=True)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
