@@ -209,7 +209,8 @@ class FunctionTool(Tool, Generic[P, R]):
             return self
         bound: Any = object.__new__(type(self))
         func = MethodType(self.func, target)
-        bound.__dict__.update(self.__dict__, func=func, _direct=func if self._direct else None, _method=False, _bound_to=target)
+        bound.__dict__.update(self.__dict__, func=func, __wrapped__=func, _method=False, _bound_to=target)
+        bound._direct = func if self._direct else None
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:

@@ -1178,3 +1178,12 @@ def test_a_name_given_by_position_is_told_to_go_by_name():
     """`@FunctionTool("search")` is refused, and the message says how options are given."""
     with pytest.raises(DefinitionError, match="^FunctionTool needs a callable, not str: options go by name$"):
         FunctionTool("search")
+
+
+def test_a_bound_tool_has_the_signature_of_the_bound_method():
+    """What reads signatures sees no `self` or `cls` where nobody passes one."""
+    shop = Shop({})
+
+    assert list(inspect.signature(shop.price).parameters) == ["item", "discount"]
+    assert list(inspect.signature(Shop.price).parameters) == ["self", "item", "discount"]
+    assert list(inspect.signature(Shop.describe).parameters) == ["loud"]
