@@ -41,7 +41,12 @@ class Toolset(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
-                raise DefinitionError(f"a Toolset holds tools, not {type(tool).__name__}: decorate it with @FunctionTool")
+                made = (
+                    ("a class", "make a tool with it")
+                    if isinstance(tool, type)
+                    else (type(tool).__name__, "decorate it with @FunctionTool")
+                )
+                raise DefinitionError("a Toolset holds tools, not {}: {}".format(*made))
             if tool.schema.name in self._tools:
                 raise DefinitionError(f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)")
             self._tools[tool.name] = tool
@@ -154,9 +159,10 @@ class Toolset(Mapping[str, Tool]):
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
             result = await self._outcome(call, tool, context, conflict)
-        except (Tripwire, asyncio.CancelledError) as stopped:
-            failure = ToolFailure(type=type(stopped).__name__, message=str(stopped) or "The call was stopped.")
-            await conclude(view.announce("tool:error", error=failure, result=None))
+        except BaseException as stopped:
+            if not isinstance(stopped, GeneratorExit):  # A coroutine that is being closed can await nothing.
+                failure = ToolFailure(type=type(stopped).__name__, message=str(stopped) or "The call was stopped.")
+                await conclude(view.announce("tool:error", error=failure, result=None))
             raise
         if result.error is None:
             await view.announce("tool:post", result=result)
@@ -176,7 +182,10 @@ class Toolset(Mapping[str, Tool]):
 
     def _named(self, call: ToolCall) -> Tool | None:
         """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
-        return self._tools.get(call.name) if isinstance(call.name, str) else None
+        try:
+            return self._tools.get(call.name) if isinstance(call.name, str) else None
+        except AttributeError:
+            raise TypeError(f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}") from None
 
 
 def _conflict(tools: list[Tool | None]) -> str | None:

@@ -502,6 +502,42 @@ def test_a_tripwire_is_an_error_event():
     assert seen[1][1] == {"error": ToolFailure(type="Tripwire", message="stop all"), "result": None}
 
 
+@pytest.mark.parametrize("leaving", [SystemExit("bye"), KeyboardInterrupt("bye"), BaseExceptionGroup("bye", [SystemExit()])])
+def test_what_leaves_a_call_is_an_error_event(leaving):
+    """Also what is no `Exception`, and so passes through, ends the call for those who listen."""
+    seen = []
+    context = Context()
+    context.subscribe(lambda event: seen.append((event.kind, event.data)))
+
+    @FunctionTool
+    async def leave():
+        raise leaving
+
+    with pytest.raises(type(leaving)):
+        run(Toolset([leave]).call_all(calls("leave"), context))
+
+    assert [kind for kind, _ in seen] == ["tool:pre", "tool:error"]
+    assert seen[1][1] == {"error": ToolFailure(type=type(leaving).__name__, message=str(leaving)), "result": None}
+
+
+def test_a_call_that_is_thrown_away_is_closed_in_silence(recwarn):
+    """A coroutine that is being closed can await no listener."""
+
+    async def listener(event):
+        await asyncio.sleep(0)
+
+    async def main():
+        context = Context()
+        context.subscribe(listener)
+        call = Toolset([add]).call(ToolCall(name="add", arguments={"a": 1}), context)
+        call.send(None)
+        call.close()
+
+    run(main())
+
+    assert list(recwarn) == []
+
+
 def test_a_call_that_cancels_itself_takes_no_sibling_along():
     """Its answer says that it was cancelled; the siblings end."""
 
@@ -669,10 +705,18 @@ def test_what_is_wrong_with_a_set_is_said():
     for wrong, words in [
         (lambda: Toolset([add, add]), r"two tools are named 'add': rename one with WrapperTool\(tool, name=\.\.\.\)"),
         (lambda: Toolset([len]), "a Toolset holds tools, not builtin_function_or_method: decorate it with @FunctionTool"),
+        (lambda: Toolset([FunctionTool]), "a Toolset holds tools, not a class: make a tool with it"),
         (lambda: Toolset([], max_concurrency=0), "max_concurrency must be a positive int or None, not 0"),
     ]:
         with pytest.raises(DefinitionError, match=f"^{words}$"):
             wrong()
+
+
+@pytest.mark.parametrize("ask", [Toolset.call, lambda tools, call: tools.call_all([call])], ids=["call", "call_all"])
+def test_what_is_no_call_is_said(ask):
+    """A dict in the place of a call is the host's mistake: the error says what a call is, and no body runs."""
+    with pytest.raises(TypeError, match=r"^a call must be a ToolCall\(name=\.\.\., arguments=\.\.\., id=\.\.\.\), not dict$"):
+        run(ask(Toolset([add]), {"name": "add", "arguments": {"a": 1, "b": 2}}))
 
 
 @pytest.mark.parametrize("broken", [lambda context: 1 / 0, asyncio.sleep], ids=["raises", "async"])
