@@ -216,7 +216,7 @@ class Tool(ABC):
         """Run one call and return its one result.
 
         Raises:
-            Tripwire: A guardrail stopped the run. Nothing else is raised but cancellation, KeyboardInterrupt and SystemExit.
+            Tripwire: A guardrail stopped the run. No other `Exception` is raised; what is none, as cancellation, passes through.
         """
         noted = logger.isEnabledFor(logging.DEBUG)
         if noted:
