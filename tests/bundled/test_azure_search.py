@@ -40,7 +40,7 @@ class Service:
         else:
             status, body = 200, self.page(seen)
         data = json.dumps(body).encode()
-        head = f"HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = f"HTTP/1.1 {status} Told\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n\r\n"
         handler.wfile.write(head.encode() + data)
 
     def page(self, asked):
