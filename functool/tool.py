@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
@@ -58,7 +58,7 @@ class ToolSettings:
     is_exclusive: bool = False
     is_enabled: bool | Callable[[Context[Any]], bool] = True
     takes_control: bool = False
-    tags: tuple[str, ...] = ()
+    tags: Sequence[str] = ()
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, overload
+from typing import Annotated, Any, Generic, Protocol, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar, Unpack
@@ -39,16 +39,15 @@ class Err:
     reason: str
 
 
-if TYPE_CHECKING:
+class _Runs(Protocol[R]):
+    """To type checkers, a model by what its `run` returns."""
 
-    class _Runs(Protocol[R]):
-        """A model by what its `run` returns."""
+    @property
+    def run(self) -> Callable[..., R]: ...
 
-        @property
-        def run(self) -> Callable[..., R]: ...
 
-    class _Anything:
-        """What only a `run` that says nothing of its result returns."""
+class _Anything:
+    """What, to type checkers, only a `run` that says nothing of its result returns."""
 
 
 class ToolModel(BaseModel):
@@ -64,17 +63,12 @@ class ToolModel(BaseModel):
         """Do the work."""
         raise NotImplementedError(f"{type(self).__name__} must implement run")
 
-    if TYPE_CHECKING:
-
-        @overload
-        def __call__(self: _Runs[_Anything], context: Context[Any] | None = None) -> Any: ...
-        @overload
-        def __call__(
-            self: _Runs[Coroutine[Any, Any, object]], context: Context[Any] | None = None
-        ) -> Coroutine[Any, Any, Ok[Any] | Err]: ...
-        @overload
-        def __call__(self, context: Context[Any] | None = None) -> Ok[Any] | Err: ...
-
+    @overload
+    def __call__(self: _Runs[_Anything], context: Context[Any] | None = None) -> Any: ...
+    @overload
+    def __call__(self: _Runs[Awaitable[object]], context: Context[Any] | None = None) -> Coroutine[Any, Any, Ok[Any] | Err]: ...
+    @overload
+    def __call__(self, context: Context[Any] | None = None) -> Ok[Any] | Err: ...
     def __call__(self, context: Context[Any] | None = None) -> Any:
         """Run, and return `Ok` or `Err`; of an async `run`, something to await for that."""
         try:

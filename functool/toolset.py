@@ -41,12 +41,8 @@ class Toolset(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
-                made = (
-                    ("a class", "make a tool with it")
-                    if isinstance(tool, type)
-                    else (type(tool).__name__, "decorate it with @FunctionTool")
-                )
-                raise DefinitionError("a Toolset holds tools, not {}: {}".format(*made))
+                remedy = "it is a class, make a tool with it" if isinstance(tool, type) else "decorate it with @FunctionTool"
+                raise DefinitionError(f"a Toolset holds tools, not {getattr(tool, '__name__', type(tool).__name__)}: {remedy}")
             if tool.schema.name in self._tools:
                 raise DefinitionError(f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)")
             self._tools[tool.name] = tool

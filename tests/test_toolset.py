@@ -704,8 +704,8 @@ def test_what_is_wrong_with_a_set_is_said():
     """The errors name the tool, what stands there instead, and the remedy."""
     for wrong, words in [
         (lambda: Toolset([add, add]), r"two tools are named 'add': rename one with WrapperTool\(tool, name=\.\.\.\)"),
-        (lambda: Toolset([len]), "a Toolset holds tools, not builtin_function_or_method: decorate it with @FunctionTool"),
-        (lambda: Toolset([FunctionTool]), "a Toolset holds tools, not a class: make a tool with it"),
+        (lambda: Toolset([len]), "a Toolset holds tools, not len: decorate it with @FunctionTool"),
+        (lambda: Toolset([FunctionTool]), "a Toolset holds tools, not FunctionTool: it is a class, make a tool with it"),
         (lambda: Toolset([], max_concurrency=0), "max_concurrency must be a positive int or None, not 0"),
     ]:
         with pytest.raises(DefinitionError, match=f"^{words}$"):

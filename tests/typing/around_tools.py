@@ -17,6 +17,7 @@ from functool import (
     ToolModel,
     ToolResult,
     Toolset,
+    ToolSettings,
 )
 from functool.testing import MockTool
 from functool.tool_model import Err, Ok
@@ -105,6 +106,7 @@ async def check(call: ToolCall) -> None:
     schema: dict[str, Any] = {"type": "object"}
     tools: list[Tool] = [SchemaTool("alone", "One.", schema, alone), SchemaTool("beside", "Two.", schema, beside, timeout=1.0)]
     tools.append(SchemaTool("short", "A lambda.", schema, lambda arguments: arguments["a"]))
+    tools.append(MockTool(settings=ToolSettings(tags=["calm"])))
     texts = [TextContent(text="seen so far")]
     assert_type(ToolResult.failed("no", output=texts), ToolResult)
     Add.tool(timeot=1.0)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
