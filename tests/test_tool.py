@@ -1132,14 +1132,14 @@ def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
     """The task it cancels is the one of the road, and nobody outside asked for it."""
 
     @FunctionTool(timeout=5)
-    async def suicide() -> None:
+    async def quitter() -> None:
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
-    assert call(suicide).error.type == "ToolError"
-    suicide.add_on_error_func(lambda error, context: f"{context.call.id} cancelled itself")
-    suicide.add_output_guardrails([_refuse_once])
-    result = call(suicide)
+    assert call(quitter).error.type == "ToolError"
+    quitter.add_on_error_func(lambda error, context: f"{context.call.id} cancelled itself")
+    quitter.add_output_guardrails([_refuse_once])
+    result = call(quitter)
     assert result.text == "c1 cancelled itself"
     assert result.metadata["guardrails"] == [{"name": "_refuse_once", "stage": "output", "did": "refused"}]
 
@@ -1148,13 +1148,13 @@ def test_what_answers_a_body_that_cancelled_itself_is_bounded_too(monkeypatch):
     """A guardrail that hangs then is cut off like any other part of the road."""
     monkeypatch.setattr("functool.tool.GRACE_SECONDS", 0.01)
 
-    @FunctionTool(timeout=0.02, output_guardrails=[_hang])
-    async def suicide() -> None:
+    @FunctionTool(timeout=30, output_guardrails=[_hang])
+    async def quitter() -> None:
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
     async def main():
-        return await asyncio.wait_for(suicide.invoke(ToolCall(name="suicide", id="c1")), 30)
+        return await asyncio.wait_for(quitter.invoke(ToolCall(name="quitter", id="c1")), 30)
 
     assert asyncio.run(main()).error.type == "ToolError"
 
@@ -1162,11 +1162,11 @@ def test_what_answers_a_body_that_cancelled_itself_is_bounded_too(monkeypatch):
 def test_an_error_function_that_cancels_itself_after_a_deadline_gets_the_default_answer():
     """A cancellation that nobody outside asked for leaves no call without its result."""
 
-    async def suicide(error, context):
+    async def quitter(error, context):
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
-    result = call(Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=suicide), {"x": 1})
+    result = call(Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=quitter), {"x": 1})
 
     assert (result.error.type, result.call_id) == ("ToolTimeoutError", "c1")
 

@@ -542,11 +542,11 @@ def test_a_call_that_cancels_itself_takes_no_sibling_along():
     """Its answer says that it was cancelled; the siblings end."""
 
     @FunctionTool
-    async def suicide() -> None:
+    async def quitter() -> None:
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
-    results = run(Toolset([suicide, add]).call_all([ToolCall(name="suicide", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]))
+    results = run(Toolset([quitter, add]).call_all([ToolCall(name="quitter", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]))
 
     assert [result.call_id for result in results] == ["1", "2"]
     assert results[0].error.type == "ToolError" and results[1].value == 2
@@ -597,14 +597,14 @@ def test_a_call_alone_that_cancels_itself_is_answered(exclusive):
     """Also a call that runs alone, being the only one or exclusive, is answered and takes nobody along."""
 
     @FunctionTool(settings=ToolSettings(is_exclusive=exclusive))
-    async def suicide() -> None:
+    async def quitter() -> None:
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
-    tools = Toolset([suicide, add])
+    tools = Toolset([quitter, add])
 
-    assert [result.error.type for result in run(tools.call_all([ToolCall(name="suicide")]))] == ["ToolError"]
-    assert [result.success for result in run(tools.call_all(calls("add", "suicide", "suicide", "add")))] == [True, False, False, True]
+    assert [result.error.type for result in run(tools.call_all([ToolCall(name="quitter")]))] == ["ToolError"]
+    assert [result.success for result in run(tools.call_all(calls("add", "quitter", "quitter", "add")))] == [True, False, False, True]
 
 
 @pytest.mark.parametrize("cancelled_at", ["tool:pre", "tool:progress"])
@@ -753,13 +753,13 @@ def test_what_cancelled_itself_and_what_was_stopped_say_so():
     """The answers say what happened, in words for a model."""
 
     @FunctionTool
-    async def suicide() -> None:
+    async def quitter() -> None:
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
     control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
-    answers = run(Toolset([suicide, control]).call_all([ToolCall(name="suicide", id="1")]))
-    turn = run(Toolset([suicide, control]).call_all(calls("suicide", "control")))
+    answers = run(Toolset([quitter, control]).call_all([ToolCall(name="quitter", id="1")]))
+    turn = run(Toolset([quitter, control]).call_all(calls("quitter", "control")))
 
     assert [(answer.text, answer.call_id) for answer in answers] == [("The call was cancelled from within.", "1")]
     assert {answer.text for answer in turn} == {
