@@ -66,20 +66,19 @@ class FunctionTool(Tool, Generic[P, R]):
     if TYPE_CHECKING:
 
         @overload
-        def __init__(self, func: Callable[P, R], /, **options: Unpack[FunctionOptions]) -> None: ...
+        def __init__(self, func: Callable[P, R], **options: Unpack[FunctionOptions]) -> None: ...
         @overload
         def __init__(self: FunctionTool[[], _Decorator], /, **options: Unpack[FunctionOptions]) -> None: ...
 
     else:
 
-        def __new__(cls, func=None, /, **options):
+        def __new__(cls, func=None, **options):
             """Return the tool, or without a function a decorator that makes one."""
             return super().__new__(cls) if func is not None else functools.partial(cls, **options)
 
     def __init__(
         self: Any,
         func: Any = None,
-        /,
         *,
         name: str | None = None,
         description: str | None = None,

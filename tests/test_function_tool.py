@@ -91,15 +91,16 @@ def test_it_is_a_tool_only_when_called_positionally_with_a_call():
 
 
 def test_options_make_a_decorator():
-    """`@FunctionTool(...)` and `FunctionTool(func, ...)` are the same."""
+    """`@FunctionTool(...)` and `FunctionTool(func, ...)`, by position or by name, are the same."""
 
     @FunctionTool(name="find", description="Find it.", timeout=5)
     def one(x: int):
         return x
 
     two = FunctionTool(lambda x: x, name="find", description="Find it.", timeout=5)
+    three = FunctionTool(func=lambda x: x, name="find", description="Find it.", timeout=5)
 
-    for tool in (one, two):
+    for tool in (one, two, three):
         assert (tool.name, tool.description, tool.timeout) == ("find", "Find it.", 5.0)
     assert one(3) == 3
 

@@ -50,6 +50,7 @@ def double(value: int) -> int:
 
 
 direct = FunctionTool(double)
+by_name = FunctionTool(func=double)
 
 
 async def main(call: ToolCall, context: Context[Any]) -> None:
@@ -59,6 +60,7 @@ async def main(call: ToolCall, context: Context[Any]) -> None:
     assert_type(await fetch("u"), bytes)
     assert_type(apply(double, 2), int)
     assert_type(direct(3), int)
+    assert_type(by_name(3), int)
     assert_type(await search(call), ToolResult)
     assert_type(await search(call, context), ToolResult)
     assert_type(await count(call, None), ToolResult)
