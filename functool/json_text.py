@@ -25,7 +25,8 @@ _SUSPICIOUS, _DIGITS = (
     SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     for pattern in (r"[0-9][eE][+0-9][0-9]|NaN|Infinity", r"[0-9]{4}")
 )
-_escaped = lru_cache(maxsize=512)(re.escape)
+_COMMA = r",[ \n\r\t]*"
+_escaped: Callable[[str], str] = lru_cache(maxsize=512)(re.escape)
 _NAME = re.compile(r"[\w$-]{1,64}")
 
 
@@ -65,11 +66,12 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
 
 
 def may_repeat(text: str, quoted: Iterable[str]) -> bool:
-    """Whether one of the quoted names stands twice in JSON text, be it as a name or not."""
+    """Whether one of the quoted names may stand twice in JSON text as a name."""
     long = len(text) > 1000
-    for name in quoted:  # The engine is three times as fast as Python's own search, but takes no pattern of any length.
-        search = linear_pattern(_escaped(name)) if long and len(name) < 100 else None
-        if text.count(name) > 1 if search is None else search(text[text.find(name) + len(name) :]):
+    for name in quoted:
+        # The second time a name stands behind a comma. The engine sees that ten times as fast as Python counts, but not for any length.
+        search = linear_pattern(_COMMA + _escaped(name)) if long and len(name) < 100 else None
+        if (search is None or search(text)) and text.count(name) > 1:
             return True
     return False
 

@@ -294,7 +294,8 @@ class Tool(ABC):
             else:
                 value = await self._direct(**values)
                 result = success(value, call.id) if type(value) in DATA else await self._finish(value, view.call, view)
-            record += noted_guardrails(result)  # What those of an inner tool did stays, whatever becomes of its result.
+            if result.metadata:  # What the guardrails of an inner tool did stays, whatever becomes of its result.
+                record += noted_guardrails(result)
             if self._hooked and (new := await self.on_output(result, view)) is not None:
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:

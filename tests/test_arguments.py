@@ -953,13 +953,14 @@ def test_a_wrong_name_is_repeated_only_if_it_looks_like_one(name, shown):
 
 @pytest.mark.parametrize("name", ["rows", "a.b", "$x", "[", "no b", "größe"])
 @pytest.mark.parametrize("length", [1, 2000])
-def test_a_name_is_sent_only_once_in_short_text_and_in_long(name, length):
+@pytest.mark.parametrize("space", ["", " \n\r\t"])
+def test_a_name_is_sent_only_once_in_short_text_and_in_long(name, length, space):
     """Where a list or a model makes the text long, a name that stands twice is refused, and one that stands in a value too is not."""
     tool, got = tool_of(Annotated[list[dict[str, str]], Field(alias=name)])
     rows = [{name: "x" * length}]
     once = json.dumps({name: rows}, ensure_ascii=False)
 
-    result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=f"{once[:-1]}, {once[1:]}")))
+    result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=f"{once[:-1]},{space}{once[1:]}")))
     assert result.error.type == "ArgumentError"
     assert result.text.endswith(": sent only once")
     assert got == []
