@@ -200,7 +200,6 @@ class SchemaDoor:
 
     def __init__(self, schema: Mapping[str, Any], codec: Codec | None = None) -> None:
         self._schema = dict(schema)
-        self._known = set(property_names(self._schema))
         self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (lambda sent: sent) if codec is None else codec.decode
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._definitions = schema.get("$defs") or schema.get("definitions") or {}
@@ -236,6 +235,8 @@ class SchemaDoor:
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Return the arguments: their names are the ones that a model sends."""
         return arguments
+
+    _known = cached_property(lambda self: set(property_names(self._schema)))
 
     @cached_property
     def _validator(self) -> Any:

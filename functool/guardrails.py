@@ -285,7 +285,7 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_cleaned(item, clean) for item in value]
     shown = "" if value is None else json_text(value)
-    return value if clean(shown) == shown else clean(shown)
+    return value if (cleaned := clean(shown)) == shown else cleaned
 
 
 _SHOWN = ("text", "uri", "name")

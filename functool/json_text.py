@@ -59,6 +59,7 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
+    # To look for each of many names takes longer than to read the text again.
     if text.count(":") != len(value) and ("\\" in text or len(value) > 50 or may_repeat(text, quoted or [f'"{name}"' for name in value])):
         _refuse_repeats(text)
     return value

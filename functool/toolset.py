@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -87,7 +88,7 @@ class Toolset(Mapping[str, Tool]):
                 "display_name": tool.settings.display_name,
                 "description": tool.description,
                 **asdict(tool.prompts),
-                "parameters": asdict(tool.schema)["parameters"],
+                "parameters": deepcopy(tool.schema.parameters),
             }
             for tool in self._tools.values()
         ]
@@ -132,9 +133,9 @@ class Toolset(Mapping[str, Tool]):
             await _together([answer(index)])
         lost = ToolError("The call was cancelled from within.")
         ended = [results[index] or _failed(call, lost) for index, call in enumerate(calls) if index not in wires]
-        for wire in wires.values():
-            wire.results = ended
-            raise wire
+        for first in wires.values():
+            first.results = ended
+            raise first
         return ended
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
