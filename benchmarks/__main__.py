@@ -8,7 +8,11 @@ import benchmarks
 
 
 def main() -> int:
-    names = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
+    names = [
+        module.name
+        for module in pkgutil.iter_modules(benchmarks.__path__)
+        if not module.name.startswith("_")
+    ]
     chosen = sys.argv[1:] or ["core"]
     for name in chosen:
         if name not in names:

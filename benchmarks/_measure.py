@@ -38,7 +38,9 @@ def ratio(measure: Callable[[], tuple[float, float]]) -> float:
         gc.enable()
 
 
-def ratio_async(ours: Callable[[], Awaitable[object]], floor: Callable[[], Awaitable[object]], times: int) -> float:
+def ratio_async(
+    ours: Callable[[], Awaitable[object]], floor: Callable[[], Awaitable[object]], times: int
+) -> float:
     """Return how many times as long `ours` takes as `floor`, both awaited on one loop."""
 
     async def both() -> tuple[float, float]:
@@ -50,7 +52,9 @@ def ratio_async(ours: Callable[[], Awaitable[object]], floor: Callable[[], Await
 
 def heading() -> str:
     """Return the machine and the versions, in one line."""
-    packages = " ".join(f"{name} {version(name)}" for name in ("pydantic", "pydantic_core", "docstring_parser"))
+    packages = " ".join(
+        f"{name} {version(name)}" for name in ("pydantic", "pydantic_core", "docstring_parser")
+    )
     return f"{platform.machine()}, Python {platform.python_version()}, {packages}"
 
 

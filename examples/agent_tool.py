@@ -14,14 +14,25 @@ class Librarian:
 
     async def run(self, text: str) -> SimpleNamespace:
         known = [fact for word, fact in self.shelves.items() if word in text.lower()]
-        return SimpleNamespace(output=" ".join(known) or "Nothing on that.", usage={"requests": 1, "total_tokens": 21})
+        return SimpleNamespace(
+            output=" ".join(known) or "Nothing on that.", usage={"requests": 1, "total_tokens": 21}
+        )
 
 
-ask = AgentTool(Librarian(), "ask_librarian", "Asks what the library knows.", timeout=30, output_guardrails=[truncate(200)])
+ask = AgentTool(
+    Librarian(),
+    "ask_librarian",
+    "Asks what the library knows.",
+    timeout=30,
+    output_guardrails=[truncate(200)],
+)
 
 
 async def main() -> None:
-    calls = [ToolCall(name="ask_librarian", arguments={"input": text}, id=text) for text in ("Why tides?", "Why rain?")]
+    calls = [
+        ToolCall(name="ask_librarian", arguments={"input": text}, id=text)
+        for text in ("Why tides?", "Why rain?")
+    ]
     for result in await Toolset([ask]).call_all(calls, Context()):
         print(f"{result.call_id} {result.text} {result.metadata['usage']}")
 

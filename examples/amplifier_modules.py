@@ -14,7 +14,8 @@ and in the mount plan of a session:
       - module: tool-shell
         config: {workdir: /srv/project, timeout: 10}
 
-`python -m examples.amplifier_modules` mounts both in a coordinator and calls them (needs 'functool[amplifier]').
+`python -m examples.amplifier_modules` mounts both in a coordinator and calls them (needs
+'functool[amplifier]').
 """
 
 import asyncio
@@ -36,9 +37,13 @@ class FilesConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    roots: list[Path] = Field(default=[Path()], min_length=1, description="The directories; nothing outside is touched.")
+    roots: list[Path] = Field(
+        default=[Path()], min_length=1, description="The directories; nothing outside is touched."
+    )
     read_only: bool = Field(default=False, description="Leave out the tools that write.")
-    max_bytes: int = Field(default=1_048_576, ge=1, description="The most that one call reads or writes.")
+    max_bytes: int = Field(
+        default=1_048_576, ge=1, description="The most that one call reads or writes."
+    )
 
 
 class ShellConfig(BaseModel):
@@ -46,7 +51,9 @@ class ShellConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    workdir: Path = Field(default=Path(), description="Where commands run, and the only place they can write.")
+    workdir: Path = Field(
+        default=Path(), description="Where commands run, and the only place they can write."
+    )
     timeout: float = Field(default=30.0, gt=0, description="Seconds that a command may take.")
     network: bool = Field(default=False, description="Whether commands reach the network.")
     ask: bool = Field(default=True, description="Whether a person approves each command first.")
@@ -60,7 +67,9 @@ def build_files(config: FilesConfig) -> Toolset:
 def build_shell(config: ShellConfig) -> Tool:
     """Make the shell of a configuration."""
     guardrails = [require_approval()] if config.ask else []
-    return shell_tool(config.workdir, timeout=config.timeout, network=config.network, input_guardrails=guardrails)
+    return shell_tool(
+        config.workdir, timeout=config.timeout, network=config.network, input_guardrails=guardrails
+    )
 
 
 mount_files = amplifier.mount(build_files, config_model=FilesConfig)

@@ -20,7 +20,9 @@ from functool.integrations import langchain, openai_agents
 from functool.integrations import pydantic_ai as functool_pydantic_ai
 from functool.integrations.opentelemetry import instrument
 
-agents.set_tracing_disabled(True)  # The tracing of openai-agents sends to OpenAI; the trace here is OpenTelemetry's.
+agents.set_tracing_disabled(
+    True
+)  # The tracing of openai-agents sends to OpenAI; the trace here is OpenTelemetry's.
 exporter = InMemorySpanExporter()
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -41,18 +43,26 @@ async def altitude(city: str) -> int:
 def geographer_model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Ask for two cities at once, then repeat what came back."""
     if len(messages) == 1:
-        calls = [ToolCallPart("altitude", {"city": city}, tool_call_id=city) for city in ("Bern", "Oslo")]
+        calls = [
+            ToolCallPart("altitude", {"city": city}, tool_call_id=city) for city in ("Bern", "Oslo")
+        ]
         return ModelResponse(parts=calls)
-    return ModelResponse(parts=[TextPart("; ".join(str(part.content) for part in messages[-1].parts))])
+    return ModelResponse(
+        parts=[TextPart("; ".join(str(part.content) for part in messages[-1].parts))]
+    )
 
 
 # The function as a tool of LangChain, and that tool, whoever wrote it, in pydantic-ai.
 native = langchain.export(instrument(altitude, tracer_provider=provider))
 adopted = instrument(langchain.adopt(native), tracer_provider=provider)
-geographer = pydantic_ai.Agent(FunctionModel(geographer_model), tools=[functool_pydantic_ai.export(adopted)])
+geographer = pydantic_ai.Agent(
+    FunctionModel(geographer_model), tools=[functool_pydantic_ai.export(adopted)]
+)
 
 # The pydantic-ai agent as a tool of the openai-agents agent.
-ask = AgentTool(geographer, "ask_geographer", "Asks a geographer.", runner=functool_pydantic_ai.runner)
+ask = AgentTool(
+    geographer, "ask_geographer", "Asks a geographer.", runner=functool_pydantic_ai.runner
+)
 script = ScriptedModel(
     [
         [function_call("ask_geographer", '{"input": "How high are Bern and Oslo?"}', call_id="c1")],
@@ -67,7 +77,10 @@ def show(spans: tuple[ReadableSpan, ...], parent: int | None = None, depth: int 
     """Print the spans as a tree."""
     for span in sorted(spans, key=lambda span: span.start_time or 0):
         if (span.parent.span_id if span.parent else None) == parent and span.context is not None:
-            print("  " * depth + span.name, span.attributes.get("error.type", "") if span.attributes else "")
+            print(
+                "  " * depth + span.name,
+                span.attributes.get("error.type", "") if span.attributes else "",
+            )
             show(spans, span.context.span_id, depth + 1)
 
 
@@ -76,7 +89,11 @@ async def main() -> None:
     with provider.get_tracer("crossing").start_as_current_span("traveller"):
         result = await agents.Runner.run(traveller, "How high is Bern?")
     print(result.final_output)
-    print(next(item.output for item in result.new_items if isinstance(item, agents.ToolCallOutputItem)))
+    print(
+        next(
+            item.output for item in result.new_items if isinstance(item, agents.ToolCallOutputItem)
+        )
+    )
     show(exporter.get_finished_spans())
 
 

@@ -51,7 +51,8 @@ def search_docs(query: str, desk: Context[Desk], limit: int = 3) -> list[Hit]:
     """
     words = " ".join(f'"{word}"' for word in re.findall(r"\w+", query)) or '""'
     found = desk.deps.index.execute(
-        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ? ORDER BY bm25(page, 10) LIMIT ?", (words, limit)
+        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ? ORDER BY bm25(page, 10) LIMIT ?",
+        (words, limit),
     )
     hits = [Hit(title, " ".join(excerpt.split())) for title, excerpt in found]
     if not hits:
@@ -92,7 +93,9 @@ def shift_date(shift: Shift, start: date | None = None) -> str:
 def short_enough(call: ToolCall, context: Context) -> None:
     """Keep notes short: refuse a longer one, and tell the model the limit."""
     if any(len(value) > MAX_NOTE for value in call.arguments.values()):
-        raise GuardrailError(f"A note has at most {MAX_NOTE} characters. Shorten the text and call again.")
+        raise GuardrailError(
+            f"A note has at most {MAX_NOTE} characters. Shorten the text and call again."
+        )
 
 
 @FunctionTool(input_guardrails=[short_enough])
@@ -111,9 +114,21 @@ def write_note(title: str, text: str, desk: Context[Desk]) -> str:
 
 EXAMPLES = [
     ("Look up 'string methods' in the documentation.", "search_docs", {"query": "string methods"}),
-    ("Search the documentation for 'import', two pages.", "search_docs", {"query": "import", "limit": 2}),
-    ("Find the date 3 days after 2025-01-30.", "shift_date", {"shift": {"amount": 3}, "start": "2025-01-30"}),
-    ("2 weeks after 2024-02-20?", "shift_date", {"shift": {"amount": 2, "unit": "weeks"}, "start": "2024-02-20"}),
+    (
+        "Search the documentation for 'import', two pages.",
+        "search_docs",
+        {"query": "import", "limit": 2},
+    ),
+    (
+        "Find the date 3 days after 2025-01-30.",
+        "shift_date",
+        {"shift": {"amount": 3}, "start": "2025-01-30"},
+    ),
+    (
+        "2 weeks after 2024-02-20?",
+        "shift_date",
+        {"shift": {"amount": 2, "unit": "weeks"}, "start": "2024-02-20"},
+    ),
     ("Write a note titled 'Milk': buy two.", "write_note", {"title": "Milk", "text": "buy two"}),
     ("Note 'Loops': for and while.", "write_note", {"title": "Loops", "text": "for and while"}),
 ]

@@ -21,9 +21,16 @@ def changes_data(call: ToolCall, context: Context) -> bool:
 
 
 @FunctionTool(
-    # In this order: a blocked call counts, and nobody is asked about one that would be refused anyway.
-    input_guardrails=[rate_limit(5, per_seconds=60), block([r"salar"], argument="table"), require_approval(changes_data)],
-    output_guardrails=[redact([r"\b[A-Z]{2}\d{2}(?: ?\w{4}){3,7}(?: ?\w{1,3})?\b", r"[\w.]+@[\w.]+\w"])],
+    # In this order: a blocked call counts, and nobody is asked about one that would be refused
+    # anyway.
+    input_guardrails=[
+        rate_limit(5, per_seconds=60),
+        block([r"salar"], argument="table"),
+        require_approval(changes_data),
+    ],
+    output_guardrails=[
+        redact([r"\b[A-Z]{2}\d{2}(?: ?\w{4}){3,7}(?: ?\w{1,3})?\b", r"[\w.]+@[\w.]+\w"])
+    ],
 )
 def table(table: str, action: str = "read") -> str:
     """Read or clear a table.
@@ -42,10 +49,17 @@ async def main() -> None:
 
     async def call(id: str, **arguments: str) -> None:
         result = await table.invoke(ToolCall(name="table", arguments=arguments, id=id), context)
-        deeds = ", ".join(f"{deed['name']} {deed['did']}" for deed in result.metadata.get("guardrails", [])) or "all passed"
+        deeds = (
+            ", ".join(
+                f"{deed['name']} {deed['did']}" for deed in result.metadata.get("guardrails", [])
+            )
+            or "all passed"
+        )
         print(f"{id}  {arguments}\n   {deeds}: {result.text}")
         if request := result.metadata.get("approval"):
-            context.approve(request)  # Here a host would show `request.arguments` to a person first.
+            context.approve(
+                request
+            )  # Here a host would show `request.arguments` to a person first.
 
     await call("1", table="orders")
     await call("2", table="customers")

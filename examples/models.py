@@ -59,7 +59,9 @@ class _Sentences:
     def summary(self, room: int) -> str:
         """Return what was learned in at most `room` characters, the same share for each piece."""
         share = room // max(len(self.learned), 1) - 2
-        return "; ".join(piece if len(piece) <= share else piece[: share - 1] + "…" for piece in self.learned)
+        return "; ".join(
+            piece if len(piece) <= share else piece[: share - 1] + "…" for piece in self.learned
+        )
 
 
 class Scripted(_Sentences):
@@ -68,10 +70,14 @@ class Scripted(_Sentences):
     async def choose(self, sentence: str) -> ToolCall:
         stems = [_stems(json.dumps(definition)) for definition in self.definitions]
         wanted = _stems(sentence)
-        scores = [sum(1 / sum(word in other for other in stems) for word in wanted & own) for own in stems]
+        scores = [
+            sum(1 / sum(word in other for other in stems) for word in wanted & own) for own in stems
+        ]
         chosen = self.definitions[scores.index(max(scores))]
         parameters = chosen["parameters"]
-        arguments = _Filler(sentence, parameters.get("$defs", {}), self.summary(self.room)).fill(parameters)
+        arguments = _Filler(sentence, parameters.get("$defs", {}), self.summary(self.room)).fill(
+            parameters
+        )
         return ToolCall(name=chosen["name"], arguments=json.dumps(arguments, ensure_ascii=False))
 
 
@@ -93,9 +99,13 @@ class _Filler:
         if "$ref" in schema:
             return self.fill(self.definitions[schema["$ref"].rpartition("/")[2]])
         if "anyOf" in schema:
-            return next((value for value in map(self.fill, schema["anyOf"]) if value is not None), None)
+            return next(
+                (value for value in map(self.fill, schema["anyOf"]) if value is not None), None
+            )
         if "enum" in schema:
-            return next((choice for choice in schema["enum"] if _stems(str(choice)) & self.words), None)
+            return next(
+                (choice for choice in schema["enum"] if _stems(str(choice)) & self.words), None
+            )
         if schema.get("type") == "object":
             values = {name: self.fill(part) for name, part in schema.get("properties", {}).items()}
             return {name: value for name, value in values.items() if value is not None}
@@ -132,10 +142,16 @@ class Local(_Sentences):
     async def choose(self, sentence: str) -> ToolCall:
         """Ask for the call that the sentence wants."""
         request = {
-            "messages": [*self._examples(), {"role": "user", "content": self._ask(sentence, self.summary(min(self.room, 200)))}],
+            "messages": [
+                *self._examples(),
+                {"role": "user", "content": self._ask(sentence, self.summary(min(self.room, 200)))},
+            ],
             "temperature": 0,
             "max_tokens": 256,
-            "response_format": {"type": "json_schema", "json_schema": {"name": "call", "schema": self.schema}},
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "call", "schema": self.schema},
+            },
         }
         answer: Any = await asyncio.to_thread(self.server.handle_chat_completions, request)
         call = json.loads(answer["choices"][0]["message"]["content"])
@@ -146,10 +162,14 @@ class Local(_Sentences):
 
     def _examples(self) -> list[Json]:
         tools = "\n".join(f"{entry['name']}: {entry['description']}" for entry in self.definitions)
-        messages: list[Json] = [{"role": "system", "content": f"Answer each request with one call of a tool.\n{tools}"}]
+        messages: list[Json] = [
+            {"role": "system", "content": f"Answer each request with one call of a tool.\n{tools}"}
+        ]
         for request, tool, arguments in EXAMPLES:
             messages.append({"role": "user", "content": self._ask(request, "")})
-            messages.append({"role": "assistant", "content": json.dumps({"tool": tool, "arguments": arguments})})
+            messages.append(
+                {"role": "assistant", "content": json.dumps({"tool": tool, "arguments": arguments})}
+            )
         return messages
 
 
@@ -165,7 +185,11 @@ class OpenAI:
         answer = await _post(
             os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1") + "/chat/completions",
             {"Authorization": f"Bearer {_key('OPENAI_API_KEY')}"},
-            {"model": os.environ.get("OPENAI_MODEL", "gpt-4.1-mini"), "messages": self.messages, "tools": self.tools},
+            {
+                "model": os.environ.get("OPENAI_MODEL", "gpt-4.1-mini"),
+                "messages": self.messages,
+                "tools": self.tools,
+            },
         )
         message = answer["choices"][0]["message"]
         self.messages.append(message)
@@ -181,7 +205,9 @@ class Anthropic:
 
     async def turn(self, results: list[ToolResult]) -> tuple[str, list[ToolCall]]:
         if results:
-            self.messages.append({"role": "user", "content": [anthropic.result(result) for result in results]})
+            self.messages.append(
+                {"role": "user", "content": [anthropic.result(result) for result in results]}
+            )
         model = os.environ.get("ANTHROPIC_MODEL", "claude-haiku-4-5")
         answer = await _post(
             os.environ.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com") + "/v1/messages",
@@ -193,7 +219,12 @@ class Anthropic:
         return words, anthropic.calls(answer)
 
 
-MODELS: dict[str, Callable[[str, Toolset], Model]] = {"scripted": Scripted, "local": Local, "openai": OpenAI, "anthropic": Anthropic}
+MODELS: dict[str, Callable[[str, Toolset], Model]] = {
+    "scripted": Scripted,
+    "local": Local,
+    "openai": OpenAI,
+    "anthropic": Anthropic,
+}
 
 
 async def _post(url: str, headers: dict[str, str], body: Json) -> Any:
@@ -224,14 +255,22 @@ def _plain(text: str) -> str:
     except ValueError:
         return text
     items = value if isinstance(value, list) else [value]
-    return " ".join(": ".join(map(str, item.values())) if isinstance(item, dict) else str(item) for item in items)
+    return " ".join(
+        ": ".join(map(str, item.values())) if isinstance(item, dict) else str(item)
+        for item in items
+    )
 
 
 def _call_schema(definition: Json) -> Json:
     parameters = definition["parameters"]
     arguments = _inlined(parameters, parameters.get("$defs", {}))
     properties = {"tool": {"const": definition["name"]}, "arguments": arguments}
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _inlined(node: Any, definitions: Json) -> Any:

@@ -2,15 +2,16 @@
 
 Elixir starts this program and writes requests to its standard input:
 
-    {"id": 1, "op": "schemas"}
-    {"id": 2, "op": "run", "name": "calculator", "input": {"operation": "add", "a": 5, "b": 3}, "timeout": 30000}
+    {"id": 1, "op": "schemas"} {"id": 2, "op": "run", "name": "calculator", "input": {"operation":
+    "add", "a": 5, "b": 3}, "timeout": 30000}
 
 and reads answers, in whatever order they are ready:
 
     {"id": 1, "ok": [{"name": "calculator", "description": "...", "input_schema": {...}}, ...]}
     {"id": 2, "ok": 8}          or          {"id": 2, "error": "Division by zero"}
 
-`normandy_port.exs` beside this file is the other end. Run it with `elixir examples/normandy_port.exs python3`.
+`normandy_port.exs` beside this file is the other end. Run it with `elixir
+examples/normandy_port.exs python3`.
 """
 
 import asyncio

@@ -79,7 +79,9 @@ class ScriptedModel:
                 name, index = pair[1].partition("[")[0], pair[3]
                 new = line.replace(pair[0], f"({name}[{index} - 1] + {pair[1]}) / 2")
                 self.tried.append((line, new))
-                return ToolCall(name="edit_file", arguments={"path": self.looked_at, "old": line, "new": new})
+                return ToolCall(
+                    name="edit_file", arguments={"path": self.looked_at, "old": line, "new": new}
+                )
         return "I do not understand the failure."
 
 
@@ -87,7 +89,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as workdir:
         Path(workdir, "median.py").write_text(CODE)
         Path(workdir, "test_median.py").write_text(TESTS)
-        # Beside /usr, the directory of the interpreter is all that the sandbox shows of the host's programs.
+        # Beside /usr, the directory of the interpreter is all that the sandbox shows of the host's
+        # programs.
         tools = file_tools(workdir) | Toolset([shell_tool(workdir, readable=[sys.base_prefix])])
         print(f"answer  {asyncio.run(converse(ScriptedModel(), tools))}")
 

@@ -30,13 +30,19 @@ def sections(shelf: Path) -> Iterator[tuple[str, str, str]]:
         lines = path.read_text(encoding="utf-8").splitlines()
         heads = [number for number, line in enumerate(lines) if re.match(r"#+ ", line)]
         for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
-            yield f"{path.relative_to(shelf)}:{begin}:{end - begin}", lines[begin].lstrip("# "), "\n".join(lines[begin + 1 : end])
+            yield (
+                f"{path.relative_to(shelf)}:{begin}:{end - begin}",
+                lines[begin].lstrip("# "),
+                "\n".join(lines[begin + 1 : end]),
+            )
 
 
 def index_of(shelf: Path) -> SearchIndex:
     """Return an index of the sections of a shelf."""
     index = SearchIndex()
-    index.add_all({"id": place, "title": title, "text": text} for place, title, text in sections(shelf))
+    index.add_all(
+        {"id": place, "title": title, "text": text} for place, title, text in sections(shelf)
+    )
     return index
 
 
@@ -64,7 +70,10 @@ class ScriptedModel:
             return "\n".join(["I found:", *self.notes, f"({result.text})"])
         if self.unread:
             path, offset, limit = self.unread[0][0].rsplit(":", 2)
-            return ToolCall(name="read_file", arguments={"path": path, "offset": int(offset), "limit": int(limit)})
+            return ToolCall(
+                name="read_file",
+                arguments={"path": path, "offset": int(offset), "limit": int(limit)},
+            )
         if not self.notes:
             return "I found nothing about that."
         text = "\n".join([f"# {self.question}", "", *self.notes, ""])
@@ -72,8 +81,13 @@ class ScriptedModel:
 
     def take_notes(self, source: str, text: str) -> None:
         """Keep the sentence that has most of the question's words."""
-        sentences = re.split(r"(?<=[.:?!])\s+(?:- )?", " ".join(re.sub(r"(?m)^#+ .*$", "", text).split()))
-        fitting = max(sentences, key=lambda sentence: len(self.words & set(re.findall(r"\w+", sentence.lower()))))
+        sentences = re.split(
+            r"(?<=[.:?!])\s+(?:- )?", " ".join(re.sub(r"(?m)^#+ .*$", "", text).split())
+        )
+        fitting = max(
+            sentences,
+            key=lambda sentence: len(self.words & set(re.findall(r"\w+", sentence.lower()))),
+        )
         if self.words & set(re.findall(r"\w+", fitting.lower())):
             self.notes.append(f"- {fitting[:300]} [{source}]")
 

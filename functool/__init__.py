@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from functool.tool_model import ToolModel
     from functool.toolset import Toolset
 
-# Each name comes from its file when it is first asked for: what needs none, such as `functool --help`, waits for none.
+# Each name comes from its file when it is first asked for: what needs none, such as `functool
+# --help`, waits for none.
 _HOMES = {
     "agent_tool": "AgentTool",
     "approval": "ApprovalRequest Decision",

@@ -32,16 +32,19 @@ _turns: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
 class AgentTool(Tool):
     """A tool whose body is an agent of any framework.
 
-    `runner(agent, text, context)` runs it, sync, async or as an async generator: what that yields is sent as `tool:progress`, and the
-    last is the result of the run. A runner may return a `ToolResult`, which is the answer; its `metadata["run"]`, where there is one,
-    is what `output_extractor` gets instead, and `metadata["usage"]` is kept. Without a runner the agent's own `run`, `ainvoke` or
-    `invoke`, or the agent itself, is called with the text, and the `output`, `final_output` or `text` of what it returns is the answer.
+    `runner(agent, text, context)` runs it, sync, async or as an async generator: what that yields
+    is sent as `tool:progress`, and the last is the result of the run. A runner may return a
+    `ToolResult`, which is the answer; its `metadata["run"]`, where there is one, is what
+    `output_extractor` gets instead, and `metadata["usage"]` is kept. Without a runner the agent's
+    own `run`, `ainvoke` or `invoke`, or the agent itself, is called with the text, and the
+    `output`, `final_output` or `text` of what it returns is the answer.
 
-    `thread(context)` chooses the conversation that the runner finds as `context.thread`; without it that is None, and every call starts
-    fresh. Calls on one thread (the same object, or equal strings with one agent) take turns in the order in which they came.
+    `thread(context)` chooses the conversation that the runner finds as `context.thread`; without it
+    that is None, and every call starts fresh. Calls on one thread (the same object, or equal
+    strings with one agent) take turns in the order in which they came.
 
-    Raises:
-        DefinitionError: What should be called cannot be, or there is neither a runner nor an agent that runs.
+    Raises: DefinitionError: What should be called cannot be, or there is neither a runner nor an
+        agent that runs.
     """
 
     def __init__(
@@ -57,12 +60,28 @@ class AgentTool(Tool):
         on_error_func: Callable[[Exception, Context[Any]], Any] | None = None,
         **options: Any,
     ) -> None:
-        callables([func for func in (runner, thread, output_extractor) if func is not None], "runner, thread and output_extractor")
+        callables(
+            [func for func in (runner, thread, output_extractor) if func is not None],
+            "runner, thread and output_extractor",
+        )
         if runner is None and not (callable(agent) or _method_of(agent)):
-            raise DefinitionError(f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called: give a runner")
+            raise DefinitionError(
+                f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called: give a runner"
+            )
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
-        parameters = {"type": "object", "properties": {arg_name: argument}, "required": [arg_name], "additionalProperties": False}
-        super().__init__(name=name, description=description, parameters=parameters, on_error_func=on_error_func, **options)
+        parameters = {
+            "type": "object",
+            "properties": {arg_name: argument},
+            "required": [arg_name],
+            "additionalProperties": False,
+        }
+        super().__init__(
+            name=name,
+            description=description,
+            parameters=parameters,
+            on_error_func=on_error_func,
+            **options,
+        )
         self.agent = agent
         self._arg_name = arg_name
         self._runner = runner
@@ -76,7 +95,9 @@ class AgentTool(Tool):
             ToolError: Agents stand in one another too deep, or the agent waits for its own thread.
         """
         if _depth.get() >= MAX_DEPTH:
-            raise ToolError(f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent.")
+            raise ToolError(
+                f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
+            )
         assert isinstance(call.arguments, Mapping)
         text = call.arguments[self._arg_name]
         thread = None if self._thread is None else await inline(self._thread, context)
@@ -103,7 +124,13 @@ class AgentTool(Tool):
 
     async def _concluded(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None
-        metadata = dict(given.metadata) if given else {"usage": usage} if (usage := _usage_of(outcome)) else {}
+        metadata = (
+            dict(given.metadata)
+            if given
+            else {"usage": usage}
+            if (usage := _usage_of(outcome))
+            else {}
+        )
         run = metadata.pop("run", outcome)
         if self._extract is not None and (given is None or given.success):
             value = await inline(self._extract, run)
@@ -113,19 +140,27 @@ class AgentTool(Tool):
         else:
             answers = (getattr(run, name, None) for name in _ANSWERS)
             result = ToolResult.of(next((answer for answer in answers if answer is not None), run))
-        merged = {key: value for key, value in {**metadata, **result.metadata}.items() if key != "run"}
-        return ToolResult(output=result.output, value=result.value, error=result.error, metadata=merged)
+        merged = {
+            key: value for key, value in {**metadata, **result.metadata}.items() if key != "run"
+        }
+        return ToolResult(
+            output=result.output, value=result.value, error=result.error, metadata=merged
+        )
 
 
 def _method_of(agent: Any) -> Any:
     """Return what runs an agent, if it has a method of a usual name for that."""
-    return next((method for name in _METHODS if callable(method := getattr(agent, name, None))), None)
+    return next(
+        (method for name in _METHODS if callable(method := getattr(agent, name, None))), None
+    )
 
 
 async def _begin(func: Callable[..., Any], *args: Any) -> Any:
     """Call what runs an agent: a sync one on a thread, for it may take minutes."""
     sides = (func, getattr(func, "__call__", None))  # noqa: B004
-    is_async = any(inspect.iscoroutinefunction(side) or inspect.isasyncgenfunction(side) for side in sides)
+    is_async = any(
+        inspect.iscoroutinefunction(side) or inspect.isasyncgenfunction(side) for side in sides
+    )
     value = await (inline if is_async else in_thread)(func, *args)
     return await value if inspect.isawaitable(value) else value
 
@@ -137,9 +172,14 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
         yield
         return
     # A lock belongs to one event loop, a thread's name to one agent.
-    key = (id(asyncio.get_running_loop()), *((id(agent), thread) if isinstance(thread, str) else (id(thread),)))
+    key = (
+        id(asyncio.get_running_loop()),
+        *((id(agent), thread) if isinstance(thread, str) else (id(thread),)),
+    )
     if key in _held.get():
-        raise ToolError("The agent is being asked from within its own conversation, which is waiting for this answer.")
+        raise ToolError(
+            "The agent is being asked from within its own conversation, which is waiting for this answer."
+        )
     lock = _turns.setdefault(key, asyncio.Lock())
     held = _held.set(_held.get() | {key})
     try:
@@ -153,5 +193,9 @@ def _usage_of(run: Any) -> dict[str, int]:
     usage: Any = getattr(run, "usage", None)
     if inspect.isroutine(usage):
         usage = usage()
-    given = usage if isinstance(usage, Mapping) else {name: getattr(usage, name, None) for name in _USAGE}
+    given = (
+        usage
+        if isinstance(usage, Mapping)
+        else {name: getattr(usage, name, None) for name in _USAGE}
+    )
     return {name: count for name in _USAGE if isinstance(count := given.get(name), int)}

@@ -20,8 +20,9 @@ class Decision:
 class ApprovalRequest:
     """What a person is asked to approve: one call of one tool.
 
-    `definition` is the SHA-256 of the tool's name, description and parameters; `arguments` are the canonical ones; `digest` covers
-    `tool`, `definition`, `arguments` and `call_id`; `created` is an ISO 8601 time in UTC. The JSON form has these names as keys. It is not
+    `definition` is the SHA-256 of the tool's name, description and parameters; `arguments` are the
+    canonical ones; `digest` covers `tool`, `definition`, `arguments` and `call_id`; `created` is an
+    ISO 8601 time in UTC. The JSON form has these names as keys. It is not
     signed: keep it where sessions are kept.
     """
 
@@ -34,10 +35,14 @@ class ApprovalRequest:
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
 
     @classmethod
-    def of(cls, tool: str, definition: str, arguments: dict[str, Any], call_id: str) -> "ApprovalRequest":
+    def of(
+        cls, tool: str, definition: str, arguments: dict[str, Any], call_id: str
+    ) -> "ApprovalRequest":
         """Return a new request, its digest computed."""
         digest = digest_of(tool, definition, arguments, call_id)
-        return cls(tool=tool, definition=definition, arguments=arguments, call_id=call_id, digest=digest)
+        return cls(
+            tool=tool, definition=definition, arguments=arguments, call_id=call_id, digest=digest
+        )
 
     @property
     def matches_itself(self) -> bool:
@@ -57,9 +62,15 @@ class ApprovalRequest:
         """
         data = json.loads(text)
         if not isinstance(data, dict) or set(data) != set(cls.__slots__):
-            raise ValueError(f"not an approval request: expected a JSON object with the keys {', '.join(cls.__slots__)}")
-        if not isinstance(data["arguments"], dict) or not all(isinstance(data[k], str) for k in data if k != "arguments"):
-            raise ValueError("not an approval request: `arguments` must be an object and every other value a string")
+            raise ValueError(
+                f"not an approval request: expected a JSON object with the keys {', '.join(cls.__slots__)}"
+            )
+        if not isinstance(data["arguments"], dict) or not all(
+            isinstance(data[k], str) for k in data if k != "arguments"
+        ):
+            raise ValueError(
+                "not an approval request: `arguments` must be an object and every other value a string"
+            )
         return cls(**data)
 
 
@@ -74,4 +85,6 @@ def digest_of(tool: str, definition: str, arguments: dict[str, Any], call_id: st
 
 
 def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()

@@ -1,10 +1,12 @@
 """The front door: JSON text or a mapping becomes checked arguments, or an `ArgumentError`.
 
-pydantic checks the arguments of functions, jsonschema those of schemas that somebody else wrote; both doors keep the same promises.
+pydantic checks the arguments of functions, jsonschema those of schemas that somebody else wrote;
+both doors keep the same promises.
 
-Text is validated once, in Rust, and first in strict mode: what passes there holds no `true` for a number and no `"NaN"` for a float.
-Only what does not pass is decoded, looked at and tried again in lax mode. What strict mode lets through (names sent twice, deep
-nesting, numbers that overflow) leaves a trace in the text that is cheap to look for, and only then an exact pass runs.
+Text is validated once, in Rust, and first in strict mode: what passes there holds no `true` for a
+number and no `"NaN"` for a float. Only what does not pass is decoded, looked at and tried again in
+lax mode. What strict mode lets through (names sent twice, deep nesting, numbers that overflow)
+leaves a trace in the text that is cheap to look for, and only then an exact pass runs.
 """
 
 from __future__ import annotations
@@ -22,16 +24,46 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
 
 from functool.errors import ArgumentError
-from functool.json_schema import admits_null, is_recursive, kinds_of, misfit, names_at, property_names, takes_only_containers
-from functool.json_text import as_text, decoded, is_deep, linear_pattern, may_repeat, not_finite, parsed, refuse_infinite, shown_name
+from functool.json_schema import (
+    admits_null,
+    is_recursive,
+    kinds_of,
+    misfit,
+    names_at,
+    property_names,
+    takes_only_containers,
+)
+from functool.json_text import (
+    as_text,
+    decoded,
+    is_deep,
+    linear_pattern,
+    may_repeat,
+    not_finite,
+    parsed,
+    refuse_infinite,
+    shown_name,
+)
 from functool.schema import FunctionSchema
 
 if TYPE_CHECKING:
     from functool.strict import Codec
 
 Arguments: TypeAlias = str | Mapping[str, Any]
-_FLAT = {"string", "number", "integer", "boolean", "null", "enum", "const", "listed number", "array"}
-_CHOICE = re.compile(r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)""")
+_FLAT = {
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "null",
+    "enum",
+    "const",
+    "listed number",
+    "array",
+}
+_CHOICE = re.compile(
+    r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)"""
+)
 _MOST = 1000  # problems to look at: there may be millions
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 # Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
@@ -48,33 +80,46 @@ logger = logging.getLogger("functool")
 class FunctionDoor:
     """The door of a Python function: pydantic.
 
-    `plain` returns the plain JSON Schema of the arguments; `codec` decodes the strict form, where there is one.
+    `plain` returns the plain JSON Schema of the arguments; `codec` decodes the strict form, where
+    there is one.
     """
 
     def __init__(self, parts: FunctionSchema, codec: Codec | None = None) -> None:
         self._parts = parts
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
-        self._renamed: dict[Any, str] = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
+        self._renamed: dict[Any, str] = {
+            p.wire: p.name for p in parts.parameters if p.wire != p.name
+        }
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
-        self._quoted = [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
-        kinds = kinds_of([*parts.properties.values(), *parts.definitions.values(), parts.rest_schema])
+        self._quoted = (
+            [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
+        )
+        kinds = kinds_of(
+            [*parts.properties.values(), *parts.definitions.values(), parts.rest_schema]
+        )
         self._names_differ = bool(self._renamed or self._reserved)
         self._nests = "any" in kinds or is_recursive(parts.definitions)
         # Strict mode takes `true` for 1 where the numbers are listed: in a Literal, in an Enum.
         self._lists_numbers = "listed number" in kinds
         self._open = self._nests or "number" in kinds
-        # In a flat call every colon outside of a text belongs to an argument: counting them finds unknown ones, and costs less than
-        # to have pydantic forbid them.
+        # In a flat call every colon outside of a text belongs to an argument: counting them finds
+        # unknown ones, and costs less than to have pydantic forbid them.
         self._flat = kinds <= _FLAT and not parts.rest
         self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
-        self._validate = self._validator("ignore") if self._flat and self._decode is None else self._validate_closed
+        self._validate = (
+            self._validator("ignore")
+            if self._flat and self._decode is None
+            else self._validate_closed
+        )
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults that were not sent stay out."""
         text = arguments if type(arguments) is str else as_text(arguments)
         if self._decode is not None:
-            text = to_json(self._decode(decoded(text, self._quoted))).decode()  # Of JSON: nothing in it that could not be said.
+            text = to_json(
+                self._decode(decoded(text, self._quoted))
+            ).decode()  # Of JSON: nothing in it that could not be said.
         try:
             values: dict[str, Any] = self._validate(text, strict=True)
         except ValidationError:
@@ -84,8 +129,13 @@ class FunctionDoor:
         else:
             if self._plain and text.count(":") == len(values) and "null" not in text:
                 return values
-            # What was decoded has been looked at already, and written anew: no name stands twice in it.
-            if self._decode is None and not (self._flat and text.count(":") == len(values)) and not self._are_all(text):
+            # What was decoded has been looked at already, and written anew: no name stands twice in
+            # it.
+            if (
+                self._decode is None
+                and not (self._flat and text.count(":") == len(values))
+                and not self._are_all(text)
+            ):
                 values = self._second_look(text)
             bools = self._lists_numbers and ("true" in text or "false" in text)
             if bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text))):
@@ -94,17 +144,27 @@ class FunctionDoor:
             _drop_nulls(values, self._droppable)
         return self._named(values) if self._names_differ else values
 
-    def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    def admit(
+        self, arguments: Arguments, *, by_name: bool = False
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the values for the body and the canonical arguments."""
         arguments = self.sent_form(arguments) if by_name else arguments
         text = arguments if type(arguments) is str else as_text(arguments)
         values = self.check(text)
         # Text that was checked is only read here.
-        sent = (from_json(text) if text and not text.isspace() else {}) if self._decode is None else self._decode(decoded(text))
+        sent = (
+            (from_json(text) if text and not text.isspace() else {})
+            if self._decode is None
+            else self._decode(decoded(text))
+        )
         if self._as_sent:
             return values, sent
         _drop_nulls(sent := self._unpacked(sent), self._droppable)
-        canonical: Any = {self._renamed.get(wire, wire): value for wire, value in sent.items()} if self._renamed else sent
+        canonical: Any = (
+            {self._renamed.get(wire, wire): value for wire, value in sent.items()}
+            if self._renamed
+            else sent
+        )
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
@@ -122,7 +182,9 @@ class FunctionDoor:
         sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
         try:
-            values: dict[str, Any] = self._validate_closed(as_text(sent))  # A type of its own strictness keeps it.
+            values: dict[str, Any] = self._validate_closed(
+                as_text(sent)
+            )  # A type of its own strictness keeps it.
         except ValidationError as error:
             raise ArgumentError(problems_of(error, sent, self._root)) from None
         except Exception as error:
@@ -150,7 +212,13 @@ class FunctionDoor:
     def _named(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values under the function's names; what `**kwargs` collected may not take the name of another parameter."""
         if not self._reserved.isdisjoint(values):
-            raise ArgumentError([_unknown(sorted(self._reserved.intersection(values))[0], list(self._parts.properties))])
+            raise ArgumentError(
+                [
+                    _unknown(
+                        sorted(self._reserved.intersection(values))[0], list(self._parts.properties)
+                    )
+                ]
+            )
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @cached_property
@@ -162,7 +230,9 @@ class FunctionDoor:
         core = self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
         fields = {
-            wire: {**field, "schema": core_schema.nullable_schema(field["schema"])} if wire in self._droppable else field
+            wire: {**field, "schema": core_schema.nullable_schema(field["schema"])}
+            if wire in self._droppable
+            else field
             for wire, field in root["fields"].items()
         }
         root = {**root, "fields": fields, "extra_behavior": extra}
@@ -172,7 +242,11 @@ class FunctionDoor:
     @cached_property
     def _containers(self) -> list[str]:
         """The parameters that take a list or an object, and no string."""
-        return [wire for wire, schema in self._parts.properties.items() if takes_only_containers(schema, self._parts.definitions)]
+        return [
+            wire
+            for wire, schema in self._parts.properties.items()
+            if takes_only_containers(schema, self._parts.definitions)
+        ]
 
     @cached_property
     def _defaults(self) -> list[tuple[str, Any]]:
@@ -194,37 +268,56 @@ class FunctionDoor:
 class SchemaDoor:
     """The door of a JSON Schema that somebody else wrote: jsonschema.
 
-    References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown arguments are refused where the schema says
+    References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown
+    arguments are refused where the schema says
     so: what it leaves open was left open by somebody.
     """
 
     def __init__(self, schema: Mapping[str, Any], codec: Codec | None = None) -> None:
         self._schema = dict(schema)
-        self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (lambda sent: sent) if codec is None else codec.decode
+        self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (
+            (lambda sent: sent) if codec is None else codec.decode
+        )
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         self._definitions = schema.get("$defs") or schema.get("definitions") or {}
         required = schema.get("required") or ()
         self._droppable = [
-            name for name, part in self._properties.items() if name not in required and not admits_null(part, self._definitions)
+            name
+            for name, part in self._properties.items()
+            if name not in required and not admits_null(part, self._definitions)
         ]
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Return the arguments, defaults filled in."""
         return self.admit(arguments)[0]
 
-    def admit(self, arguments: Arguments, *, by_name: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    def admit(
+        self, arguments: Arguments, *, by_name: bool = False
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments, defaults filled in, twice: for the body and as the canonical ones."""
         sent = self._decode(decoded(as_text(arguments)))
         _drop_nulls(sent, self._droppable)
         texts = [name for name in self._properties if isinstance(sent.get(name), str)]
-        if texts := [name for name in texts if takes_only_containers(self._properties[name], self._definitions)]:
+        if texts := [
+            name
+            for name in texts
+            if takes_only_containers(self._properties[name], self._definitions)
+        ]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in texts}})
         refuse_infinite(sent)
         try:
-            some = zip(range(100), self._validator.iter_errors(sent), strict=False)  # There may be millions.
-            problems = list({str(problem): problem for problem in (self._problem(error) for _, error in some)}.values())
+            some = zip(
+                range(100), self._validator.iter_errors(sent), strict=False
+            )  # There may be millions.
+            problems = list(
+                {
+                    str(problem): problem for problem in (self._problem(error) for _, error in some)
+                }.values()
+            )
         except Exception as error:
-            raise ArgumentError("the arguments could not be checked against the tool's schema") from error
+            raise ArgumentError(
+                "the arguments could not be checked against the tool's schema"
+            ) from error
         if problems:
             raise ArgumentError(problems)
         for name, part in self._properties.items():
@@ -240,31 +333,64 @@ class SchemaDoor:
 
     @cached_property
     def _validator(self) -> Any:
-        if all(f'"{word}"' in json.dumps(self._schema) for word in ("patternProperties", "unevaluatedProperties")):
-            raise ValueError("jsonschema would run the patterns on an engine that a hostile one can hang")
+        if all(
+            f'"{word}"' in json.dumps(self._schema)
+            for word in ("patternProperties", "unevaluatedProperties")
+        ):
+            raise ValueError(
+                "jsonschema would run the patterns on an engine that a hostile one can hang"
+            )
         return _validator_class()(self._schema)
 
     def _problem(self, error: Any) -> dict[str, Any]:
-        path, word, wanted = _path(error.absolute_path, self._known), error.validator, error.validator_value
+        path, word, wanted = (
+            _path(error.absolute_path, self._known),
+            error.validator,
+            error.validator_value,
+        )
         if error.context:  # Of a union: what each of its members expects.
             parts = [self._problem(part) for part in error.context[:20]]
-            said = dict.fromkeys(part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}" for part in parts)
-            return {"path": path, "expected": ", or ".join(said), "choices": sum((part.get("choices", ()) for part in parts), ())}
+            said = dict.fromkeys(
+                part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}"
+                for part in parts
+            )
+            return {
+                "path": path,
+                "expected": ", or ".join(said),
+                "choices": sum((part.get("choices", ()) for part in parts), ()),
+            }
         if word == "required":
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
         if word in ("enum", "const"):
-            choices = [c if isinstance(c, str) else json.dumps(c) for c in (wanted if word == "enum" else [wanted])[:50]]
+            choices = [
+                c if isinstance(c, str) else json.dumps(c)
+                for c in (wanted if word == "enum" else [wanted])[:50]
+            ]
             return {"path": path, "expected": "one of the choices", "choices": tuple(choices)}
         if word == "type":
-            return {"path": path, "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"}
+            return {
+                "path": path,
+                "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}",
+            }
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
-            unsaid = [] if word == "additionalProperties" else sorted(set(error.instance).difference(property_names(error.schema))) or [""]
+            unsaid = (
+                []
+                if word == "additionalProperties"
+                else sorted(set(error.instance).difference(property_names(error.schema))) or [""]
+            )
             *above, name = list(error.absolute_path) + unsaid[:1]
-            return _unknown(name, list(error.schema.get("properties") or {}), _path(above, self._known))
+            return _unknown(
+                name, list(error.schema.get("properties") or {}), _path(above, self._known)
+            )
         if isinstance(wanted, (str, int, float)):
             return {"path": path, "expected": f"a value with {word} {str(wanted)[:200]}"}
-        return {"path": path, "expected": f"a value that satisfies {word!r}" if word else "no argument that the schema forbids"}
+        return {
+            "path": path,
+            "expected": f"a value that satisfies {word!r}"
+            if word
+            else "no argument that the schema forbids",
+        }
 
 
 class InnerDoor:
@@ -289,7 +415,8 @@ class InnerDoor:
         return self._inner.sent_form(arguments)
 
 
-# Checks the arguments of one tool: `check` returns the values for the body, `admit` those and the canonical arguments.
+# Checks the arguments of one tool: `check` returns the values for the body, `admit` those and the
+# canonical arguments.
 Door: TypeAlias = FunctionDoor | SchemaDoor | InnerDoor
 
 
@@ -309,18 +436,27 @@ def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise an `ArgumentError` for a bool where a number is wanted, and for a number that is not finite."""
     refuse_infinite(sent)
     if found := misfit(sent, schema, schema.get("$defs", {}), ()):
-        raise ArgumentError([{"path": _path(found[0], set(property_names(schema))), "expected": found[1]}])
+        raise ArgumentError(
+            [{"path": _path(found[0], set(property_names(schema))), "expected": found[1]}]
+        )
 
 
-def problems_of(error: ValidationError, sent: Any, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is wrong, a problem a path, without any value that was sent. `schema` is that of the arguments."""
+def problems_of(
+    error: ValidationError, sent: Any, schema: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what is wrong, a problem a path, without any value that was sent.
+
+    `schema` is that of the arguments.
+    """
     found: dict[str, dict[str, Any]] = {}
     known = set(property_names(schema))
     for detail in error.errors(include_url=False)[:_MOST]:
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] == "extra_forbidden" and steps[-1:] == [detail["loc"][-1]]:
             *above, name = steps
-            problem = _unknown(str(name), names_at(schema, above, schema.get("$defs", {})), _path(above, known))
+            problem = _unknown(
+                str(name), names_at(schema, above, schema.get("$defs", {})), _path(above, known)
+            )
         else:
             problem = {"path": _path(steps, known), **_expected(detail, known)}
         earlier = found.setdefault(problem["path"], problem)
@@ -349,9 +485,14 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
         return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):
         found = _CHOICE.findall(context["expected"])[:50]
-        return {"expected": "one of the choices", "choices": tuple(literal_eval(c) if c[0] in "'\"" else c for c in found)}
+        return {
+            "expected": "one of the choices",
+            "choices": tuple(literal_eval(c) if c[0] in "'\"" else c for c in found),
+        }
     if kind == "union_tag_invalid":
-        return {"expected": f"a {context['discriminator']} out of {str(context['expected_tags'])[:1000]}"}
+        return {
+            "expected": f"a {context['discriminator']} out of {str(context['expected_tags'])[:1000]}"
+        }
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
@@ -368,17 +509,31 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
         return any(_echoes(message, item, known) for item in items)
     text, message = str(sent).casefold(), message.casefold()
     size = min(len(text), 4)
-    return size > 0 and any(text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1))
+    return size > 0 and any(
+        text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1)
+    )
 
 
 def _unknown(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     close = get_close_matches(name[:64], names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:20])}" if names else "the tool takes none"
-    return {"path": f"{path}.{shown_name(name)}" if path else shown_name(name), "expected": f"unknown argument; {hint}"}
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"known: {', '.join(names[:20])}"
+        if names
+        else "the tool takes none"
+    )
+    return {
+        "path": f"{path}.{shown_name(name)}" if path else shown_name(name),
+        "expected": f"unknown argument; {hint}",
+    }
 
 
 def _path(steps: Any, known: Set[str]) -> str:
-    """Return `items[2].price`. A key that the schema does not name was sent, and may be a secret: it shows as `[key]`."""
+    """Return `items[2].price`.
+
+    A key that the schema does not name was sent, and may be a secret: it shows as `[key]`.
+    """
     text = ""
     for step in steps:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if step in known else ".[key]"
@@ -394,7 +549,11 @@ def _validator_class() -> Any:
     from referencing import Registry
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if isinstance(instance, str) and (search := linear_pattern(wanted)) and not search(instance):
+        if (
+            isinstance(instance, str)
+            and (search := linear_pattern(wanted))
+            and not search(instance)
+        ):
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
@@ -405,10 +564,24 @@ def _validator_class() -> Any:
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
     def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        searches = [search for search in map(linear_pattern, schema.get("patternProperties") or ()) if search is not None]
+        searches = [
+            search
+            for search in map(linear_pattern, schema.get("patternProperties") or ())
+            if search is not None
+        ]
         for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name not in (schema.get("properties") or ()) and not any(search(name) for search in searches):
-                yield from [SchemaMismatch("", path=[name])] if wanted is False else validator.descend(value, wanted, path=name)
+            if name not in (schema.get("properties") or ()) and not any(
+                search(name) for search in searches
+            ):
+                yield from (
+                    [SchemaMismatch("", path=[name])]
+                    if wanted is False
+                    else validator.descend(value, wanted, path=name)
+                )
 
-    own = {"pattern": pattern, "patternProperties": pattern_properties, "additionalProperties": additional}
+    own = {
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional,
+    }
     return partial(extend(Draft202012Validator, own), registry=Registry())

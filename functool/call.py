@@ -19,14 +19,17 @@ _PLAIN = {int, float, bool}
 DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of values that are rendered as they stand: no result, nothing that has to be run first."""
 _new = object.__new__
-_dump = SchemaSerializer(core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}).to_json
+_dump = SchemaSerializer(
+    core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}
+).to_json
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolCall:
     """A call that a model made.
 
-    `arguments` is an object, or its JSON text as models send it. `id` is the caller's own name for the call.
+    `arguments` is an object, or its JSON text as models send it. `id` is the caller's own name for
+    the call.
     """
 
     name: str
@@ -38,7 +41,8 @@ class ToolCall:
 class ToolFailure:
     """Why a call failed.
 
-    `type` is the class name of the exception, or the code that an author chose; `message` is fit for a model and never empty.
+    `type` is the class name of the exception, or the code that an author chose; `message` is fit
+    for a model and never empty.
     """
 
     type: str
@@ -53,8 +57,8 @@ class ToolFailure:
 class ToolResult:
     """What came of a call.
 
-    `output` is what the model reads; `value` the body's own return value, for code; `metadata` is for the host and never sent to the
-    model.
+    `output` is what the model reads; `value` the body's own return value, for code; `metadata` is
+    for the host and never sent to the model.
     """
 
     output: list[Content] = field(default_factory=list)
@@ -84,8 +88,9 @@ class ToolResult:
     def of(cls, value: Any, *, metadata: Mapping[str, Any] | None = None) -> ToolResult:
         """Return a success with `value`, rendered for a model.
 
-        None is no content; a str is itself; a Content, or a list holding one, is kept in order; everything else is one JSON text, and
-        what JSON cannot say is its `str`, cut at 4,000 characters.
+        None is no content; a str is itself; a Content, or a list holding one, is kept in order;
+        everything else is one JSON text, and what JSON cannot say is its `str`, cut at 4,000
+        characters.
         """
         return cls(output=render(value), value=value, metadata={} if metadata is None else metadata)
 
@@ -101,7 +106,9 @@ class ToolResult:
     ) -> ToolResult:
         """Return a failure; its `text` is the message, without a prefix."""
         failure = ToolFailure(type=type, message=message, details=details)
-        return cls(output=list(output or ()), error=failure, metadata={} if metadata is None else metadata)
+        return cls(
+            output=list(output or ()), error=failure, metadata={} if metadata is None else metadata
+        )
 
     def unwrap(self) -> Any:
         """Return the value.
@@ -118,8 +125,9 @@ class ToolResult:
 class ToolSchema:
     """What a model is told of a tool.
 
-    `parameters` is the JSON Schema (2020-12) of the arguments as published: the strict form when `strict`. `plain` is the neutral one,
-    from which dialects with other rules render. `output` is the schema of the return value, where its annotation gives one.
+    `parameters` is the JSON Schema (2020-12) of the arguments as published: the strict form when
+    `strict`. `plain` is the neutral one, from which dialects with other rules render. `output` is
+    the schema of the return value, where its annotation gives one.
     """
 
     name: str
@@ -157,12 +165,21 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
     details = error.details if isinstance(error, ToolError) else None
     if message is None:
         text = cut_str(error, "")
-        message = text or kind if isinstance(error, ToolError) else f"{kind}: {text}"[:MAX_REPR] if text else kind
+        message = (
+            text or kind
+            if isinstance(error, ToolError)
+            else f"{kind}: {text}"[:MAX_REPR]
+            if text
+            else kind
+        )
     return ToolResult.failed(message, type=kind, details=details)
 
 
 def changed(result: ToolResult, **fields: Any) -> ToolResult:
-    """Return a copy with other fields. `dataclasses.replace` would ask the `__init__` of a subclass, which may be of its own kind."""
+    """Return a copy with other fields.
+
+    `dataclasses.replace` would ask the `__init__` of a subclass, which may be of its own kind.
+    """
     new = copy(result)
     for name, value in fields.items():
         setattr(new, name, value)
@@ -184,7 +201,11 @@ def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
     if type(value) in _PLAIN or isinstance(value, str):
         content = _new(TextContent)
-        content.text = valid_text(str.__str__(value)) if isinstance(value, str) else _dump(value, by_alias=True).decode()
+        content.text = (
+            valid_text(str.__str__(value))
+            if isinstance(value, str)
+            else _dump(value, by_alias=True).decode()
+        )
         return [content]
     if value is None:
         return []
@@ -199,7 +220,9 @@ def json_text(value: Any) -> str:
     """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
 
     def within(part: Any) -> str:
-        if part is value:  # Alone it is no JSON string, but text: the lines of a table, say, as they stand.
+        if (
+            part is value
+        ):  # Alone it is no JSON string, but text: the lines of a table, say, as they stand.
             raise TypeError
         return cut_str(part)
 
@@ -243,8 +266,15 @@ def _holds_iterator(value: Any, depth: int) -> bool:
     elif isinstance(value, _CONTAINERS):
         items = value
     else:  # Dataclasses and models are written field by field.
-        items = [getattr(value, name, None) for name in getattr(kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ()))]
-    return not _SCALARS.issuperset(map(type, items)) and any(_holds_iterator(item, depth + 1) for item in items)
+        items = [
+            getattr(value, name, None)
+            for name in getattr(
+                kind, "__dataclass_fields__", getattr(kind, "__pydantic_fields__", ())
+            )
+        ]
+    return not _SCALARS.issuperset(map(type, items)) and any(
+        _holds_iterator(item, depth + 1) for item in items
+    )
 
 
 def _placeholder(content: Any) -> str:

@@ -16,7 +16,9 @@ try:
 except ModuleNotFoundError as error:
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
     if Path(sys.argv[0]).stem == "functool":
-        raise SystemExit(f"Error: {missing}") from None  # The command itself: who types is shown no traceback.
+        raise SystemExit(
+            f"Error: {missing}"
+        ) from None  # The command itself: who types is shown no traceback.
     raise ImportError(missing) from error
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
     from functool import Tool, Toolset
 
-# Nothing else of functool, and no rich, is imported before a command needs it: --help has to be instant.
+# Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
+# instant.
 
 DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
 SYSTEMS = ("agent-framework", "amplifier", "unique")
@@ -59,17 +62,25 @@ class _CallCommand(_Command):
         return export(tool).shell_complete(ctx, incomplete)
 
 
-def _complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_target(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
-def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_tool(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     tools = _known(ctx).values()
-    return [CompletionItem(tool.name, help=_first_line(tool)) for tool in tools if tool.name.startswith(incomplete)]
+    return [
+        CompletionItem(tool.name, help=_first_line(tool))
+        for tool in tools
+        if tool.name.startswith(incomplete)
+    ]
 
 
 def _known(ctx: click.Context) -> Mapping[str, Tool]:
@@ -92,14 +103,16 @@ def main() -> None:
     functool serve tools.py                       offer them over MCP
     functool check tools.py --for openai          find what is wrong with them
 
-    To complete names in bash: eval "$(_FUNCTOOL_COMPLETE=bash_source functool)"; zsh_source and fish_source do
-    the same for the other shells.
+    To complete names in bash: eval "$(_FUNCTOOL_COMPLETE=bash_source functool)"; zsh_source and
+    fish_source do the same for the other shells.
     """  # noqa: D301
 
 
 @main.command("list", cls=_Command)
 @click.argument("target", shell_complete=_complete_target)
-@click.option("--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
+)
 def list_tools(target: str, as_json: bool) -> None:
     """List the tools of TARGET."""
 
@@ -125,9 +138,17 @@ def list_tools(target: str, as_json: bool) -> None:
 @main.command(cls=_Command)
 @click.argument("target", shell_complete=_complete_target)
 @click.argument("tool", required=False, shell_complete=_complete_tool)
-@click.option("--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it.")
-@click.option("--strict", is_flag=True, help="Print the strict form, in which no argument is optional.")
-@click.option("--losses", is_flag=True, help="Print instead what the dialect drops, rewrites or does not allow.")
+@click.option(
+    "--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it."
+)
+@click.option(
+    "--strict", is_flag=True, help="Print the strict form, in which no argument is optional."
+)
+@click.option(
+    "--losses",
+    is_flag=True,
+    help="Print instead what the dialect drops, rewrites or does not allow.",
+)
 def schema(target: str, tool: str | None, dialect: str | None, strict: bool, losses: bool) -> None:
     """Print the JSON Schema of one TOOL of TARGET, or of all.
 
@@ -146,22 +167,28 @@ def schema(target: str, tool: str | None, dialect: str | None, strict: bool, los
             for loss in _dialect(dialect).losses(*tools):
                 click.echo(loss)
             return
-        shown = _dialect(dialect).definitions(tools) if dialect else [_neutral(each) for each in tools]
+        shown = (
+            _dialect(dialect).definitions(tools) if dialect else [_neutral(each) for each in tools]
+        )
         click.echo(json.dumps(shown if tool is None or len(shown) != 1 else shown[0], indent=2))
 
     _with_toolset(target, run)
 
 
-@main.command(cls=_CallCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@main.command(
+    cls=_CallCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.argument("target", shell_complete=_complete_target)
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
     """Call one TOOL of TARGET and print its result.
 
-    The options are the tool's own arguments; --help after the TOOL lists them. A value that starts with @ is
-    read from that file (@- is standard input, @@ a plain @). Objects and nested lists are JSON. The result goes
-    to standard output, everything else to standard error; the exit code is 1 when the tool failed.
+    The options are the tool's own arguments; --help after the TOOL lists them. A value that starts
+    with @ is read from that file (@- is standard input, @@ a plain @). Objects and nested lists are
+    JSON. The result goes to standard output, everything else to standard error; the exit code is 1
+    when the tool failed.
 
     \b
     functool call tools.py search --query cats --limit 3
@@ -172,10 +199,15 @@ def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
     async def run(toolset: Toolset) -> None:
         from functool.integrations.click import command_of, run_call
 
-        given = ["--json=@-" if word == "-" and not _wants_value(arguments[:place]) else word for place, word in enumerate(arguments)]
+        given = [
+            "--json=@-" if word == "-" and not _wants_value(arguments[:place]) else word
+            for place, word in enumerate(arguments)
+        ]
         from_json = any(word == "--json" or word.startswith("--json=") for word in given)
         command = command_of(_pick(toolset, tool), lambda *chosen: chosen, from_json=from_json)
-        chosen = command.main(given, prog_name=f"functool call {target} {tool}", standalone_mode=False)
+        chosen = command.main(
+            given, prog_name=f"functool call {target} {tool}", standalone_mode=False
+        )
         if isinstance(chosen, tuple):
             await run_call(toolset, tool, chosen[0], yes=chosen[1])
 
@@ -184,10 +216,16 @@ def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
 
 @main.command(cls=_Command)
 @click.argument("target", shell_complete=_complete_target)
-@click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True)
+@click.option(
+    "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
 @click.option("--port", type=int, default=8000, show_default=True)
-@click.option("--allowed-host", multiple=True, help="A Host header to answer, such as example.com or 10.0.0.7:*.")
+@click.option(
+    "--allowed-host",
+    multiple=True,
+    help="A Host header to answer, such as example.com or 10.0.0.7:*.",
+)
 def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple[str, ...]) -> None:
     """Serve the tools of TARGET over MCP: on standard input and output, or over HTTP at /mcp."""
     if _is_remote(target):
@@ -197,15 +235,27 @@ def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple
         from functool.integrations import mcp
 
         if transport == "stdio":
-            # A thread waits for a line of standard input, which Python would wait for in turn: let Ctrl-C end the process.
+            # A thread waits for a line of standard input, which Python would wait for in turn: let
+            # Ctrl-C end the process.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
 
 
 @main.command(cls=_Command)
 @click.argument("target", shell_complete=_complete_target)
-@click.option("--for", "systems", multiple=True, type=click.Choice([*SYSTEMS, *DIALECTS]), help="Add its demands.")
-@click.option("--json", "as_json", is_flag=True, help="Print an object: the name of each tool, and its findings.")
+@click.option(
+    "--for",
+    "systems",
+    multiple=True,
+    type=click.Choice([*SYSTEMS, *DIALECTS]),
+    help="Add its demands.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print an object: the name of each tool, and its findings.",
+)
 def check(target: str, systems: tuple[str, ...], as_json: bool) -> None:
     """Check the tools of TARGET, which may be a folder too.
 
@@ -217,7 +267,9 @@ def check(target: str, systems: tuple[str, ...], as_json: bool) -> None:
         from functool.testing import check_tool
 
         for tool in toolset.values():
-            demands = [f"{system}: {demand}" for system in systems for demand in _demands(system, tool)]
+            demands = [
+                f"{system}: {demand}" for system in systems for demand in _demands(system, tool)
+            ]
             findings[tool.name] = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
 
     folder = Path(target)
@@ -241,14 +293,25 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Where to write it.")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where to write it.",
+)
 def amplifier(name: str, folder: Path) -> None:
     """Write an Amplifier tool module called NAME."""
     with _told():
         click.echo(import_module("functool.integrations.amplifier_template").scaffold(name, folder))
 
 
-def _with_toolset(target: str, run: Callable[[Toolset], Awaitable[None]], *, may_be_empty: bool = False, yes: bool = False) -> None:
+def _with_toolset(
+    target: str,
+    run: Callable[[Toolset], Awaitable[None]],
+    *,
+    may_be_empty: bool = False,
+    yes: bool = False,
+) -> None:
     """Run `run(toolset)` with the tools of a target; `yes` answers what a server asks."""
     import asyncio
 
@@ -281,7 +344,9 @@ async def _opened(target: str, may_be_empty: bool, yes: bool) -> AsyncIterator[T
     from functool.integrations import mcp
     from functool.integrations.click import answer_form
 
-    async with mcp.connect(target, elicit=lambda message, form: answer_form(message, form, yes=yes)) as toolset:
+    async with mcp.connect(
+        target, elicit=lambda message, form: answer_form(message, form, yes=yes)
+    ) as toolset:
         yield toolset
 
 
@@ -303,7 +368,9 @@ def _local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
     place, _, name = (target, "", "") if whole else target.rpartition(":")
     found = list(_tools_of(_module(place), name))
     if not found and not may_be_empty:
-        raise click.ClickException(f"there are no tools in {target}: decorate a function with @FunctionTool")
+        raise click.ClickException(
+            f"there are no tools in {target}: decorate a function with @FunctionTool"
+        )
     return Toolset(found)
 
 
@@ -320,7 +387,8 @@ def _module(place: str) -> ModuleType:
         with redirect_stdout(sys.stderr):
             if path.suffix != ".py":
                 return import_module(place)
-            # Its own name, so that other processes can import what they unpickle; never that of another module.
+            # Its own name, so that other processes can import what they unpickle; never that of
+            # another module.
             name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
             spec = spec_from_file_location(name, path)
             assert spec is not None and spec.loader is not None
@@ -332,7 +400,9 @@ def _module(place: str) -> ModuleType:
             raise click.ClickException(f"cannot load {place}: {error}") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
-        raise click.ClickException(f"cannot load {place}: {type(error).__name__}: {error}{where}") from None
+        raise click.ClickException(
+            f"cannot load {place}: {type(error).__name__}: {error}{where}"
+        ) from None
 
 
 def _tools_of(module: ModuleType, name: str) -> Iterator[Tool]:
@@ -340,9 +410,17 @@ def _tools_of(module: ModuleType, name: str) -> Iterator[Tool]:
     from functool import FunctionTool, Tool, ToolModel, Toolset
 
     if name and not hasattr(module, name):
-        known = ", ".join(key for key, value in vars(module).items() if isinstance(value, (Tool, Toolset)))
-        raise click.ClickException(f"{module.__name__} has no {name!r}; its tools: {known or 'none'}")
-    named = [getattr(module, name)] if name else [value for key, value in vars(module).items() if key[0] != "_"]
+        known = ", ".join(
+            key for key, value in vars(module).items() if isinstance(value, (Tool, Toolset))
+        )
+        raise click.ClickException(
+            f"{module.__name__} has no {name!r}; its tools: {known or 'none'}"
+        )
+    named = (
+        [getattr(module, name)]
+        if name
+        else [value for key, value in vars(module).items() if key[0] != "_"]
+    )
     seen: list[Tool] = []
     for value in named:
         found: Sequence[Any] = []
@@ -350,7 +428,11 @@ def _tools_of(module: ModuleType, name: str) -> Iterator[Tool]:
             found = [value]
         elif isinstance(value, Toolset):
             found = list(value.values())
-        elif isinstance(value, type) and issubclass(value, ToolModel) and (name or value.__module__ == module.__name__):
+        elif (
+            isinstance(value, type)
+            and issubclass(value, ToolModel)
+            and (name or value.__module__ == module.__name__)
+        ):
             found = [value.tool()]
         elif name:
             found = [FunctionTool(value)] if callable(value) else list(value)
@@ -386,7 +468,9 @@ def _neutral(tool: Tool) -> dict[str, Any]:
 def _strict(tool: Tool) -> Tool:
     from functool import SchemaTool
 
-    return SchemaTool(tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True)
+    return SchemaTool(
+        tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True
+    )
 
 
 def _dialect(name: str) -> Any:

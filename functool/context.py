@@ -47,8 +47,9 @@ class Inject:
 class Context(Generic[Deps]):
     """The surroundings of a run, shared by any number of parallel calls.
 
-    `deps` are the host's own objects, `thread` the conversation, `metadata` whatever the host wants to pass along; `state` is a dict
-    that lives as long as the context. Inside a call, `call` is the one being run and `schema` that of its tool.
+    `deps` are the host's own objects, `thread` the conversation, `metadata` whatever the host wants
+    to pass along; `state` is a dict that lives as long as the context. Inside a call, `call` is the
+    one being run and `schema` that of its tool.
     """
 
     # What belongs to one call: only its view sets these.
@@ -58,7 +59,12 @@ class Context(Generic[Deps]):
     _decided: tuple[str, Decision | None] = ("", None)
 
     def __init__(
-        self, deps: Deps | None = None, *, thread: Any = None, approver: Approver | None = None, metadata: Mapping[str, Any] | None = None
+        self,
+        deps: Deps | None = None,
+        *,
+        thread: Any = None,
+        approver: Approver | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.deps: Deps = deps  # type: ignore[assignment]
         self.thread = thread
@@ -102,7 +108,8 @@ class Context(Generic[Deps]):
     def emit(self, kind: str = "", /, **data: Any) -> None:
         """Send an event of the author's own. Callable from any thread; never waits for a listener.
 
-        `emit("found", kind="file")` sends `kind` as data; without the first, `kind=` names the event.
+        `emit("found", kind="file")` sends `kind` as data; without the first, `kind=` names the
+        event.
         """
         if not self._listeners:
             return
@@ -113,7 +120,9 @@ class Context(Generic[Deps]):
         else:
             self._deliver_now(event)
 
-    def progress(self, message: str = "", done: float | None = None, total: float | None = None) -> None:
+    def progress(
+        self, message: str = "", done: float | None = None, total: float | None = None
+    ) -> None:
         """Send a `tool:progress` event: a message, and how much of how much is done."""
         self.emit("tool:progress", message=message, done=done, total=total)
 
@@ -129,8 +138,8 @@ class Context(Generic[Deps]):
     def approve(self, request: ApprovalRequest, *, expires_in: float = 300.0) -> None:
         """Let the call of `request` run once, within `expires_in` seconds.
 
-        Raises:
-            ValueError: The request does not match itself (it was edited), or `expires_in` is not a positive number.
+        Raises: ValueError: The request does not match itself (it was edited), or `expires_in` is
+            not a positive number.
         """
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
@@ -151,14 +160,20 @@ class Context(Generic[Deps]):
             self._decided = digest, Decision(approved=approved, reason=reason)
         return self._decided[1] if self._decided[0] == digest and self.call is not None else None
 
-    def _answer(self, request: ApprovalRequest, expires: float, approved: bool, reason: str) -> None:
+    def _answer(
+        self, request: ApprovalRequest, expires: float, approved: bool, reason: str
+    ) -> None:
         if not request.matches_itself:
-            raise ValueError("the request does not match its own digest: it was changed after it was made")
+            raise ValueError(
+                "the request does not match its own digest: it was changed after it was made"
+            )
         self._grants[request.digest] = (expires, approved, reason)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""
-        return ToolEvent(kind=kind, tool_name=name, call_id=self.call.id if self.call else "", data=data)
+        return ToolEvent(
+            kind=kind, tool_name=name, call_id=self.call.id if self.call else "", data=data
+        )
 
     async def _deliver(self, event: ToolEvent) -> None:
         details = event.kind.endswith(":debug")
@@ -168,7 +183,11 @@ class Context(Generic[Deps]):
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
+                if (
+                    isinstance(error, asyncio.CancelledError)
+                    and (task := asyncio.current_task())
+                    and task.cancelling()
+                ):
                     raise
                 logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
@@ -191,7 +210,11 @@ _strays: set[asyncio.Task[None]] = set()
 class _Mailbox:
     """The events of one call on their way to the listeners, in order."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[ToolEvent], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[ToolEvent], Coroutine[Any, Any, None]],
+    ) -> None:
         self._loop = loop
         self._deliver = deliver
         self._events: deque[ToolEvent] = deque()
@@ -212,7 +235,9 @@ class _Mailbox:
 
     def _send(self) -> None:
         if self._events and (self._courier is None or self._courier.done()):
-            self._courier = self._loop.create_task(self._empty())  # An eager task may be done already.
+            self._courier = self._loop.create_task(
+                self._empty()
+            )  # An eager task may be done already.
 
     async def _empty(self) -> None:
         while self._events:

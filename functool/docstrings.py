@@ -11,9 +11,24 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-_PARAMS = {f"{prefix}{word}" for prefix in ("", "other ", "keyword ") for word in ("args", "arguments", "params", "parameters")}
+_PARAMS = {
+    f"{prefix}{word}"
+    for prefix in ("", "other ", "keyword ")
+    for word in ("args", "arguments", "params", "parameters")
+}
 _RETURNS = {"return", "returns", "yield", "yields"}
-_DROPPED = {"raise", "raises", "except", "exceptions", "warns", "attributes", "example", "examples", "references", "see also"}
+_DROPPED = {
+    "raise",
+    "raises",
+    "except",
+    "exceptions",
+    "warns",
+    "attributes",
+    "example",
+    "examples",
+    "references",
+    "see also",
+}
 _TITLE = "|".join(sorted(title.replace(" ", r"[ ]") for title in _PARAMS | _RETURNS | _DROPPED))
 _SECTION = re.compile(
     rf"""^(?P<indent>[ ]*)(?:
@@ -28,7 +43,9 @@ _SECTION = re.compile(
 _UNDERLINED = re.compile(r"\n(?= *[a-z][\w ]*\n *-{3,} *$)", re.MULTILINE | re.IGNORECASE)
 _OUTCOME = "->"
 _NAME = r"[`*\\]{0,4}[^\W\d]\w*[`*]{0,2}"
-_ITEM = re.compile(rf"(?:[-*•] +)?(?P<names>{_NAME}(?: *, *{_NAME})*)(?: *\(.*?\))? *:(?!//)(?P<text>.*)")
+_ITEM = re.compile(
+    rf"(?:[-*•] +)?(?P<names>{_NAME}(?: *, *{_NAME})*)(?: *\(.*?\))? *:(?!//)(?P<text>.*)"
+)
 _TYPED = re.compile(r"[\w.]+(?:\[.*\])?(?: *\| *[\w.]+(?:\[.*\])?)* *:\s+")
 
 
@@ -36,9 +53,9 @@ _TYPED = re.compile(r"[\w.]+(?:\[.*\])?(?: *\| *[\w.]+(?:\[.*\])?)* *:\s+")
 class Docstring:
     """What a docstring says.
 
-    `summary` is its prose: all but the sections on parameters, returned value, exceptions, attributes, examples and
-    references. `params` holds the text of each parameter by its name, without stars; `returns` that of the returned (or
-    yielded) value.
+    `summary` is its prose: all but the sections on parameters, returned value, exceptions,
+    attributes, examples and references. `params` holds the text of each parameter by its name,
+    without stars; `returns` that of the returned (or yielded) value.
     """
 
     summary: str = ""
@@ -47,7 +64,10 @@ class Docstring:
 
 
 def parse(text: Any) -> Docstring:
-    """Return what the docstring `text` says. What no style can read is prose, what is no text says nothing; nothing raises."""
+    """Return what the docstring `text` says.
+
+    What no style can read is prose, what is no text says nothing; nothing raises.
+    """
     text = inspect.cleandoc(text.replace("\r\n", "\n") if isinstance(text, str) else "")
     found, prose, end = Docstring(), [], 0
     for match in _SECTION.finditer(text):
@@ -78,7 +98,8 @@ def _end(text: str, match: re.Match[str]) -> int:
     elif not match["google"]:
         end = re.compile(rf"\n(?= {{0,{depth}}}[:@]\w)|\n *\n(?= {{0,{depth}}}\S)")
     elif _ITEM.match(text, match.end() + 1 + depth):
-        # Items as deep as their title, as when it opens the docstring: a blank line or another title ends them.
+        # Items as deep as their title, as when it opens the docstring: a blank line or another
+        # title ends them.
         end = re.compile(rf"\n *\n|\n(?= *(?:{_TITLE}) *: *$)", re.IGNORECASE | re.MULTILINE)
     else:
         end = re.compile(rf"\n(?= {{0,{depth}}}\S)")
@@ -129,4 +150,7 @@ def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
     if title in _PARAMS:
         return [(item.arg_name or "", item.description or "") for item in items]
     # NumPy wants a type on the first line; many authors write their sentence there.
-    return [(_OUTCOME, item.description or (item.type_name if " " in (item.type_name or "") else "")) for item in items]
+    return [
+        (_OUTCOME, item.description or (item.type_name if " " in (item.type_name or "") else ""))
+        for item in items
+    ]

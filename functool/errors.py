@@ -35,7 +35,10 @@ class DefinitionError(FunctoolError):
 
 
 class SchemaError(DefinitionError):
-    """A type has no schema, or no strict one. `reasons` holds every reason, each with its remedy."""
+    """A type has no schema, or no strict one.
+
+    `reasons` holds every reason, each with its remedy.
+    """
 
     def __init__(self, message: str, reasons: Sequence[str] = ()) -> None:
         self.reasons = tuple(reasons) or (message,)
@@ -56,12 +59,15 @@ class ToolError(FunctoolError):
 class ArgumentError(ToolError):
     """The arguments of a call do not fit the tool.
 
-    `problems` is a tuple of mappings with `path` (`items[2].price`, empty for the whole), `expected`, and `choices` where there are
-    some. Neither they nor the message hold a value that was sent.
+    `problems` is a tuple of mappings with `path` (`items[2].price`, empty for the whole),
+    `expected`, and `choices` where there are some. Neither they nor the message hold a value that
+    was sent.
     """
 
     def __init__(self, problems: Iterable[Mapping[str, Any]] | str) -> None:
-        found = ({"path": "", "expected": problems},) if isinstance(problems, str) else tuple(problems)
+        found = (
+            ({"path": "", "expected": problems},) if isinstance(problems, str) else tuple(problems)
+        )
         self.problems: tuple[Mapping[str, Any], ...] = found
         super().__init__(_problem_text(found))
 
@@ -70,7 +76,10 @@ class ArgumentError(ToolError):
 
 
 class GuardrailError(ToolError):
-    """A guardrail refused; the model reads the message. `stage` is `"input"` or `"output"`, `guardrail` its name."""
+    """A guardrail refused; the model reads the message.
+
+    `stage` is `"input"` or `"output"`, `guardrail` its name.
+    """
 
     def __init__(self, message: str = "", *, stage: str = "", guardrail: str = "") -> None:
         super().__init__(message)
@@ -105,7 +114,11 @@ class UnknownToolError(ToolError):
         self.choices = tuple(choices)
         name = str(name)
         close = get_close_matches(name[:64], self.choices, n=3)
-        known = f" Did you mean {' or '.join(map(repr, close))}?" if close else f" Known tools: {', '.join(self.choices[:20])}."
+        known = (
+            f" Did you mean {' or '.join(map(repr, close))}?"
+            if close
+            else f" Known tools: {', '.join(self.choices[:20])}."
+        )
         super().__init__(f"There is no tool named {name[:64]!r}.{known if self.choices else ''}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,7 +132,8 @@ class ToolDisabledError(ToolError):
 class Tripwire(FunctoolError):
     """Stop the run: raised by a guardrail, and never turned into a result.
 
-    When a `Toolset` raises it, `results` holds the results of the calls of the same turn that have one, in order.
+    When a `Toolset` raises it, `results` holds the results of the calls of the same turn that have
+    one, in order.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -131,7 +145,11 @@ def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for problem in problems[:MAX_PROBLEMS]:
         path, expected = problem.get("path", ""), problem.get("expected", "")
-        choices = f" (choices: {', '.join(map(str, problem['choices']))})" if problem.get("choices") else ""
+        choices = (
+            f" (choices: {', '.join(map(str, problem['choices']))})"
+            if problem.get("choices")
+            else ""
+        )
         lines.append(f"{path}: {expected}{choices}" if path else f"{expected}{choices}")
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"and {len(problems) - MAX_PROBLEMS} more")

@@ -1,8 +1,9 @@
 """Where the body of a tool runs: `inline` on the event loop, `in_thread` on a thread of our own.
 
-An executor is a callable: `await executor(func, *args, **kwargs)`. The threads are functool's own, never those of the loop's default
-executor, so that a hung tool delays no DNS look-up and no other library: an idle thread is used again, and a new one is started when
-none is idle. They are daemons: a hung tool does not keep the process alive.
+An executor is a callable: `await executor(func, *args, **kwargs)`. The threads are functool's own,
+never those of the loop's default executor, so that a hung tool delays no DNS look-up and no other
+library: an idle thread is used again, and a new one is started when none is idle. They are daemons:
+a hung tool does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ T = TypeVar("T")
 logger = logging.getLogger("functool")
 
 
-# Runs `func(*args, **kwargs)` somewhere: `await executor(func, *args, **kwargs)` is what it returned.
+# Runs `func(*args, **kwargs)` somewhere: `await executor(func, *args, **kwargs)` is what it
+# returned.
 Executor: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
@@ -64,8 +66,12 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         raise
 
 
-async def run_for(work: Coroutine[Any, Any, T], seconds: float, name: str, left: list[Any]) -> asyncio.Task[T]:
-    """Run `work` for at most that long, and return its task, done or not. Cancelled, cancel it and let it clean up first.
+async def run_for(
+    work: Coroutine[Any, Any, T], seconds: float, name: str, left: list[Any]
+) -> asyncio.Task[T]:
+    """Run `work` for at most that long, and return its task, done or not.
+
+    Cancelled, cancel it and let it clean up first.
 
     `left` takes the bodies that `work`, or a task that it made, was cancelled to wait for.
     """
@@ -85,19 +91,27 @@ async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_SECONDS)
     if not task.done():
-        logger.warning("the body of %s was abandoned: it did not end when it was cancelled", task.get_name())
+        logger.warning(
+            "the body of %s was abandoned: it did not end when it was cancelled", task.get_name()
+        )
         abandon(task)
         return True
     if not task.cancelled():
         task.result()
     if _abandoned.isdisjoint(left):
         return False
-    logger.warning("the body of %s was abandoned after its time limit: a thread cannot be stopped", task.get_name())
+    logger.warning(
+        "the body of %s was abandoned after its time limit: a thread cannot be stopped",
+        task.get_name(),
+    )
     return True
 
 
 async def conclude(work: Coroutine[Any, Any, None]) -> None:
-    """Await the last words of a call. Where its task is being cancelled, whoever listens has one second for them."""
+    """Await the last words of a call.
+
+    Where its task is being cancelled, whoever listens has one second for them.
+    """
     task = asyncio.current_task()
     if task is None or not task.cancelling():
         await work
@@ -140,7 +154,9 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 _abandoned: set[Any] = set()
-_left: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar("functool.left", default=())
+_left: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar(
+    "functool.left", default=()
+)
 _idle: deque[SimpleQueue[Any]] = deque()
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.
     os.register_at_fork(after_in_child=_idle.clear)
@@ -193,6 +209,12 @@ def checked_timeout(timeout: Any) -> float | None:
     """
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= sys.float_info.max:
-        raise DefinitionError(f"timeout must be a positive, finite number of seconds, not {timeout!r}")
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, (int, float))
+        or not 0 < timeout <= sys.float_info.max
+    ):
+        raise DefinitionError(
+            f"timeout must be a positive, finite number of seconds, not {timeout!r}"
+        )
     return float(timeout)

@@ -19,7 +19,8 @@ ENTRY_POINTS = "functool.tools"
 class BaseToolConfig(BaseModel):
     """The base of a tool's stored configuration: a pydantic model that refuses unknown keys.
 
-    The docstring under a field becomes its description in the schema, as `Field(description=...)` does.
+    The docstring under a field becomes its description in the schema, as `Field(description=...)`
+    does.
     """
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
@@ -36,52 +37,67 @@ class ToolFactory:
         self._known: dict[str, tuple[Builder, type[BaseToolConfig]]] = {}
         self._loaded: set[str] = set()
 
-    def register(self, name: str, builder: Builder, config: type[BaseToolConfig] | None = None) -> None:
+    def register(
+        self, name: str, builder: Builder, config: type[BaseToolConfig] | None = None
+    ) -> None:
         """Make `builder` known as `name`.
 
         Without `config` the class is read from the annotation of the builder's first parameter.
 
-        Raises:
-            DefinitionError: The name is empty or stands for another builder, or there is no configuration class.
+        Raises: DefinitionError: The name is empty or stands for another builder, or there is no
+            configuration class.
         """
         found = config or _annotated_config(builder)
         if not (isinstance(found, type) and issubclass(found, BaseToolConfig)):
-            raise DefinitionError(f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}")
+            raise DefinitionError(
+                f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}"
+            )
         if not name or not callable(builder):
-            raise DefinitionError(f"{name!r}: register(name, tool class, configuration class) needs a name and a class")
+            raise DefinitionError(
+                f"{name!r}: register(name, tool class, configuration class) needs a name and a class"
+            )
         if self._known.setdefault(name, (builder, found)) != (builder, found):
             raise DefinitionError(f"{name!r} is already registered, for {self._known[name][0]!r}")
 
     def build(self, name: str, config: Mapping[str, Any] | BaseToolConfig | None = None) -> Tool:
         """Return the tool called `name`, built from `config`.
 
-        Raises:
-            DefinitionError: No such name (the known ones are listed), a bad configuration (the field is named, its
-                value never), or a builder that failed.
+        Raises: DefinitionError: No such name (the known ones are listed), a bad configuration (the
+            field is named, its value never), or a builder that failed.
         """
         builder, config_class = self._find(name)
         values = {} if config is None else config
         try:
-            checked = values if isinstance(values, config_class) else config_class.model_validate(values)
+            checked = (
+                values if isinstance(values, config_class) else config_class.model_validate(values)
+            )
         except ValidationError as error:
             # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
-            problems = [f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()]
+            problems = [
+                f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
+            ]
             raise DefinitionError(f"{name!r}: bad configuration. {'; '.join(problems)}") from None
         try:
             tool = builder(checked)
         except DefinitionError:
             raise
         except Exception as error:
-            raise DefinitionError(f"{name!r} cannot be built: {type(error).__name__}: {error}") from error
+            raise DefinitionError(
+                f"{name!r} cannot be built: {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(tool, Tool):
-            raise DefinitionError(f"{name!r}: the builder returned {type(tool).__name__}, not a Tool")
+            raise DefinitionError(
+                f"{name!r}: the builder returned {type(tool).__name__}, not a Tool"
+            )
         return tool
 
-    def toolset(self, plan: Iterable[Mapping[str, Any]], *, max_concurrency: int | None = None) -> Toolset:
+    def toolset(
+        self, plan: Iterable[Mapping[str, Any]], *, max_concurrency: int | None = None
+    ) -> Toolset:
         """Return the tools of a whole plan: `[{"tool": name, "config": {...}}, ...]`.
 
-        Raises:
-            DefinitionError: Some entries are bad; every one of them is named, by its position from 0.
+        Raises: DefinitionError: Some entries are bad; every one of them is named, by its position
+            from 0.
         """
         tools: dict[str, Tool] = {}
         problems: list[str] = []
@@ -147,7 +163,11 @@ def _annotated_config(builder: Builder) -> type[BaseToolConfig] | None:
 
 
 def _entry(entry: Any) -> tuple[str, Any]:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("tool"), str) or set(entry) - {"tool", "config"}:
+    if (
+        not isinstance(entry, Mapping)
+        or not isinstance(entry.get("tool"), str)
+        or set(entry) - {"tool", "config"}
+    ):
         raise DefinitionError('expected an object {"tool": name, "config": {...}}')
     return entry["tool"], entry.get("config")
 

@@ -68,7 +68,9 @@ class FunctionTool(Tool, Generic[P, R]):
         @overload
         def __init__(self, func: Callable[P, R], **options: Unpack[FunctionOptions]) -> None: ...
         @overload
-        def __init__(self: FunctionTool[[], _Decorator], /, **options: Unpack[FunctionOptions]) -> None: ...
+        def __init__(
+            self: FunctionTool[[], _Decorator], /, **options: Unpack[FunctionOptions]
+        ) -> None: ...
 
     else:
 
@@ -89,7 +91,9 @@ class FunctionTool(Tool, Generic[P, R]):
         kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
         inner = func.__func__ if kind else func
         if not callable(inner):
-            raise DefinitionError(f"FunctionTool needs a callable, not {type(func).__name__}: options go by name")
+            raise DefinitionError(
+                f"FunctionTool needs a callable, not {type(func).__name__}: options go by name"
+            )
         functools.update_wrapper(self, inner)
         self.func = inner
         self._frame: FrameType | None = _outer_frame()
@@ -128,12 +132,19 @@ class FunctionTool(Tool, Generic[P, R]):
         coder = None
         if self._given[2] is not False:
             self._published, coder = self._publish()
-        self._door = FunctionDoor(parts, coder)  # pyright: ignore[reportIncompatibleVariableOverride]
+        # pyright: ignore[reportIncompatibleVariableOverride]
+        self._door = FunctionDoor(parts, coder)
         own = _has_own_signature(self.func)
-        self._fills = [(p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None]
+        self._fills = [
+            (p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None
+        ]
         whole = type(self)._body is FunctionTool._body
         func: Any = self.func
-        self._direct = func if self._awaits and whole and not (self._fills or parts.positional or parts.hidden) else None
+        self._direct = (
+            func
+            if self._awaits and whole and not (self._fills or parts.positional or parts.hidden)
+            else None
+        )
         self._watched = self._hooked or self._generates or bool(parts.hidden) or not whole
 
     # `__getattr__` would do for both, and make each attribute of a tool slower on each call.
@@ -180,16 +191,25 @@ class FunctionTool(Tool, Generic[P, R]):
     if TYPE_CHECKING:
 
         @overload
-        def __call__(self: FunctionTool[[], _Decorator], func: Callable[Q, S], /) -> FunctionTool[Q, S]: ...
+        def __call__(
+            self: FunctionTool[[], _Decorator], func: Callable[Q, S], /
+        ) -> FunctionTool[Q, S]: ...
         @overload
-        def __call__(self, call: ToolCall, context: Context[Any] | None = None, /) -> Coroutine[Any, Any, ToolResult]: ...
+        def __call__(
+            self, call: ToolCall, context: Context[Any] | None = None, /
+        ) -> Coroutine[Any, Any, ToolResult]: ...
         @overload
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
         call, context = args[0] if args else None, args[1] if len(args) > 1 else None
-        if isinstance(call, ToolCall) and len(args) <= 2 and not kwargs and (context is None or isinstance(context, Context)):
+        if (
+            isinstance(call, ToolCall)
+            and len(args) <= 2
+            and not kwargs
+            and (context is None or isinstance(context, Context))
+        ):
             return self.invoke(call, context)
         func: Any = self.func
         return func(*args, **kwargs)
@@ -199,7 +219,9 @@ class FunctionTool(Tool, Generic[P, R]):
         @overload
         def __get__(self, instance: None, owner: type | None = None) -> Self: ...
         @overload
-        def __get__(self: FunctionTool[Concatenate[Any, Q], S], instance: object, owner: type | None = None) -> FunctionTool[Q, S]: ...
+        def __get__(
+            self: FunctionTool[Concatenate[Any, Q], S], instance: object, owner: type | None = None
+        ) -> FunctionTool[Q, S]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind like a method; guardrails and error functions stay those of the class."""
@@ -208,7 +230,9 @@ class FunctionTool(Tool, Generic[P, R]):
             return self
         bound: Any = object.__new__(type(self))
         func = MethodType(self.func, target)
-        bound.__dict__.update(self.__dict__, func=func, __wrapped__=func, _method=False, _bound_to=target)
+        bound.__dict__.update(
+            self.__dict__, func=func, __wrapped__=func, _method=False, _bound_to=target
+        )
         bound._direct = func if self._direct else None
         return bound
 
@@ -216,7 +240,9 @@ class FunctionTool(Tool, Generic[P, R]):
         """Pickle by module and qualified name; a bound tool by its object."""
         if self._bound_to is not None:
             return getattr, (self._bound_to, self.func.__name__)
-        return str(getattr(self, "__qualname__", self._name))  # pickle refuses it when something else stands there
+        return str(
+            getattr(self, "__qualname__", self._name)
+        )  # pickle refuses it when something else stands there
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the function with the call's arguments."""
@@ -225,15 +251,25 @@ class FunctionTool(Tool, Generic[P, R]):
         return await FunctionTool._body(self, values, call, context.view(call=call))
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        value = await self._value(values, call, context) if self._direct is None else await self._direct(**values)
-        return success(value, call.id) if type(value) in DATA else await self._finish(value, call, context)
+        value = (
+            await self._value(values, call, context)
+            if self._direct is None
+            else await self._direct(**values)
+        )
+        return (
+            success(value, call.id)
+            if type(value) in DATA
+            else await self._finish(value, call, context)
+        )
 
     async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
         if isinstance(value, (GeneratorType, AsyncGeneratorType)):
             value = await self._last(value, call, Context() if context is None else context)
         return value if isinstance(value, ToolResult) else success(value, call.id)
 
-    async def _value(self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None) -> Any:
+    async def _value(
+        self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None
+    ) -> Any:
         """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""
         for name, maker in self._fills:
             if name not in values:
@@ -242,7 +278,9 @@ class FunctionTool(Tool, Generic[P, R]):
             await self._inject(values, call, Context() if context is None else context)
         args = self._take_positional(values) if self._parts.positional else []
         func: Any = self.func
-        value = await self._executor(func, *args, **values) if self._offloads else func(*args, **values)
+        value = (
+            await self._executor(func, *args, **values) if self._offloads else func(*args, **values)
+        )
         return await value if isawaitable(value) else value
 
     async def _last(self, items: Any, call: ToolCall, context: Context[Any]) -> Any:
@@ -253,7 +291,10 @@ class FunctionTool(Tool, Generic[P, R]):
                 return await _exhaust_async(items, view)
             return await self._executor(_exhaust, items, view)
         finally:
-            if view is not context:  # Else the road delivers, after the time limit: a slow listener is not the body's delay.
+            if (
+                view is not context
+                # Else the road delivers, after the time limit: a slow listener is not the body's delay.
+            ):
                 await conclude(view.delivered())
 
     async def _inject(self, values: dict[str, Any], call: ToolCall, context: Context[Any]) -> None:
@@ -271,8 +312,13 @@ class FunctionTool(Tool, Generic[P, R]):
         for parameter in self._parts.positional:
             if parameter.name in values:
                 value = values.pop(parameter.name)
-                args.extend(value) if parameter.kind is parameter.VAR_POSITIONAL else args.append(value)
-            elif parameter.default is not parameter.empty and parameter is not self._parts.positional[-1]:
+                args.extend(value) if parameter.kind is parameter.VAR_POSITIONAL else args.append(
+                    value
+                )
+            elif (
+                parameter.default is not parameter.empty
+                and parameter is not self._parts.positional[-1]
+            ):
                 args.append(parameter.default)
         return args
 
@@ -329,7 +375,11 @@ def _way_of(func: Any) -> str:
 def _has_own_signature(func: Any) -> bool:
     """Whether the defaults that the signature names are really the callable's own."""
     func = getattr(func, "__func__", func)
-    return isinstance(func, FunctionType) and not hasattr(func, "__wrapped__") and not hasattr(func, "__signature__")
+    return (
+        isinstance(func, FunctionType)
+        and not hasattr(func, "__wrapped__")
+        and not hasattr(func, "__signature__")
+    )
 
 
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
@@ -368,10 +418,20 @@ def _located(error: DefinitionError, func: Any) -> DefinitionError:
     """Return the error with the function's name, file and line in front."""
     func = _unpartialled(func)
     inner = inspect.unwrap(getattr(func, "__func__", func))
-    code: Any = getattr(inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__, "__code__", None)
-    where = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
+    code: Any = getattr(
+        inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__,
+        "__code__",
+        None,
+    )
+    where = (
+        f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
+    )
     message = f"{getattr(inner, '__qualname__', type(inner).__qualname__)} ({where}): {error}"
-    return SchemaError(message, error.reasons) if isinstance(error, SchemaError) else DefinitionError(message)
+    return (
+        SchemaError(message, error.reasons)
+        if isinstance(error, SchemaError)
+        else DefinitionError(message)
+    )
 
 
 def _outer_frame() -> FrameType | None:
@@ -387,8 +447,11 @@ def _in_class_body(func: Any, frame: FrameType | None) -> bool:
     owner = getattr(func, "__qualname__", "").rpartition(".")[0]
     while owner and not owner.endswith("<locals>") and frame is not None:
         if frame.f_code.co_qualname == owner:
-            # Under a `@staticmethod` that stands above, which cannot be seen from here, the first parameter is an argument.
+            # Under a `@staticmethod` that stands above, which cannot be seen from here, the first
+            # parameter is an argument.
             first = next(iter(inspect.signature(func).parameters.values()), None)
-            return first is not None and (first.annotation is first.empty or first.name in ("self", "cls"))
+            return first is not None and (
+                first.annotation is first.empty or first.name in ("self", "cls")
+            )
         frame = frame.f_back
     return False

@@ -1,7 +1,8 @@
 """Guardrails: plain callables that let a call or a result pass, replace it, or refuse it.
 
-A guardrail is called with the value and the context, and may be sync or async. None lets the value pass; a value of the same type
-replaces it; `GuardrailError` refuses, and the model reads its message; `Tripwire` stops the run. Anything else that happens in it fails
+A guardrail is called with the value and the context, and may be sync or async. None lets the value
+pass; a value of the same type replaces it; `GuardrailError` refuses, and the model reads its
+message; `Tripwire` stops the run. Anything else that happens in it fails
 closed: the body does not run, the output is not shown.
 """
 
@@ -37,7 +38,10 @@ InputGuardrail: TypeAlias = Callable[[_In, Context[Any]], _In | Awaitable[_In | 
 """Sees what will run. Generic, so that a host can use one guardrail on message types of its own."""
 
 OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Out | None] | None]
-"""Sees what will leave. Generic, so that a host can use one guardrail on message types of its own."""
+"""Sees what will leave.
+
+Generic, so that a host can use one guardrail on message types of its own.
+"""
 
 logger = logging.getLogger("functool")
 
@@ -49,7 +53,9 @@ def name_of(guardrail: Any) -> str:
     return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
 
 
-def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]) -> Any:
+def ask(
+    guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
+) -> Any:
     """Return what a guardrail answers: None lets `value` pass, and anything else is for `answered` to look at.
 
     Raises:
@@ -62,7 +68,9 @@ def ask(guardrail: Any, value: Any, context: Context[Any], stage: str, record: l
         _refuse(answerable(error), guardrail, stage, record)
 
 
-async def answered(answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]) -> Any:
+async def answered(
+    answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
+) -> Any:
     """Return what a guardrail made of `value`; what it did besides letting it pass is added to `record`.
 
     Raises:
@@ -74,7 +82,9 @@ async def answered(answer: Any, guardrail: Any, value: Any, stage: str, record: 
             answer = await answer
         kind = ToolCall if stage == "input" else ToolResult
         if answer is not None and not isinstance(answer, kind):
-            raise TypeError(f"the guardrail returned {type(answer).__name__}, expected {kind.__name__} or None")
+            raise TypeError(
+                f"the guardrail returned {type(answer).__name__}, expected {kind.__name__} or None"
+            )
     except (Exception, CancelledError) as error:
         _refuse(answerable(error), guardrail, stage, record)
     if answer is None or answer is value:
@@ -91,7 +101,9 @@ def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str,
         error.stage, error.guardrail = error.stage or stage, error.guardrail or name
         raise error
     logger.error("the guardrail %s failed, so the %s was refused", name, stage, exc_info=error)
-    raise GuardrailError(f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name) from error
+    raise GuardrailError(
+        f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name
+    ) from error
 
 
 def callables(items: Any, what: str) -> list[Any]:
@@ -107,7 +119,11 @@ def callables(items: Any, what: str) -> list[Any]:
 
 def settled(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return a guardrail's replacement with its `value` in step: code must not read what the model may not."""
-    if new.value is result.value and new.output != result.output and (new.error is None or new.value is not None):
+    if (
+        new.value is result.value
+        and new.output != result.output
+        and (new.error is None or new.value is not None)
+    ):
         return replace(new, value=new.text)
     return new
 
@@ -134,7 +150,9 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
         text = "\n".join(part.text for part in result.output if isinstance(part, TextContent))
         rest: list[Content] = [part for part in result.output if not isinstance(part, TextContent)]
         kept = _shortened(text, left, count) if text and left > 0 else ""
-        return replace(result, output=[TextContent(text=kept), *rest] if kept else rest, error=error)
+        return replace(
+            result, output=[TextContent(text=kept), *rest] if kept else rest, error=error
+        )
 
     return truncate
 
@@ -156,14 +174,22 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
         return "".join([*parts, text[end:]])
 
     def clean_part(part: Any) -> Any:
-        return replace(part, **{name: clean(text) for name in _SHOWN if isinstance(text := getattr(part, name, None), str)})
+        return replace(
+            part,
+            **{
+                name: clean(text)
+                for name in _SHOWN
+                if isinstance(text := getattr(part, name, None), str)
+            },
+        )
 
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
         output, value = [clean_part(part) for part in result.output], result.value
         if (error := result.error) is not None:
             message = clean(error.message, cut=len(error.message) == MAX_REPR)
             error = replace(error, message=message, details=_cleaned(error.details, clean))
-        # A value that the output does not show is read, too: integrations make structured output of it.
+        # A value that the output does not show is read, too: integrations make structured output of
+        # it.
         if output == result.output and value is not None and render(value) != output:
             shown = value if isinstance(value, str) else json_text(value)
             value = value if clean(shown) == shown else clean(shown)
@@ -182,15 +208,24 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     compiled = _compiled(patterns)
 
     def block(call: ToolCall, context: Context[Any]) -> None:
-        arguments = dict(call.arguments) if isinstance(call.arguments, Mapping) else {"": call.arguments}
+        arguments = (
+            dict(call.arguments) if isinstance(call.arguments, Mapping) else {"": call.arguments}
+        )
         plain = context.schema.plain if context.schema else {}
         known = plain.get("properties", {})
-        # What is missing here was left out, or goes by another name: by the one in the schema, where arguments have names of their own.
-        if argument is not None and argument not in arguments and not (argument in known and arguments.keys() <= known.keys()):
+        # What is missing here was left out, or goes by another name: by the one in the schema,
+        # where arguments have names of their own.
+        if (
+            argument is not None
+            and argument not in arguments
+            and not (argument in known and arguments.keys() <= known.keys())
+        ):
             raise LookupError(f"the tool has no argument {argument!r} to look at")
         for text in _texts(arguments if argument is None else arguments.get(argument)):
             if any(pattern.search(text) for pattern in compiled):
-                raise GuardrailError(f"Blocked: the {f'argument {argument!r}' if argument else 'call'} matches a blocked pattern.")
+                raise GuardrailError(
+                    f"Blocked: the {f'argument {argument!r}' if argument else 'call'} matches a blocked pattern."
+                )
 
     return block
 
@@ -201,20 +236,32 @@ def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
     Raises:
         DefinitionError: `calls` is no positive int, or `per_seconds` no positive number.
     """
-    if not (type(calls) is int and calls >= 1 and isinstance(per_seconds, (int, float)) and per_seconds is not True and per_seconds > 0):
-        raise DefinitionError(f"rate_limit needs a positive int and a positive number of seconds, not {calls!r} and {per_seconds!r}")
+    if not (
+        type(calls) is int
+        and calls >= 1
+        and isinstance(per_seconds, (int, float))
+        and per_seconds is not True
+        and per_seconds > 0
+    ):
+        raise DefinitionError(
+            f"rate_limit needs a positive int and a positive number of seconds, not {calls!r} and {per_seconds!r}"
+        )
     key, lock = object(), threading.Lock()
 
     def rate_limit(call: ToolCall, context: Context[Any]) -> None:
         name = context.schema.name if context.schema else call.name
         now = time.monotonic()
         with lock:
-            times: deque[float] = context.state.setdefault(f"functool.rate_limit:{id(key)}:{name}", deque())
+            times: deque[float] = context.state.setdefault(
+                f"functool.rate_limit:{id(key)}:{name}", deque()
+            )
             while times and times[0] <= now - per_seconds:
                 times.popleft()
             if len(times) >= calls:
                 wait = times[0] + per_seconds - now
-                raise GuardrailError(f"Too many calls: at most {calls} in {per_seconds:g} seconds. Try again in {wait:.1f} seconds.")
+                raise GuardrailError(
+                    f"Too many calls: at most {calls} in {per_seconds:g} seconds. Try again in {wait:.1f} seconds."
+                )
             times.append(now)
 
     return rate_limit
@@ -223,11 +270,12 @@ def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
 def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None) -> InputGuardrail:
     """Return a guardrail that lets a call through only once a person has agreed to it.
 
-    The approver of the context is asked where there is one; else the result is an error of type `ApprovalRequired` that carries the
-    request. Put it last: it is asked about the arguments that it sees.
+    The approver of the context is asked where there is one; else the result is an error of type
+    `ApprovalRequired` that carries the request. Put it last: it is asked about the arguments that
+    it sees.
 
-    Args:
-        when: `when(call, context) -> bool`, sync or async: which calls need approval; by default every call.
+    Args: when: `when(call, context) -> bool`, sync or async: which calls need approval; by default
+        every call.
     """
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> None:
@@ -244,13 +292,20 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             if isinstance(decision, bool):
                 decision = Decision(approved=decision)
             if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
-                raise TypeError(f"the approver returned {type(decision).__name__}, expected bool or Decision")
+                raise TypeError(
+                    f"the approver returned {type(decision).__name__}, expected bool or Decision"
+                )
         if decision is None:
-            raise ApprovalRequired(f"The call of {schema.name} needs a person's approval first.", request)
+            raise ApprovalRequired(
+                f"The call of {schema.name} needs a person's approval first.", request
+            )
         if not decision.approved:
-            raise GuardrailError(f"A person refused this call{': ' + decision.reason if decision.reason else '.'}")
+            raise GuardrailError(
+                f"A person refused this call{': ' + decision.reason if decision.reason else '.'}"
+            )
 
-    # A host that has to know before the call reads here which calls need approval: all, or those that `when` names.
+    # A host that has to know before the call reads here which calls need approval: all, or those
+    # that `when` names.
     require_approval.asks_approval = when or True  # type: ignore[attr-defined]
     return require_approval
 
@@ -289,11 +344,14 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 _SHOWN = ("text", "uri", "name")
-_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE)
+_ESCAPE = re.compile(
+    r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE
+)
 _BREAKS = " \n\t,"
 _LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")
 _CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
-# What is no mark and yet belongs to the character before it: vowel signs, syllables, skin tones, tags of flags, and what a joiner joins.
+# What is no mark and yet belongs to the character before it: vowel signs, syllables, skin tones,
+# tags of flags, and what a joiner joins.
 _JOINED = re.compile(
     "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|(?<=\r)\n|(?<=\u200d)(?s:.)"
     "|(?<=[\u1100-\u115f\ua960-\ua97c])[\u1100-\u115f\ua960-\ua97c\uac00-\ud7a3]"
@@ -308,7 +366,11 @@ def _spans(text: str, patterns: list[re.Pattern[str]]) -> set[tuple[int, int]]:
     view, places = text, list(range(len(text) + 1))
     while True:
         for pattern in patterns:
-            spans.update((places[m.start()], places[m.end()]) for m in pattern.finditer(view) if m.end() > m.start())
+            spans.update(
+                (places[m.start()], places[m.end()])
+                for m in pattern.finditer(view)
+                if m.end() > m.start()
+            )
         if "\\" not in view:
             return spans
         letters: list[str] = []
@@ -353,7 +415,11 @@ def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
 def _is_boundary(text: str, at: int) -> bool:
     """Whether a grapheme ends at this place (UAX 29, without its rarest rule: signs that stand before a number)."""
     before, after = text[at - 1], unicodedata.category(text[at])
-    if after[0] == "M" or (after == "Lo" and unicodedata.combining(before) == 9) or _JOINED.match(text, at):
+    if (
+        after[0] == "M"
+        or (after == "Lo" and unicodedata.combining(before) == 9)
+        or _JOINED.match(text, at)
+    ):
         return False
     flags = at - len(text[:at].rstrip(_FLAGS))
     return not (flags % 2 and text[at] in _FLAGS)

@@ -1,6 +1,7 @@
 """JSON text of arguments: read exactly, and written from mappings.
 
-pydantic's parser keeps the last of two equal names, reads NaN, and nests to 200 levels; what a call may not hold is refused here.
+pydantic's parser keeps the last of two equal names, reads NaN, and nests to 200 levels; what a call
+may not hold is refused here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from functool.errors import ArgumentError
 MAX_DEPTH = 100
 """How many levels of objects and lists arguments may have, their own object counted."""
 
-# On pydantic's engine these searches cost a hundredth of the validation of the same text; on `re` they would cost a tenth.
+# On pydantic's engine these searches cost a hundredth of the validation of the same text; on `re`
+# they would cost a tenth.
 _SUSPICIOUS, _DIGITS = (
     SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     for pattern in (r"[0-9][eE][+0-9][0-9]|NaN|Infinity", r"[0-9]{4}")
@@ -43,10 +45,12 @@ def as_text(arguments: Any) -> str:
 
 
 def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the JSON object in `text`. `quoted` are the names, in quotes, that must not stand twice in it; without them all.
+    """Return the JSON object in `text`.
 
-    Raises:
-        ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested too deeply.
+    `quoted` are the names, in quotes, that must not stand twice in it; without them all.
+
+    Raises: ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested
+        too deeply.
     """
     if not text or text.isspace():
         return {}
@@ -60,7 +64,11 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
     # To look for each of many names takes longer than to read the text again.
-    if text.count(":") != len(value) and ("\\" in text or len(value) > 50 or may_repeat(text, quoted or [f'"{name}"' for name in value])):
+    if text.count(":") != len(value) and (
+        "\\" in text
+        or len(value) > 50
+        or may_repeat(text, quoted or [f'"{name}"' for name in value])
+    ):
         _refuse_repeats(text)
     return value
 
@@ -69,7 +77,8 @@ def may_repeat(text: str, quoted: Iterable[str]) -> bool:
     """Whether one of the quoted names may stand twice in JSON text as a name."""
     long = len(text) > 1000
     for name in quoted:
-        # The second time a name stands behind a comma. The engine sees that ten times as fast as Python counts, but not for any length.
+        # The second time a name stands behind a comma. The engine sees that ten times as fast as
+        # Python counts, but not for any length.
         search = linear_pattern(_second(name)) if long and len(name) < 100 else None
         if (search is None or search(text)) and text.count(name) > 1:
             return True
@@ -94,7 +103,9 @@ def refuse_infinite(value: Any) -> None:
     """Raise an `ArgumentError` for a number that is not finite, at any depth."""
     if isinstance(value, float) and not isfinite(value):
         raise ArgumentError("a number is too large: every number must be finite")
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         refuse_infinite(item)
 
 
@@ -120,7 +131,9 @@ def parsed(text: str) -> Any:
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     whole = decoded('{"":' + text + "}")
-    return whole[""] if len(whole) == 1 else text  # `[1], "a": 2` is no JSON, but would end this object and go on in it.
+    return (
+        whole[""] if len(whole) == 1 else text
+    )  # `[1], "a": 2` is no JSON, but would end this object and go on in it.
 
 
 def is_deep(text: str) -> bool:
@@ -141,11 +154,18 @@ def _refuse_repeats(text: str) -> None:
     """Refuse a name that stands twice in the arguments object itself."""
     objects: list[list[tuple[str, Any]]] = []
     json.loads(text, object_pairs_hook=objects.append)
-    repeated = sorted(name for name, times in Counter(name for name, _ in objects[-1]).items() if times > 1)
+    repeated = sorted(
+        name for name, times in Counter(name for name, _ in objects[-1]).items() if times > 1
+    )
     if repeated:
-        raise ArgumentError([{"path": shown_name(name), "expected": "sent only once"} for name in repeated])
+        raise ArgumentError(
+            [{"path": shown_name(name), "expected": "sent only once"} for name in repeated]
+        )
 
 
 def shown_name(name: str) -> str:
-    """Return a name that was sent if it looks like one. What does not may be anything, a secret too: it shows as `[key]`."""
+    """Return a name that was sent if it looks like one.
+
+    What does not may be anything, a secret too: it shows as `[key]`.
+    """
     return name if _NAME.fullmatch(name) else "[key]"

@@ -13,7 +13,9 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out what no caller can set."""
-        return super().field_is_present(field) and (self.mode == "serialization" or field.get("init", True))
+        return super().field_is_present(field) and (
+            self.mode == "serialization" or field.get("init", True)
+        )
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Set no titles."""
@@ -30,9 +32,17 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def ser_schema(self, schema: Any) -> dict[str, Any] | None:
         """Promise nothing for a serializer that does not say what it returns."""
-        mute = schema["type"] in ("function-plain", "function-wrap") and schema.get("return_schema") is None
+        mute = (
+            schema["type"] in ("function-plain", "function-wrap")
+            and schema.get("return_schema") is None
+        )
         # Those of pydantic's own, for a path say, give what the schema of the type says.
-        return {} if mute and not f"{getattr(schema['function'], '__module__', '')}".startswith("pydantic.") else super().ser_schema(schema)
+        return (
+            {}
+            if mute
+            and not f"{getattr(schema['function'], '__module__', '')}".startswith("pydantic.")
+            else super().ser_schema(schema)
+        )
 
     def emit_warning(self, kind: Any, detail: str) -> None:
         """Keep silent: what is left out stands in no schema."""

@@ -27,16 +27,14 @@ class SchemaOptions(ToolOptions, total=False):
 class SchemaTool(Tool):
     """Make a tool of a JSON Schema (2020-12) and a handler.
 
-    Args:
-        name: The name for the model.
-        description: What the tool does.
-        parameters: The schema of the arguments; its root is an object. References to files and the network are never fetched.
-        handler: `handler(arguments, context)` or `handler(arguments)`, sync or async; `arguments` is a dict, defaults filled in.
-        executor: Where the handler runs; by default `in_thread` for sync handlers, the event loop for async ones.
-        **options: Those of `Tool`.
+    Args: name: The name for the model. description: What the tool does. parameters: The schema of
+        the arguments; its root is an object. References to files and the network are never fetched.
+        handler: `handler(arguments, context)` or `handler(arguments)`, sync or async; `arguments`
+        is a dict, defaults filled in. executor: Where the handler runs; by default `in_thread` for
+        sync handlers, the event loop for async ones. **options: Those of `Tool`.
 
-    Raises:
-        DefinitionError: The parameters are no schema of an object, or the handler takes neither one nor two arguments.
+    Raises: DefinitionError: The parameters are no schema of an object, or the handler takes neither
+        one nor two arguments.
     """
 
     def __init__(
@@ -51,10 +49,14 @@ class SchemaTool(Tool):
     ) -> None:
         super().__init__(name=name, description=description, parameters=parameters, **options)
         if not callable(handler):
-            raise DefinitionError(f"the handler of {name!r} must be callable, not {type(handler).__name__}")
+            raise DefinitionError(
+                f"the handler of {name!r} must be callable, not {type(handler).__name__}"
+            )
         self._handler = handler
         self._takes_context = _takes_context(name, handler)
-        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+            type(handler).__call__
+        )
         self._executor = executor or (inline if is_async else in_thread)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:

@@ -13,8 +13,19 @@ from typing import Any, NamedTuple
 
 UNSET: Any = ...  # no JSON value, and a copy of it is itself
 SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 0, "boolean": True, "null": None}
-NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", list: "array", dict: "object"}
-_IMPLIED = {"array": {"items", "prefixItems"}, "object": {"properties", "additionalProperties", "patternProperties", "required"}}
+NAMES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+_IMPLIED = {
+    "array": {"items", "prefixItems"},
+    "object": {"properties", "additionalProperties", "patternProperties", "required"},
+}
 STRUCTURE = {
     *str.split("type enum const $ref anyOf oneOf allOf items prefixItems minItems maxItems"),
     *str.split("properties required additionalProperties patternProperties propertyNames"),
@@ -23,7 +34,8 @@ _NUMBERS = {"integer", "number"}
 _PAIR = {"key", "value"}
 _MOST = 50
 
-# What was found out about (schema or step, value) in one run. It holds the values, so that no id is given twice.
+# What was found out about (schema or step, value) in one run. It holds the values, so that no id is
+# given twice.
 Memo = dict[tuple[int, int], tuple[Any, Any]]
 Step = Callable[[Any, Memo], Any]
 Steps = tuple[Step | None, Step | None]
@@ -44,7 +56,9 @@ def lookup(root: Any, ref: Any) -> Any:
         return UNSET
     try:
         for part in ref.split("/")[1:]:
-            root = root[int(part) if isinstance(root, list) else part.replace("~1", "/").replace("~0", "~")]
+            root = root[
+                int(part) if isinstance(root, list) else part.replace("~1", "/").replace("~0", "~")
+            ]
     except (LookupError, TypeError, ValueError):
         return UNSET
     return root
@@ -64,7 +78,10 @@ def target_of(root: Any, ref: str) -> Any:
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
     """List the types a schema names or its structure implies."""
-    types = schema.get("type") or [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
+    types = (
+        schema.get("type")
+        or [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
+    )
     return types if isinstance(types, list) else [types]
 
 
@@ -80,7 +97,10 @@ def default_of(schema: Any) -> Any:
 
 def others_of(schema: Mapping[str, Any], root: Any) -> Any:
     """Find the schema of the names that are not declared: False for none, `UNSET` if there are several schemas."""
-    patterns, others = [*schema.get("patternProperties", {}).values()], schema.get("additionalProperties")
+    patterns, others = (
+        [*schema.get("patternProperties", {}).values()],
+        schema.get("additionalProperties"),
+    )
     if patterns:
         return patterns[0] if len(patterns) == 1 and not others else UNSET
     return others if others is not None else "properties" not in schema and schema is not root
@@ -99,7 +119,12 @@ def without(s: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
 
 def closed(fields: dict[str, Any]) -> dict[str, Any]:
     """Write an object of these properties, all of them required."""
-    return {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": [*fields],
+        "additionalProperties": False,
+    }
 
 
 def typed(types: list[str]) -> dict[str, Any]:
@@ -126,8 +151,16 @@ def optional(form: dict[str, Any], default: Any, absent: bool) -> dict[str, Any]
     else:
         values = values_of(form)
         choice = {} if values is None else {"enum": [*values, None]}
-        form = {**without(form, ["const"]), **typed([*dict.fromkeys([*types_of(form), "null"])]), **choice}
-    return beside(form, {}, ["Null means that it is left out." if default is UNSET else "Null means the default."])
+        form = {
+            **without(form, ["const"]),
+            **typed([*dict.fromkeys([*types_of(form), "null"])]),
+            **choice,
+        }
+    return beside(
+        form,
+        {},
+        ["Null means that it is left out." if default is UNSET else "Null means the default."],
+    )
 
 
 def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:
@@ -136,7 +169,9 @@ def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bo
     for form, own in zip(forms, bare, strict=True):
         if (step := form.decode) and bare.count(own) > 1:
             return True
-        if step and any(decode(value, {}) != step(value, {}) for value in samples(form.strict, defs)):
+        if step and any(
+            decode(value, {}) != step(value, {}) for value in samples(form.strict, defs)
+        ):
             return True
     return False
 
@@ -144,7 +179,12 @@ def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bo
 def _bare(form: dict[str, Any]) -> Any:
     """Take away what only describes; a property of such a name has a schema, not a text."""
     return json.loads(
-        text(form), object_hook=lambda part: {k: v for k, v in part.items() if k not in ("title", "description") or isinstance(v, dict)}
+        text(form),
+        object_hook=lambda part: {
+            k: v
+            for k, v in part.items()
+            if k not in ("title", "description") or isinstance(v, dict)
+        },
     )
 
 
@@ -183,7 +223,9 @@ def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
     types, values = types_of(schema), values_of(schema)
     if types and not is_type(value, types):
         return False
-    if values is not None and not any(value == known and isinstance(value, bool) == isinstance(known, bool) for known in values):
+    if values is not None and not any(
+        value == known and isinstance(value, bool) == isinstance(known, bool) for known in values
+    ):
         return False
     for word in ("anyOf", "oneOf"):
         fitting = word not in schema
@@ -216,8 +258,14 @@ def _has_tags(schema: Any, value: Any, root: Any) -> bool:
         schema = lookup(root, schema["$ref"])
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return False
-    fields = {name: field for name, field in schema.get("properties", {}).items() if isinstance(field, dict) and "const" in field}
-    return bool(fields) and all(value.get(name, UNSET) == field["const"] for name, field in fields.items())
+    fields = {
+        name: field
+        for name, field in schema.get("properties", {}).items()
+        if isinstance(field, dict) and "const" in field
+    }
+    return bool(fields) and all(
+        value.get(name, UNSET) == field["const"] for name, field in fields.items()
+    )
 
 
 def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> list[Any]:
@@ -235,12 +283,20 @@ def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> li
     if not all(fields.values()):
         return []
     first, last = ({name: values[end] for name, values in fields.items()} for end in (0, -1))
-    return [last, first, *({**first, name: value} for name, values in fields.items() for value in values[1:])][:_MOST]
+    return [
+        last,
+        first,
+        *({**first, name: value} for name, values in fields.items() for value in values[1:]),
+    ][:_MOST]
 
 
 def items_step(step: Step | None) -> Step | None:
     """Make the step of an array from that of its items."""
-    return step and (lambda value, memo: [step(item, memo) for item in value] if isinstance(value, list) else value)
+    return step and (
+        lambda value, memo: (
+            [step(item, memo) for item in value] if isinstance(value, list) else value
+        )
+    )
 
 
 def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
@@ -248,12 +304,19 @@ def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
 
     def decode(value: Any, memo: Memo) -> Any:
         value = _unpair(value)
-        return {name: step(item, memo) for name, item in value.items()} if step and isinstance(value, dict) else value
+        return (
+            {name: step(item, memo) for name, item in value.items()}
+            if step and isinstance(value, dict)
+            else value
+        )
 
     def encode(value: Any, memo: Memo) -> Any:
         if not isinstance(value, dict):
             return value
-        return [{"key": name, "value": back(item, memo) if back else item} for name, item in value.items()]
+        return [
+            {"key": name, "value": back(item, memo) if back else item}
+            for name, item in value.items()
+        ]
 
     return decode, encode
 
@@ -263,7 +326,12 @@ def _unpair(value: Any) -> Any:
         return value
     plain = {}
     for pair in value:
-        if type(pair) is not dict or len(pair) != 2 or "value" not in pair or type(key := pair.get("key")) is not str:
+        if (
+            type(pair) is not dict
+            or len(pair) != 2
+            or "value" not in pair
+            or type(key := pair.get("key")) is not str
+        ):
             return value
         plain[key] = pair["value"]
     return plain if len(plain) == len(value) else value
@@ -288,13 +356,23 @@ def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[St
     def encode(value: Any, memo: Memo) -> Any:
         if not isinstance(value, dict):
             return value
-        done = {name: form.encode(value[name], memo) for name, form in forms.items() if form.encode and name in value}
-        return {**{name: None for name in forms if name in absent or name in value}, **value, **done}
+        done = {
+            name: form.encode(value[name], memo)
+            for name, form in forms.items()
+            if form.encode and name in value
+        }
+        return {
+            **{name: None for name in forms if name in absent or name in value},
+            **value,
+            **done,
+        }
 
     return decode, encode
 
 
-def rest_steps(inner: Steps, pairs: tuple[Step, Step], names: Collection[str], rest: str) -> tuple[Step, Step]:
+def rest_steps(
+    inner: Steps, pairs: tuple[Step, Step], names: Collection[str], rest: str
+) -> tuple[Step, Step]:
     """Make the steps of an object with further names, which the property `rest` publishes as pairs."""
     (step, back), (unpack, pack) = inner, pairs
 
@@ -329,11 +407,17 @@ def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step,
         if isinstance(value, dict) and not form.decode and value.keys() == items.keys():
             return [value[name] for name in names]
         found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
-        if not isinstance(found, dict) or not found.keys() <= items.keys() or len(found) != len(value):
+        if (
+            not isinstance(found, dict)
+            or not found.keys() <= items.keys()
+            or len(found) != len(value)
+        ):
             return value
         found = form.decode(found, memo) if form.decode else found
         given = names[: max((names.index(name) + 1 for name in found), default=0)]
-        plain = [found[name] if name in found else deepcopy(default_of(items[name])) for name in given]
+        plain = [
+            found[name] if name in found else deepcopy(default_of(items[name])) for name in given
+        ]
         return value if UNSET in plain or len(plain) < least else plain
 
     def encode(value: Any, memo: Memo) -> Any:
@@ -369,14 +453,18 @@ def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tup
             if fits(member, plain, root, memo):
                 return plain
         # A mistake inside of a member should be the only one that validation finds.
-        named = next((form for member, form in pairs if form.decode and _has_tags(member, value, root)), None)
+        named = next(
+            (form for member, form in pairs if form.decode and _has_tags(member, value, root)), None
+        )
         return named.decode(value, memo) if named and named.decode else value
 
     def decode(value: Any, memo: Memo) -> Any:
         key = (id(pairs), id(value))
         if key not in memo:
             memo[key] = (value, value)
-            if isinstance(value, (dict, list)) and not any(fits(member, value, root, memo) for member in members):
+            if isinstance(value, (dict, list)) and not any(
+                fits(member, value, root, memo) for member in members
+            ):
                 memo[key] = (read_as(value, memo), value)
         return memo[key][0]
 

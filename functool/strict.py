@@ -1,26 +1,30 @@
 """The strict subset of JSON Schema: what leaves it, and a way into it that loses nothing.
 
-`violations(schema)` names every place in which a schema leaves the subset OpenAI, Azure included, takes as strict.
-`codec(schema)` writes a schema inside the subset; `encode` brings a value into that form, and `decode` brings it back.
-`decode` takes the plain form too, at every depth: a plain value stays as it is.
+`violations(schema)` names every place in which a schema leaves the subset OpenAI, Azure included,
+takes as strict. `codec(schema)` writes a schema inside the subset; `encode` brings a value into
+that form, and `decode` brings it back. `decode` takes the plain form too, at every depth: a plain
+value stays as it is.
 
-| plain | strict |
-|---|---|
-| optional property | required; null stands for its absence, unless its type admits null |
-| `dict[str, T]` | array of `{key, value}`; of names beside declared ones: one more property, which holds that array |
-| tuple of unlike items | object of `item_0`, `item_1` and so on |
-| any value at all | anyOf of the scalar types |
-| keyword, format or pattern outside of the subset | a sentence in the description |
+| plain | strict | |---|---| | optional property | required; null stands for its absence, unless its
+type admits null | | `dict[str, T]` | array of `{key, value}`; of names beside declared ones: one
+more property, which holds that array | | tuple of unlike items | object of `item_0`, `item_1` and
+so on | | any value at all | anyOf of the scalar types | | keyword, format or pattern outside of the
+subset | a sentence in the description |
 
 What no strict form can tell apart, and how it is read:
 
-- an optional property whose type admits null: null is null, and only the plain form can leave it out;
-- in `dict[str, T] | list[U]` an empty array is the empty list, and only the plain form can say the empty dict;
-- further names are published as `rest`: a list of pairs under it is the pairs, even if one of the names is `rest`;
-- a tuple's item that may be left out, has no default, and stands before a given one: the object stays as it is.
+- an optional property whose type admits null: null is null, and only the plain form can leave it
+out;
+- in `dict[str, T] | list[U]` an empty array is the empty list, and only the plain form can say the
+empty dict;
+- further names are published as `rest`: a list of pairs under it is the pairs, even if one of the
+names is `rest`;
+- a tuple's item that may be left out, has no default, and stands before a given one: the object
+stays as it is.
 
-An array that names a key twice is no dict and stays as it is, too. A union is refused if two members have the same
-strict form and one of them needs decoding, or if a strict value of one is a plain value of another.
+An array that names a key twice is no dict and stays as it is, too. A union is refused if two
+members have the same strict form and one of them needs decoding, or if a strict value of one is a
+plain value of another.
 """
 
 from __future__ import annotations
@@ -45,7 +49,11 @@ _NOTED = _words(
     " additionalItems"
 )
 _ANCHORS = _words("$anchor $dynamicAnchor $dynamicRef $recursiveAnchor $recursiveRef")
-_FORBIDDEN = {*_NOTED, *_ANCHORS, *_words("allOf oneOf prefixItems patternProperties propertyNames")}
+_FORBIDDEN = {
+    *_NOTED,
+    *_ANCHORS,
+    *_words("allOf oneOf prefixItems patternProperties propertyNames"),
+}
 _UNSAID = {*shapes.STRUCTURE, *_ANCHORS, *_words("description discriminator $id $defs definitions")}
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(_words("properties patternProperties $defs definitions"), dict),
@@ -61,14 +69,13 @@ _KINDS: dict[str, Any] = {
 class Codec:
     """A schema in strict form, and the way of a value into it and back.
 
-    Attributes:
-        schema: The strict form; `violations(schema)` is empty.
-        encode: Brings a plain value into strict form.
-        decode: Brings a value into plain form, whether it is strict, plain, or each in places. What has another shape
-            stays as it is. Neither raises or changes what it is given.
-        reasons: Every place whose values change between the forms or lose a part of their range: path, rule, and how to
-            write it so that nothing has to be encoded.
-        flat_nulls: The names whose null `decode` drops, if dropping nulls at the top is all that it does, else None.
+    Attributes: schema: The strict form; `violations(schema)` is empty. encode: Brings a plain value
+        into strict form. decode: Brings a value into plain form, whether it is strict, plain, or
+        each in places. What has another shape stays as it is. Neither raises or changes what it is
+        given. reasons: Every place whose values change between the forms or lose a part of their
+        range: path, rule, and how to write it so that nothing has to be encoded. flat_nulls: The
+        names whose null `decode` drops, if dropping nulls at the top is all that it does, else
+        None.
     """
 
     schema: dict[str, Any]
@@ -86,8 +93,8 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         refuse: Whether to raise for what would need encoding, too.
         rest: The property that publishes what the root's `additionalProperties` admit.
 
-    Raises:
-        SchemaError: Something has no strict form, or needs encoding and `refuse` is set. `reasons` names every place.
+    Raises: SchemaError: Something has no strict form, or needs encoding and `refuse` is set.
+        `reasons` names every place.
     """
     plain = deepcopy(dict(schema))
     if isinstance(target := shapes.lookup(plain, plain.get("$ref")), dict):
@@ -97,13 +104,19 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
     while True:
         reader = _Reader(plain, rest or "extra", live)
         form = reader.build(plain, "#")
-        # Whether a recursive type needs decoding is known once it has been read: read again until the guess was right.
+        # Whether a recursive type needs decoding is known once it has been read: read again until
+        # the guess was right.
         if live == (live := {ref for ref in reader.recursive if reader.forms[ref].decode}):
             break
     strict = reader.finish(form.strict)
     if problems := reader.broken + (reader.encoded if refuse else []):
-        raise SchemaError("There is no strict form:\n" + "\n".join(f"- {problem}" for problem in problems), problems)
-    return Codec(strict, _run(form.encode), _run(form.decode), tuple(reader.encoded), reader.flat_nulls)
+        raise SchemaError(
+            "There is no strict form:\n" + "\n".join(f"- {problem}" for problem in problems),
+            problems,
+        )
+    return Codec(
+        strict, _run(form.encode), _run(form.decode), tuple(reader.encoded), reader.flat_nulls
+    )
 
 
 def _run(step: Step | None) -> Callable[[Any], Any]:
@@ -139,9 +152,15 @@ class _Reader:
         defs = {link: self.forms[ref].strict for ref, link in self.names.items()}
         for path, forms, decode in self.unions:
             if shapes.confused(forms, decode, defs):
-                self.fail(path, "same-strict-form: decoding cannot tell members apart; give each a constant of its own")
+                self.fail(
+                    path,
+                    "same-strict-form: decoding cannot tell members apart; give each a constant of its own",
+                )
         defs.pop("#", None)
-        return {**strict, **({"$defs": {link[8:]: form for link, form in defs.items()}} if defs else {})}
+        return {
+            **strict,
+            **({"$defs": {link[8:]: form for link, form in defs.items()}} if defs else {}),
+        }
 
     def build(self, s: Any, path: str) -> Form:
         """Write one place: its structure, and beside it what describes it."""
@@ -154,7 +173,9 @@ class _Reader:
         noted = [key for key, value in s.items() if _is_noted(key, value)]
         said = [s["description"]] if isinstance(s.get("description"), str) else []
         said += [f"{'Default' if key == 'default' else key}: {text(s[key])}." for key in noted]
-        return form._replace(strict=shapes.beside(form.strict, shapes.without(s, {*_UNSAID, *noted}), said))
+        return form._replace(
+            strict=shapes.beside(form.strict, shapes.without(s, {*_UNSAID, *noted}), said)
+        )
 
     def shape(self, s: dict[str, Any], path: str) -> Form:
         if "allOf" in s:
@@ -173,7 +194,9 @@ class _Reader:
             inner = shapes.without(s, s.keys() - shapes.STRUCTURE)
             return self.union({"anyOf": [{**inner, "type": name} for name in types]}, "anyOf", path)
         if not types:
-            self.encoded.append(f"{path}: type-missing: any value becomes a scalar; write out the types it may have")
+            self.encoded.append(
+                f"{path}: type-missing: any value becomes a scalar; write out the types it may have"
+            )
             return Form({"anyOf": [{"type": name} for name in shapes.SAMPLES if name != "integer"]})
         if types == ["array"]:
             return self.array(s, path)
@@ -185,15 +208,21 @@ class _Reader:
         types = [name for name in types if name in shapes.SAMPLES]
         values = [value for value in values if shapes.is_type(value, types)]
         if not values:
-            return self.fail(path, "enum-type: each value has to be a scalar, and one of the type beside it")
-        return Form({**shapes.typed(types), **({"const": values[0]} if "const" in s else {"enum": values})})
+            return self.fail(
+                path, "enum-type: each value has to be a scalar, and one of the type beside it"
+            )
+        return Form(
+            {**shapes.typed(types), **({"const": values[0]} if "const" in s else {"enum": values})}
+        )
 
     def reference(self, s: dict[str, Any], path: str) -> Form:
         ref, forms, target = s["$ref"], self.forms, shapes.target_of(self.root, s["$ref"])
         if s.keys() & shapes.STRUCTURE - {"type", "$ref"}:
             return self.fail(path, "ref-siblings: move what stands beside $ref into its target")
         if target is UNSET:
-            return self.fail(path, "ref-target: a reference has to lead to another part of this schema")
+            return self.fail(
+                path, "ref-target: a reference has to lead to another part of this schema"
+            )
         if ref not in self.names:
             link = f"#/$defs/{ref.rpartition('/')[2].replace('~', '_')}" if ref != "#" else ref
             while link in self.names.values():
@@ -210,11 +239,19 @@ class _Reader:
     def union(self, s: dict[str, Any], word: str, path: str) -> Form:
         outer = shapes.without(s, {word, *s.keys() - shapes.STRUCTURE})
         if outer.keys() - {"type"} or not s[word]:
-            return self.fail(path, f"keyword-{word}: needs members, and no structure beside it; write each member out")
+            return self.fail(
+                path,
+                f"keyword-{word}: needs members, and no structure beside it; write each member out",
+            )
         members = [*{text(member): member for member in s[word]}.values()]
         members = [{**outer, **each} if isinstance(each, dict) else each for each in members]
-        forms = [self.build(member, f"{path}/{word}/{index}") for index, member in enumerate(members)]
-        strict, live = {"anyOf": [form.strict for form in forms]}, [form for form in forms if form.decode]
+        forms = [
+            self.build(member, f"{path}/{word}/{index}") for index, member in enumerate(members)
+        ]
+        strict, live = (
+            {"anyOf": [form.strict for form in forms]},
+            [form for form in forms if form.decode],
+        )
         boxes = [form for form in forms if form.strict.get("type", "object") in ("object", "array")]
         if not live or len(boxes) == 1:
             return Form(strict, *(live[0][1:] if live else ()))
@@ -226,41 +263,70 @@ class _Reader:
         prefix, items = s.get("prefixItems", []), s.get("items", True)
         least = min(s.get("minItems", 0), len(prefix))
         if prefix and isinstance(items, dict):
-            return self.fail(path, "keyword-prefixItems: a tuple with an open end; use a model with named fields")
+            return self.fail(
+                path, "keyword-prefixItems: a tuple with an open end; use a model with named fields"
+            )
         if len({text(item) for item in prefix}) > 1:
-            self.encoded.append(f"{path}: keyword-prefixItems: becomes an object; use a model with named fields")
+            self.encoded.append(
+                f"{path}: keyword-prefixItems: becomes an object; use a model with named fields"
+            )
             named = {f"item_{index}": item for index, item in enumerate(prefix)}
             form = self.object({"properties": named, "required": [*named][:least]}, path)
             return Form(form.strict, *shapes.tuple_steps(form, named, least))
         bounds: dict[str, Any] = {key: s[key] for key in ("minItems", "maxItems") if key in s}
         if prefix:
-            bounds = {"minItems": least, "maxItems": min(s.get("maxItems", len(prefix)), len(prefix))}
+            bounds = {
+                "minItems": least,
+                "maxItems": min(s.get("maxItems", len(prefix)), len(prefix)),
+            }
         item = self.build(prefix[0] if prefix else items, f"{path}/items")
-        return Form({"type": "array", "items": item.strict, **bounds}, *map(shapes.items_step, item[1:]))
+        return Form(
+            {"type": "array", "items": item.strict, **bounds}, *map(shapes.items_step, item[1:])
+        )
 
     def object(self, s: dict[str, Any], path: str) -> Form:
         required, others = s.get("required", []), shapes.others_of(s, self.root)
-        fields = {**s.get("properties", {}), **{name: True for name in required if name not in s.get("properties", {})}}
+        fields = {
+            **s.get("properties", {}),
+            **{name: True for name in required if name not in s.get("properties", {})},
+        }
         named = bool(fields) or path == "#"
-        forms = {name: self.build(field, f"{path}/properties/{name}") for name, field in fields.items()}
+        forms = {
+            name: self.build(field, f"{path}/properties/{name}") for name, field in fields.items()
+        }
         optional = [name for name in fields if name not in required]
-        absent = tuple(name for name in optional if not shapes.fits(fields[name], None, self.root, {}))
+        absent = tuple(
+            name for name in optional if not shapes.fits(fields[name], None, self.root, {})
+        )
         strict = {name: form.strict for name, form in forms.items()}
         for name in optional:
-            strict[name] = shapes.optional(strict[name], shapes.default_of(fields[name]), name in absent)
+            strict[name] = shapes.optional(
+                strict[name], shapes.default_of(fields[name]), name in absent
+            )
             reason = "null stands for its absence; require it, and let its type admit null if nothing can be meant"
             self.encoded.append(f"{path}/properties/{name}: required-incomplete: {reason}")
         if others is UNSET:
-            return self.fail(path, "keyword-patternProperties: several kinds of further names; name them all")
-        if others is not False and named and not (isinstance(others, dict) and others.keys() & shapes.STRUCTURE):
-            return self.fail(path, "additional-properties: open to anything; give further names a type, or name them all")
+            return self.fail(
+                path, "keyword-patternProperties: several kinds of further names; name them all"
+            )
+        if (
+            others is not False
+            and named
+            and not (isinstance(others, dict) and others.keys() & shapes.STRUCTURE)
+        ):
+            return self.fail(
+                path,
+                "additional-properties: open to anything; give further names a type, or name them all",
+            )
         deep = any(form.decode for form in forms.values())
         steps = shapes.object_steps(forms, absent) if absent or deep else (None, None)
         if path == "#":
             self.flat_nulls = None if deep or others is not False else absent
         if others is False:
             return Form(shapes.closed(strict), *steps)
-        self.encoded.append(f"{path}: properties-missing: becomes an array of pairs; use a model with named fields")
+        self.encoded.append(
+            f"{path}: properties-missing: becomes an array of pairs; use a model with named fields"
+        )
         value = self.build(others, f"{path}/additionalProperties")
         item = shapes.closed({"key": self.key(s, path).strict, "value": value.strict})
         pairs, rest = shapes.pairs_steps(value.decode, value.encode), self.rest
@@ -273,7 +339,11 @@ class _Reader:
 
     def key(self, s: dict[str, Any], path: str) -> Form:
         names = s.get("propertyNames")
-        names = shapes.lookup(self.root, names["$ref"]) if isinstance(names, dict) and "$ref" in names else names
+        names = (
+            shapes.lookup(self.root, names["$ref"])
+            if isinstance(names, dict) and "$ref" in names
+            else names
+        )
         names = {**(names if isinstance(names, dict) else {}), "type": "string"}
         for pattern in s.get("patternProperties", ()):
             names["pattern"] = pattern
@@ -292,7 +362,11 @@ def _malformed(s: Any) -> str:
     if isinstance(s.get("items"), list):
         return "items-shape: a tuple of an older draft; write prefixItems"
     wrong = [key for key, kind in _KINDS.items() if key in s and not isinstance(s[key], kind)]
-    wrong += [] if wrong or {*map(type, [*s.get("required", ()), *shapes.types_of(s)])} <= {str} else ["type or required"]
+    wrong += (
+        []
+        if wrong or {*map(type, [*s.get("required", ()), *shapes.types_of(s)])} <= {str}
+        else ["type or required"]
+    )
     return f"malformed: the value of {wrong[0]} is none that JSON Schema knows" if wrong else ""
 
 
@@ -330,8 +404,18 @@ def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[str]:
         "boolean-schema": isinstance(s.get("items"), bool),
     }
     yield from (f"{path}: {rule}" for rule, broken in rules.items() if broken)
-    inner = {f"{key}/{name}": child for key in ("properties", "$defs", "definitions") for name, child in s.get(key, {}).items()}
-    inner |= {f"{key}/{index}": child for key in ("anyOf", "oneOf", "allOf", "prefixItems") for index, child in enumerate(s.get(key, ()))}
-    inner |= {key: s[key] for key in ("items", "additionalProperties") if isinstance(s.get(key), dict)}
+    inner = {
+        f"{key}/{name}": child
+        for key in ("properties", "$defs", "definitions")
+        for name, child in s.get(key, {}).items()
+    }
+    inner |= {
+        f"{key}/{index}": child
+        for key in ("anyOf", "oneOf", "allOf", "prefixItems")
+        for index, child in enumerate(s.get(key, ()))
+    }
+    inner |= {
+        key: s[key] for key in ("items", "additionalProperties") if isinstance(s.get(key), dict)
+    }
     for step, child in inner.items():
         yield from _find(child, f"{path}/{step}", root)

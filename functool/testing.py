@@ -44,7 +44,12 @@ class MockTool(Tool):
         error: Exception | str | None = None,
         **options: Unpack[SchemaOptions],
     ) -> None:
-        super().__init__(name=name, description=description, parameters={"type": "object", "additionalProperties": True}, **options)
+        super().__init__(
+            name=name,
+            description=description,
+            parameters={"type": "object", "additionalProperties": True},
+            **options,
+        )
         self.return_value = return_value
         self.error = error
         self.calls: list[ToolCall] = []
@@ -67,7 +72,11 @@ class MockTool(Tool):
             if isinstance(self.error, Exception):
                 raise self.error
             return ToolResult.failed(self.error)
-        return self.return_value if isinstance(self.return_value, ToolResult) else ToolResult.of(self.return_value)
+        return (
+            self.return_value
+            if isinstance(self.return_value, ToolResult)
+            else ToolResult.of(self.return_value)
+        )
 
 
 class EventLog:
@@ -93,14 +102,20 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
         tool: The tool.
         result: A real result of it, to be compared with the output schema.
 
-    Raises:
-        DefinitionError: The tool has no schema, for instance since an annotation cannot be resolved.
+    Raises: DefinitionError: The tool has no schema, for instance since an annotation cannot be
+        resolved.
     """
     schema = tool.schema
-    found = [*_name_faults(schema.name), *_description_faults(schema.description), *_metaschema_faults(schema.parameters)]
+    found = [
+        *_name_faults(schema.name),
+        *_description_faults(schema.description),
+        *_metaschema_faults(schema.parameters),
+    ]
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
-            found.append(f"the parameter {name!r} has no description: say in the docstring or the annotation what it is")
+            found.append(
+                f"the parameter {name!r} has no description: say in the docstring or the annotation what it is"
+            )
     found += [
         f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
         for pattern in _patterns(schema.plain)
@@ -109,7 +124,11 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     if isinstance(tool, FunctionTool):
         documented = docstrings.parse(tool.func.__doc__ or "").params
         known = named_parameters(tool.func)
-        found += [f"the docstring documents {name!r}, which is no parameter" for name in documented if known and name not in known]
+        found += [
+            f"the docstring documents {name!r}, which is no parameter"
+            for name in documented
+            if known and name not in known
+        ]
     if schema.strict:
         found += [f"strict mode encodes {reason}" for reason in _encoded(schema.plain)]
     if result is not None and result.success and schema.output is not None:

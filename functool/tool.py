@@ -1,9 +1,10 @@
 """A tool and the road of one call through it.
 
-    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output guardrails ─> ToolResult
-    any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
+    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output
+    guardrails ─> ToolResult any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
 
-Decoding, validation and both guardrail lists belong to the road; a subclass overrides hooks, never the road.
+Decoding, validation and both guardrail lists belong to the road; a subclass overrides hooks, never
+the road.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ from functool.call import (
 )
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
-from functool.executors import GRACE_SECONDS, abandon, answerable, checked_timeout, conclude, inline, run_for, stop
+from functool.executors import (
+    GRACE_SECONDS,
+    abandon,
+    answerable,
+    checked_timeout,
+    conclude,
+    inline,
+    run_for,
+    stop,
+)
 from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, callables, settled
 from functool.json_schema import checked_parameters
 from functool.strict import Codec, codec
@@ -49,8 +59,8 @@ logger = logging.getLogger("functool")
 class ToolSettings:
     """What a host may want to know of a tool. `is_enabled(context)` is sync.
 
-    An exclusive tool runs alone; one that takes control is not run beside others in a turn. `read_only`, `destructive` and
-    `idempotent` are None where the author says nothing.
+    An exclusive tool runs alone; one that takes control is not run beside others in a turn.
+    `read_only`, `destructive` and `idempotent` are None where the author says nothing.
     """
 
     display_name: str = ""
@@ -78,8 +88,9 @@ class ToolPrompts:
 class ToolOptions(TypedDict, total=False):
     """The options that every kind of tool takes.
 
-    `timeout` is in seconds and bounds the whole road of a call. Input guardrails see what will run, output guardrails what will leave;
-    `on_error_func(error, context)` is asked for every exception on the road. Callables may be sync or async.
+    `timeout` is in seconds and bounds the whole road of a call. Input guardrails see what will run,
+    output guardrails what will leave; `on_error_func(error, context)` is asked for every exception
+    on the road. Callables may be sync or async.
     """
 
     timeout: float | None
@@ -91,15 +102,15 @@ class ToolOptions(TypedDict, total=False):
 
 
 class Tool(ABC):
-    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road.
+    """Something that a model can call.
 
-    Args:
-        name: The name that a model calls.
-        description: What the model is told that the tool does.
-        parameters: JSON Schema (2020-12) of the arguments; its root is an object.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of encoding.
-        output: JSON Schema of the value, where there is one.
-        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
+    Subclasses implement `run`; `invoke`, also `__call__`, is the road.
+
+    Args: name: The name that a model calls. description: What the model is told that the tool does.
+        parameters: JSON Schema (2020-12) of the arguments; its root is an object. strict: True
+        publishes the strict form and decodes it; `"refuse"` raises instead of encoding. output:
+        JSON Schema of the value, where there is one. **options: `timeout`, `input_guardrails`,
+        `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
 
     Raises:
         DefinitionError: The name is empty, or an option is not what it should be.
@@ -121,10 +132,14 @@ class Tool(ABC):
     ) -> None:
         self._equip(name, **options)
         try:
-            self._schema, coder = publish(name, description, checked_parameters(parameters), strict, output)
+            self._schema, coder = publish(
+                name, description, checked_parameters(parameters), strict, output
+            )
             self._door: Door = SchemaDoor(self._schema.plain, coder)
         except (AttributeError, LookupError, TypeError) as error:
-            raise DefinitionError(f"the parameters of {name!r} are no JSON Schema: {error}") from error
+            raise DefinitionError(
+                f"the parameters of {name!r} are no JSON Schema: {error}"
+            ) from error
 
     def _equip(
         self,
@@ -141,12 +156,20 @@ class Tool(ABC):
             raise DefinitionError("a tool needs a name")
         self._name = name
         self.timeout = checked_timeout(timeout)
-        self.input_guardrails: list[InputGuardrail] = callables(input_guardrails, "input_guardrails")
-        self.output_guardrails: list[OutputGuardrail] = callables(output_guardrails, "output_guardrails")
-        self._error_funcs: list[ErrorFunc] = callables([] if on_error_func is None else [on_error_func], "on_error_func")
+        self.input_guardrails: list[InputGuardrail] = callables(
+            input_guardrails, "input_guardrails"
+        )
+        self.output_guardrails: list[OutputGuardrail] = callables(
+            output_guardrails, "output_guardrails"
+        )
+        self._error_funcs: list[ErrorFunc] = callables(
+            [] if on_error_func is None else [on_error_func], "on_error_func"
+        )
         settings, self.prompts = settings or ToolSettings(), prompts or ToolPrompts()
         if not (isinstance(settings, ToolSettings) and isinstance(self.prompts, ToolPrompts)):
-            raise DefinitionError("settings must be ToolSettings(...), and prompts ToolPrompts(...)")
+            raise DefinitionError(
+                "settings must be ToolSettings(...), and prompts ToolPrompts(...)"
+            )
         self.settings = settings if settings.display_name else replace(settings, display_name=name)
         kind = type(self)
         self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
@@ -175,7 +198,9 @@ class Tool(ABC):
     @property
     def requires_approval(self) -> bool:
         """Whether one of the input guardrails may ask a person for approval."""
-        return any(getattr(guardrail, "asks_approval", False) for guardrail in self.input_guardrails)
+        return any(
+            getattr(guardrail, "asks_approval", False) for guardrail in self.input_guardrails
+        )
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
         """Append guardrails that see what will run."""
@@ -215,13 +240,18 @@ class Tool(ABC):
     async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Run one call and return its one result.
 
-        Raises:
-            Tripwire: A guardrail stopped the run. No other `Exception` is raised; what is none, as cancellation, passes through.
+        Raises: Tripwire: A guardrail stopped the run. No other `Exception` is raised; what is none,
+            as cancellation, passes through.
         """
         noted = logger.isEnabledFor(logging.DEBUG)
         if noted:
             logger.debug("call %r of %s", call.id, self._name)
-        if self._watched or self.input_guardrails or self.output_guardrails or self.timeout is not None:
+        if (
+            self._watched
+            or self.input_guardrails
+            or self.output_guardrails
+            or self.timeout is not None
+        ):
             if context is None:  # A context that nobody else has is its own view.
                 view = Context()
                 view.call = call
@@ -248,30 +278,50 @@ class Tool(ABC):
         if result.call_id != call.id:
             result = changed(result, call_id=call.id)
         if noted:
-            logger.debug("call %r of %s: %s", call.id, self._name, result.error.type if result.error else "success")
+            logger.debug(
+                "call %r of %s: %s",
+                call.id,
+                self._name,
+                result.error.type if result.error else "success",
+            )
         return result
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        """Run with checked values. Tools that work on values, not on the call, override this beside `run`."""
+        """Run with checked values.
+
+        Tools that work on values, not on the call, override this beside `run`.
+        """
         return self._checked(await self.run(call, Context() if context is None else context), "run")
 
-    if TYPE_CHECKING:  # Makes a result of what `_direct` returned: only what sets the one has the other.
+    if (
+        TYPE_CHECKING
+    ):  # Makes a result of what `_direct` returned: only what sets the one has the other.
 
-        async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult: ...
+        async def _finish(
+            self, value: Any, call: ToolCall, context: Context[Any] | None
+        ) -> ToolResult: ...
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
-            raise TypeError(f"{hook} of {self._name} must return a ToolResult, not {type(result).__name__}")
+            raise TypeError(
+                f"{hook} of {self._name} must return a ToolResult, not {type(result).__name__}"
+            )
         return result
 
     async def _watch(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
         """The road under a clock, or before listeners."""
         try:
-            return await (self._walk(view, record) if self.timeout is None else self._walk_in_time(self.timeout, view, record))
+            return await (
+                self._walk(view, record)
+                if self.timeout is None
+                else self._walk_in_time(self.timeout, view, record)
+            )
         finally:
             await conclude(view.delivered())
 
-    async def _walk(self, view: Context[Any], record: list[dict[str, str]], failed: Exception | None = None) -> ToolResult:
+    async def _walk(
+        self, view: Context[Any], record: list[dict[str, str]], failed: Exception | None = None
+    ) -> ToolResult:
         """Decode, validate, `on_invoke`, input guardrails, run, `on_output`; what goes wrong is answered; output guardrails.
 
         A refusal by an output guardrail is answered once, and that answer meets none of them again. `failed` is what went wrong before.
@@ -288,13 +338,21 @@ class Tool(ABC):
             for guardrail in self.input_guardrails:
                 answer = ask(guardrail, view.call, view, "input", record)
                 if answer is not None:
-                    values = self._readmit(await answered(answer, guardrail, view.call, "input", record), values, view)
+                    values = self._readmit(
+                        await answered(answer, guardrail, view.call, "input", record), values, view
+                    )
             if self._direct is None:
                 result = await self._body(values, view.call, view)
             else:
                 value = await self._direct(**values)
-                result = success(value, call.id) if type(value) in DATA else await self._finish(value, view.call, view)
-            if result.metadata:  # What the guardrails of an inner tool did stays, whatever becomes of its result.
+                result = (
+                    success(value, call.id)
+                    if type(value) in DATA
+                    else await self._finish(value, view.call, view)
+                )
+            if (
+                result.metadata
+            ):  # What the guardrails of an inner tool did stays, whatever becomes of its result.
                 record += noted_guardrails(result)
             if self._hooked and (new := await self.on_output(result, view)) is not None:
                 result = self._checked(new, "on_output")
@@ -304,7 +362,9 @@ class Tool(ABC):
             for check in self.output_guardrails:
                 answer = ask(check, result, view, "output", record)
                 if answer is not None:
-                    result = settled(result, await answered(answer, check, result, "output", record))
+                    result = settled(
+                        result, await answered(answer, check, result, "output", record)
+                    )
         except (Exception, asyncio.CancelledError) as error:
             return await self._answer(answerable(error), view, record)
         return result
@@ -317,7 +377,9 @@ class Tool(ABC):
         view.call = replace(new, arguments=canonical)
         return values
 
-    async def _answer(self, error: Exception, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+    async def _answer(
+        self, error: Exception, view: Context[Any], record: list[dict[str, str]]
+    ) -> ToolResult:
         """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
         try:
             result = await self._asked(error, view)
@@ -340,19 +402,29 @@ class Tool(ABC):
             if isinstance(answer, str):
                 return failure_of(error, answer)
             if answer is not None:
-                raise TypeError(f"an error function returned {type(answer).__name__}, expected ToolResult, str or None")
+                raise TypeError(
+                    f"an error function returned {type(answer).__name__}, expected ToolResult, str or None"
+                )
         return None
 
-    async def _walk_in_time(self, limit: float, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
+    async def _walk_in_time(
+        self, limit: float, view: Context[Any], record: list[dict[str, str]]
+    ) -> ToolResult:
         left: list[Any] = []
         road = await run_for(self._walk(view, record), limit, self._name, left)
         try:
             if road.done():
                 return road.result()
-            end = "; its work may still be going on." if (still_running := await stop(road, left)) else " and was stopped."
+            end = (
+                "; its work may still be going on."
+                if (still_running := await stop(road, left))
+                else " and was stopped."
+            )
             text = f"The tool {self._name} did not answer within {limit:g} seconds{end}"
             error: Exception = ToolTimeoutError(text, still_running=still_running)
-        except asyncio.CancelledError as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
+        except (
+            asyncio.CancelledError
+        ) as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
             error = answerable(stray)
         closing = await run_for(self._walk(view, record, error), GRACE_SECONDS, self._name, left)
         if closing.done() and not closing.cancelled():
@@ -365,11 +437,18 @@ class Tool(ABC):
 class WrapperTool(Tool):
     """A tool whose `run` is another tool: the base of every layer.
 
-    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's own see the canonical arguments. What
-    is not given is the inner tool's.
+    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's
+    own see the canonical arguments. What is not given is the inner tool's.
     """
 
-    def __init__(self, tool: Tool, *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]) -> None:
+    def __init__(
+        self,
+        tool: Tool,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
         self.tool = tool
         options = {"settings": tool.settings, "prompts": tool.prompts, **options}
         self._equip(tool.name if name is None else name, **options)
@@ -393,15 +472,22 @@ class WrapperTool(Tool):
         return await self.tool.invoke(call, context)
 
     async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        return await super()._body(values, ToolCall(name=call.name, arguments=values, id=call.id), context)
+        return await super()._body(
+            values, ToolCall(name=call.name, arguments=values, id=call.id), context
+        )
 
     @property
     def _door(self) -> Door:  # type: ignore[override]
-        return InnerDoor(self.tool._door, bool(self._hooked or self.input_guardrails or self.output_guardrails))
+        return InnerDoor(
+            self.tool._door, bool(self._hooked or self.input_guardrails or self.output_guardrails)
+        )
 
 
 def hide_errors(error: Exception, context: Context[Any]) -> str | None:
-    """Answer an unexpected exception with a fixed sentence and log it. A `ToolError` is meant for the model, and passes."""
+    """Answer an unexpected exception with a fixed sentence and log it.
+
+    A `ToolError` is meant for the model, and passes.
+    """
     if isinstance(error, ToolError):
         return None
     logger.error("a tool failed", exc_info=error)
@@ -409,7 +495,12 @@ def hide_errors(error: Exception, context: Context[Any]) -> str | None:
 
 
 def publish(
-    name: str, description: str, plain: dict[str, Any], strict: Strict, output: Mapping[str, Any] | None, rest: str = ""
+    name: str,
+    description: str,
+    plain: dict[str, Any],
+    strict: Strict,
+    output: Mapping[str, Any] | None,
+    rest: str = "",
 ) -> tuple[ToolSchema, Codec | None]:
     """Return the schema of a tool and, under strict, the codec of its arguments.
 

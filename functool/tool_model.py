@@ -53,8 +53,8 @@ class _Anything:
 class ToolModel(BaseModel):
     """A tool that is its own arguments: fields are parameters, `run` does the work.
 
-    `run(self)` or `run(self, context)`, sync or async, returns an `Ok`, an `Err` or a plain value. A class attribute
-    `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
+    `run(self)` or `run(self, context)`, sync or async, returns an `Ok`, an `Err` or a plain value.
+    A class attribute `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
     """
 
     model_config = ConfigDict(extra="forbid", ignored_types=(str,))
@@ -66,7 +66,9 @@ class ToolModel(BaseModel):
     @overload
     def __call__(self: _Runs[_Anything], context: Context[Any] | None = None) -> Any: ...
     @overload
-    def __call__(self: _Runs[Awaitable[object]], context: Context[Any] | None = None) -> Coroutine[Any, Any, Ok[Any] | Err]: ...
+    def __call__(
+        self: _Runs[Awaitable[object]], context: Context[Any] | None = None
+    ) -> Coroutine[Any, Any, Ok[Any] | Err]: ...
     @overload
     def __call__(self, context: Context[Any] | None = None) -> Ok[Any] | Err: ...
     def __call__(self, context: Context[Any] | None = None) -> Any:
@@ -81,11 +83,21 @@ class ToolModel(BaseModel):
     def tool(cls, **options: Unpack[FunctionOptions]) -> Tool:
         """Return the tool. The options are those of `FunctionTool`."""
         kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
-        fields = [kind(name, word, annotation=Annotated[field.annotation, field]) for name, field in cls.model_fields.items()]
-        hidden = [kind("_call", word, annotation=ToolCall), kind("_context", word, annotation=Context)]
+        fields = [
+            kind(name, word, annotation=Annotated[field.annotation, field])
+            for name, field in cls.model_fields.items()
+        ]
+        hidden = [
+            kind("_call", word, annotation=ToolCall),
+            kind("_context", word, annotation=Context),
+        ]
         body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
-        body.__doc__, body.__module__, body.__qualname__ = cls.__doc__, cls.__module__, f"{cls.__qualname__}.run"
+        body.__doc__, body.__module__, body.__qualname__ = (
+            cls.__doc__,
+            cls.__module__,
+            f"{cls.__qualname__}.run",
+        )
         options.setdefault("name", cls.tool_name())
         return FunctionTool(body, **options)
 
@@ -93,7 +105,13 @@ class ToolModel(BaseModel):
     def tool_name(cls) -> str:
         """Return the name of the tool."""
         own = getattr(cls, "name", None)
-        return own if isinstance(own, str) else re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+        return (
+            own
+            if isinstance(own, str)
+            else re.sub(
+                r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__
+            ).lower()
+        )
 
     @classmethod
     def tool_description(cls) -> str:

@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 
 from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of
 from functool.context import Context
-from functool.errors import DefinitionError, ToolDisabledError, ToolError, Tripwire, UnknownToolError
+from functool.errors import (
+    DefinitionError,
+    ToolDisabledError,
+    ToolError,
+    Tripwire,
+    UnknownToolError,
+)
 from functool.executors import GRACE_SECONDS, conclude
 from functool.tool import Tool, WrapperTool
 
@@ -36,16 +42,28 @@ class Toolset(Mapping[str, Tool]):
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
-        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
-            raise DefinitionError(f"max_concurrency must be a positive int or None, not {max_concurrency!r}")
+        if max_concurrency is not None and (
+            type(max_concurrency) is not int or max_concurrency < 1
+        ):
+            raise DefinitionError(
+                f"max_concurrency must be a positive int or None, not {max_concurrency!r}"
+            )
         self.max_concurrency = max_concurrency
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
-                remedy = "it is a class, make a tool with it" if isinstance(tool, type) else "decorate it with @FunctionTool"
-                raise DefinitionError(f"a Toolset holds tools, not {getattr(tool, '__name__', type(tool).__name__)}: {remedy}")
+                remedy = (
+                    "it is a class, make a tool with it"
+                    if isinstance(tool, type)
+                    else "decorate it with @FunctionTool"
+                )
+                raise DefinitionError(
+                    f"a Toolset holds tools, not {getattr(tool, '__name__', type(tool).__name__)}: {remedy}"
+                )
             if tool.schema.name in self._tools:
-                raise DefinitionError(f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)")
+                raise DefinitionError(
+                    f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)"
+                )
             self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
@@ -73,12 +91,21 @@ class Toolset(Mapping[str, Tool]):
         """Return the tools of both; the smaller limit of concurrency holds."""
         if not isinstance(other, Toolset):
             return NotImplemented
-        limits = [limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None]
-        return Toolset([*self._tools.values(), *other._tools.values()], max_concurrency=min(limits, default=None))
+        limits = [
+            limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None
+        ]
+        return Toolset(
+            [*self._tools.values(), *other._tools.values()],
+            max_concurrency=min(limits, default=None),
+        )
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are switched on in this context."""
-        return [tool for tool in self._tools.values() if _is_enabled(tool, Context() if context is None else context)]
+        return [
+            tool
+            for tool in self._tools.values()
+            if _is_enabled(tool, Context() if context is None else context)
+        ]
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what a host's templates need of each tool, in order."""
@@ -99,16 +126,20 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, self._named(call), Context() if context is None else context, None)
+        return await self._answer(
+            call, self._named(call), Context() if context is None else context, None
+        )
 
-    async def call_all(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
+    async def call_all(
+        self, calls: Iterable[ToolCall], context: Context[Any] | None = None
+    ) -> list[ToolResult]:
         """Answer a turn of calls, in their order; a failure never loses a sibling.
 
-        Exclusive tools run alone, after the others. When a tool that takes control is called together with others, none of them runs,
-        and each answer says why.
+        Exclusive tools run alone, after the others. When a tool that takes control is called
+        together with others, none of them runs, and each answer says why.
 
-        Raises:
-            Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results` holds theirs.
+        Raises: Tripwire: A guardrail stopped the run. Raised after the others have ended;
+            `.results` holds theirs.
         """
         calls, context = list(calls), Context() if context is None else context
         tools = [self._named(call) for call in calls]
@@ -120,19 +151,31 @@ class Toolset(Mapping[str, Tool]):
         async def answer(index: int) -> None:
             try:
                 if gate is None:
-                    results[index] = await self._answer(calls[index], tools[index], context, conflict)
+                    results[index] = await self._answer(
+                        calls[index], tools[index], context, conflict
+                    )
                 else:
                     async with gate:
-                        results[index] = await self._answer(calls[index], tools[index], context, conflict)
+                        results[index] = await self._answer(
+                            calls[index], tools[index], context, conflict
+                        )
             except Tripwire as wire:
                 wires[index] = wire
 
-        alone = {index for index, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive}
+        alone = {
+            index
+            for index, tool in enumerate(tools)
+            if tool is not None and tool.settings.is_exclusive
+        }
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
         for index in sorted(alone):
             await _together([answer(index)])
         lost = ToolError("The call was cancelled from within.")
-        ended = [results[index] or _failed(call, lost) for index, call in enumerate(calls) if index not in wires]
+        ended = [
+            results[index] or _failed(call, lost)
+            for index, call in enumerate(calls)
+            if index not in wires
+        ]
         for first in wires.values():
             first.results = ended
             raise first
@@ -142,23 +185,33 @@ class Toolset(Mapping[str, Tool]):
         """Answer one call from sync code, also where an event loop is already running."""
         return _run(self.call(call, context))
 
-    def call_all_sync(self, calls: Iterable[ToolCall], context: Context[Any] | None = None) -> list[ToolResult]:
+    def call_all_sync(
+        self, calls: Iterable[ToolCall], context: Context[Any] | None = None
+    ) -> list[ToolResult]:
         """Answer a turn of calls from sync code, also where an event loop is already running."""
         return _run(self.call_all(calls, context))
 
-    def _answer(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> Coroutine[Any, Any, ToolResult]:
+    def _answer(
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call, between its events where somebody listens."""
         return (self._told if context.listened else self._outcome)(call, tool, context, conflict)
 
-    async def _told(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> ToolResult:
+    async def _told(
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+    ) -> ToolResult:
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
             result = await self._outcome(call, tool, context, conflict)
         except BaseException as stopped:
-            if not isinstance(stopped, GeneratorExit):  # A coroutine that is being closed can await nothing.
-                failure = ToolFailure(type=type(stopped).__name__, message=str(stopped) or "The call was stopped.")
+            if not isinstance(
+                stopped, GeneratorExit
+            ):  # A coroutine that is being closed can await nothing.
+                failure = ToolFailure(
+                    type=type(stopped).__name__, message=str(stopped) or "The call was stopped."
+                )
                 await conclude(view.announce("tool:error", error=failure, result=None))
             raise
         if result.error is None:
@@ -168,7 +221,9 @@ class Toolset(Mapping[str, Tool]):
         await view.announce("tool:post:debug", result=result, call=call)
         return result
 
-    async def _outcome(self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None) -> ToolResult:
+    async def _outcome(
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+    ) -> ToolResult:
         if tool is None:
             return _failed(call, UnknownToolError(call.name, self._tools))
         if conflict is not None:
@@ -182,7 +237,9 @@ class Toolset(Mapping[str, Tool]):
         try:
             return self._tools.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
-            raise TypeError(f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}") from None
+            raise TypeError(
+                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}"
+            ) from None
 
 
 def _conflict(tools: list[Tool | None]) -> str | None:
@@ -213,10 +270,14 @@ def _failed(call: ToolCall, error: ToolError) -> ToolResult:
 
 
 async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
-    """Run all to their ends; cancelled, cancel all and wait for them. What leaves one leaves here."""
+    """Run all to their ends; cancelled, cancel all and wait for them.
+
+    What leaves one leaves here.
+    """
     if not work:
         return
-    # Also one alone is a task of its own: a call that cancels the task it runs in takes no sibling along, as it would with `gather`.
+    # Also one alone is a task of its own: a call that cancels the task it runs in takes no sibling
+    # along, as it would with `gather`.
     tasks = [asyncio.ensure_future(item) for item in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -239,7 +300,10 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _run_beside(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine on a thread of its own. An interrupt of the wait cancels it, and gives it time to clean up."""
+    """Drive a coroutine on a thread of its own.
+
+    An interrupt of the wait cancels it, and gives it time to clean up.
+    """
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
     outcome: Future[T] = Future()
 
@@ -255,7 +319,9 @@ def _run_beside(work: Coroutine[Any, Any, T]) -> T:
             outcome.set_exception(error)
 
     # A daemon, which no executor has: what hangs there does not keep the process alive.
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync", daemon=True)
+    thread = threading.Thread(
+        target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync", daemon=True
+    )
     try:
         thread.start()
         return outcome.result()

@@ -11,6 +11,10 @@ except ImportError:
     pass  # Some suites have no law, and their environments no hypothesis.
 else:
     IN_CI = os.environ.get("CI") == "true"
-    settings.register_profile("quick", derandomize=IN_CI, max_examples=100, deadline=None, print_blob=True)
-    settings.register_profile("laws", derandomize=IN_CI, max_examples=1_000, deadline=None, print_blob=True)
+    settings.register_profile(
+        "quick", derandomize=IN_CI, max_examples=100, deadline=None, print_blob=True
+    )
+    settings.register_profile(
+        "laws", derandomize=IN_CI, max_examples=1_000, deadline=None, print_blob=True
+    )
     settings.load_profile("laws" if IN_CI else "quick")

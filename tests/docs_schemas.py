@@ -109,7 +109,9 @@ def rows() -> dict[str, Callable[..., Any]]:
         "Enum (Colour)": of(Colour),
         "Annotated[int, Field(gt=0, le=10)]": of(Annotated[int, Field(gt=0, le=10)]),
         'Annotated[str, "A hint."]': of(Annotated[str, "A hint."]),
-        'Annotated[str, Field(pattern="^[a-z]+$", max_length=8)]': of(Annotated[str, Field(pattern="^[a-z]+$", max_length=8)]),
+        'Annotated[str, Field(pattern="^[a-z]+$", max_length=8)]': of(
+            Annotated[str, Field(pattern="^[a-z]+$", max_length=8)]
+        ),
         "date": of(date),
         "datetime": of(datetime),
         "time": of(time),
@@ -129,7 +131,9 @@ def rows() -> dict[str, Callable[..., Any]]:
         "dataclass (Size)": of(Size),
         "BaseModel (Book)": of(Book),
         "BaseModel that holds itself (Tree)": of(Tree),
-        "Annotated[Cat | Dog, Field(discriminator='kind')]": of(Annotated[Cat | Dog, Field(discriminator="kind")]),
+        "Annotated[Cat | Dog, Field(discriminator='kind')]": of(
+            Annotated[Cat | Dog, Field(discriminator="kind")]
+        ),
         "*value: int": arguments,
         "**value: int": keywords,
     }
@@ -137,7 +141,9 @@ def rows() -> dict[str, Callable[..., Any]]:
 
 def forms(function: Callable[..., Any]) -> dict[str, str]:
     """The forms of the argument `value`, by name, each as JSON."""
-    plain, strict = (FunctionTool(function, name="show", description="", strict=flag) for flag in (False, True))
+    plain, strict = (
+        FunctionTool(function, name="show", description="", strict=flag) for flag in (False, True)
+    )
     found = {
         "plain": plain.schema.plain,
         "strict": strict.schema.parameters,
@@ -166,11 +172,25 @@ def _argument(schema: dict[str, Any] | None) -> str:
     if schema is None:
         return "not strict"
     defs = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    shown = schema["properties"]["value"] | defs if "value" in schema.get("properties", {}) else schema
+    shown = (
+        schema["properties"]["value"] | defs if "value" in schema.get("properties", {}) else schema
+    )
     return json.dumps(_ordered(shown), ensure_ascii=False)
 
 
-ORDER = ["type", "nullable", "$ref", "enum", "const", "properties", "required", "additionalProperties", "prefixItems", "items", "anyOf"]
+ORDER = [
+    "type",
+    "nullable",
+    "$ref",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "prefixItems",
+    "items",
+    "anyOf",
+]
 
 
 def _ordered(node: Any) -> Any:
@@ -179,9 +199,19 @@ def _ordered(node: Any) -> Any:
         return [_ordered(item) for item in node]
     if not isinstance(node, dict):
         return node
-    keys = sorted(node, key=lambda key: (ORDER.index(key) if key in ORDER else len(ORDER), key == "description", key == "$defs"))
+    keys = sorted(
+        node,
+        key=lambda key: (
+            ORDER.index(key) if key in ORDER else len(ORDER),
+            key == "description",
+            key == "$defs",
+        ),
+    )
     named = ("properties", "$defs")
-    return {key: {k: _ordered(v) for k, v in node[key].items()} if key in named else _ordered(node[key]) for key in keys}
+    return {
+        key: {k: _ordered(v) for k, v in node[key].items()} if key in named else _ordered(node[key])
+        for key in keys
+    }
 
 
 def page() -> str:
@@ -195,7 +225,11 @@ def page() -> str:
         for text, names in grouped.items():
             names = ["*all others*"] if len(names) > 8 else names
             said = text if text == "not strict" else f"`{text}`"
-            lines.append(" | ".join(cell.replace("|", "\\|") for cell in ("", first, ", ".join(names), said, "")).strip())
+            lines.append(
+                " | ".join(
+                    cell.replace("|", "\\|") for cell in ("", first, ", ".join(names), said, "")
+                ).strip()
+            )
             first = ""
     return "\n".join(lines) + "\n"
 

@@ -31,9 +31,13 @@ from functool.guardrails import require_approval
 from functool.strict import violations
 
 
-def ask(tool: AgentTool, text: str = "hi", context: Context | None = None, id: str = "c1") -> ToolResult:
+def ask(
+    tool: AgentTool, text: str = "hi", context: Context | None = None, id: str = "c1"
+) -> ToolResult:
     """Call `tool` with one text."""
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
+    )
 
 
 def echo(agent: Any, text: str, context: Context) -> str:
@@ -67,12 +71,22 @@ def test_arguments_are_checked(arguments: Any) -> None:
     ("agent", "options", "said"),
     [
         ("a", {"runner": 5}, "runner, thread and output_extractor must hold callables, not int"),
-        (echo, {"thread": "main"}, "runner, thread and output_extractor must hold callables, not str"),
-        (echo, {"output_extractor": [len]}, "runner, thread and output_extractor must hold callables, not list"),
+        (
+            echo,
+            {"thread": "main"},
+            "runner, thread and output_extractor must hold callables, not str",
+        ),
+        (
+            echo,
+            {"output_extractor": [len]},
+            "runner, thread and output_extractor must hold callables, not list",
+        ),
         ("a", {}, "str has no run, ainvoke or invoke and cannot be called: give a runner"),
     ],
 )
-def test_what_cannot_run_is_refused_at_definition(agent: Any, options: dict[str, Any], said: str) -> None:
+def test_what_cannot_run_is_refused_at_definition(
+    agent: Any, options: dict[str, Any], said: str
+) -> None:
     """An agent that nothing runs, and what should be called but cannot be, is an error of the author, not of the first call."""
     with pytest.raises(DefinitionError) as refused:
         AgentTool(agent, "expert", "d", **options)
@@ -82,7 +96,9 @@ def test_what_cannot_run_is_refused_at_definition(agent: Any, options: dict[str,
 
 def test_sync_runner_leaves_the_loop_free() -> None:
     """A sync runner runs on a thread of its own."""
-    tool = AgentTool("a", "expert", "d", runner=lambda agent, text, context: threading.current_thread().name)
+    tool = AgentTool(
+        "a", "expert", "d", runner=lambda agent, text, context: threading.current_thread().name
+    )
 
     assert ask(tool).value == "functool"
 
@@ -93,7 +109,10 @@ def test_async_runner() -> None:
     async def runner(agent: str, text: str, context: Context) -> str:
         return f"{agent} {text} {context.deps}"
 
-    assert ask(AgentTool("bob", "expert", "d", runner=runner), "hi", Context("deps")).text == "bob hi deps"
+    assert (
+        ask(AgentTool("bob", "expert", "d", runner=runner), "hi", Context("deps")).text
+        == "bob hi deps"
+    )
 
 
 def test_sync_runner_that_returns_a_coroutine() -> None:
@@ -102,7 +121,10 @@ def test_sync_runner_that_returns_a_coroutine() -> None:
     async def run(text: str) -> str:
         return text.upper()
 
-    assert ask(AgentTool("bob", "expert", "d", runner=lambda agent, text, context: run(text))).text == "HI"
+    assert (
+        ask(AgentTool("bob", "expert", "d", runner=lambda agent, text, context: run(text))).text
+        == "HI"
+    )
 
 
 class Run:
@@ -130,7 +152,13 @@ class Callable:
 
 @pytest.mark.parametrize(
     ("agent", "answer"),
-    [(Run(), "run hi"), (Ainvoke(), "ainvoke hi"), (Invoke(), "invoke hi"), (Callable(), "called hi"), (str.upper, "HI")],
+    [
+        (Run(), "run hi"),
+        (Ainvoke(), "ainvoke hi"),
+        (Invoke(), "invoke hi"),
+        (Callable(), "called hi"),
+        (str.upper, "HI"),
+    ],
 )
 def test_agents_without_a_runner(agent: Any, answer: str) -> None:
     """Without a runner the agent's own `run`, `ainvoke`, `invoke`, or the agent itself, is called with the text."""
@@ -150,7 +178,11 @@ def test_structured_output_keeps_its_value() -> None:
 
 @pytest.mark.parametrize(
     ("extracted", "text"),
-    [("words", "words"), (ToolResult.of("a result", metadata={"k": 1}), "a result"), (ImageContent(data=b"12"), "[image/png: 2 bytes]")],
+    [
+        ("words", "words"),
+        (ToolResult.of("a result", metadata={"k": 1}), "a result"),
+        (ImageContent(data=b"12"), "[image/png: 2 bytes]"),
+    ],
 )
 def test_output_extractor(extracted: Any, text: str) -> None:
     """The extractor gets the result of the run and returns a result, a text or content."""
@@ -174,7 +206,10 @@ def test_async_output_extractor() -> None:
     async def extract(run: str) -> str:
         return run + "!"
 
-    assert ask(AgentTool("a", "expert", "d", runner=lambda *_: "x", output_extractor=extract)).text == "x!"
+    assert (
+        ask(AgentTool("a", "expert", "d", runner=lambda *_: "x", output_extractor=extract)).text
+        == "x!"
+    )
 
 
 def test_runner_that_returns_a_result() -> None:
@@ -185,7 +220,9 @@ def test_runner_that_returns_a_result() -> None:
         return ToolResult.of("answer", metadata={"run": native, "usage": {"requests": 1}})
 
     plain = ask(AgentTool("a", "expert", "d", runner=runner))
-    extracted = ask(AgentTool("a", "expert", "d", runner=runner, output_extractor=lambda run: run.messages[0]))
+    extracted = ask(
+        AgentTool("a", "expert", "d", runner=runner, output_extractor=lambda run: run.messages[0])
+    )
 
     assert (plain.text, plain.metadata) == ("answer", {"usage": {"requests": 1}})
     assert (extracted.text, extracted.metadata) == ("secret plan", {"usage": {"requests": 1}})
@@ -193,7 +230,13 @@ def test_runner_that_returns_a_result() -> None:
 
 def test_failed_result_of_a_runner_meets_no_extractor() -> None:
     """A runner's failure is the failure of the call."""
-    tool = AgentTool("a", "expert", "d", runner=lambda *_: ToolResult.failed("no", type="Busy"), output_extractor=lambda run: "fine")
+    tool = AgentTool(
+        "a",
+        "expert",
+        "d",
+        runner=lambda *_: ToolResult.failed("no", type="Busy"),
+        output_extractor=lambda run: "fine",
+    )
 
     result = ask(tool)
 
@@ -212,9 +255,16 @@ class Usage:
 @pytest.mark.parametrize("usage", [Usage(), vars(Usage()), lambda: Usage()])
 def test_usage_of_the_agent(usage: Any) -> None:
     """The requests and tokens of the sub-agent are in the metadata of the outer result."""
-    result = ask(AgentTool("a", "expert", "d", runner=lambda *_: SimpleNamespace(output="x", usage=usage)))
+    result = ask(
+        AgentTool("a", "expert", "d", runner=lambda *_: SimpleNamespace(output="x", usage=usage))
+    )
 
-    assert result.metadata["usage"] == {"requests": 2, "input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    assert result.metadata["usage"] == {
+        "requests": 2,
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "total_tokens": 15,
+    }
 
 
 def test_no_usage_no_metadata() -> None:
@@ -229,7 +279,15 @@ def test_failure_of_the_agent_is_a_result() -> None:
         raise RuntimeError("model is down")
 
     default = ask(AgentTool("a", "expert", "d", runner=runner))
-    worded = ask(AgentTool("a", "expert", "d", runner=runner, on_error_func=lambda error, context: "The expert is away."))
+    worded = ask(
+        AgentTool(
+            "a",
+            "expert",
+            "d",
+            runner=runner,
+            on_error_func=lambda error, context: "The expert is away.",
+        )
+    )
     hidden = ask(AgentTool("a", "expert", "d", runner=runner, on_error_func=hide_errors))
 
     assert default.text == "RuntimeError: model is down"
@@ -277,8 +335,17 @@ def test_thread_is_chosen_by_the_author() -> None:
 
     host = Context("ada", thread="host")
 
-    assert ask(AgentTool("a", "expert", "d", runner=runner, thread=thread), context=host).text == "thread of ada"
-    assert ask(AgentTool("a", "expert", "d", runner=runner, thread=lambda ctx: ctx.thread), context=host).text == "host"
+    assert (
+        ask(AgentTool("a", "expert", "d", runner=runner, thread=thread), context=host).text
+        == "thread of ada"
+    )
+    assert (
+        ask(
+            AgentTool("a", "expert", "d", runner=runner, thread=lambda ctx: ctx.thread),
+            context=host,
+        ).text
+        == "host"
+    )
     assert ask(AgentTool("a", "expert", "d", runner=runner), context=host).text == "None"
     assert host.thread == "host"
 
@@ -335,13 +402,20 @@ def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
     tool = AgentTool("a", "expert", "d", runner=runner, thread=lambda context: "talk", timeout=0.1)
 
     async def main() -> list[ToolResult]:
-        calls = [ToolCall(name="expert", arguments={"input": text}, id=text) for text in ("a", "slow", "b")]
+        calls = [
+            ToolCall(name="expert", arguments={"input": text}, id=text)
+            for text in ("a", "slow", "b")
+        ]
         first = await asyncio.gather(*(tool.invoke(call) for call in calls[:2]))
         return [*first, await tool.invoke(calls[2])]
 
     failed, late, fine = asyncio.run(main())
 
-    assert (failed.error.type, late.error.type, fine.text) == ("ValueError", "ToolTimeoutError", "b")
+    assert (failed.error.type, late.error.type, fine.text) == (
+        "ValueError",
+        "ToolTimeoutError",
+        "b",
+    )
 
 
 def test_agent_that_asks_itself_on_its_own_thread() -> None:
@@ -349,7 +423,9 @@ def test_agent_that_asks_itself_on_its_own_thread() -> None:
     inner: list[ToolResult] = []
 
     async def runner(agent: Any, text: str, context: Context) -> str:
-        inner.append(await tool.invoke(ToolCall(name="expert", arguments={"input": "again"}), context))
+        inner.append(
+            await tool.invoke(ToolCall(name="expert", arguments={"input": "again"}), context)
+        )
         return "done"
 
     tool = AgentTool("a", "expert", "d", runner=runner, thread=lambda context: "talk")
@@ -371,12 +447,20 @@ def test_agents_that_call_each_other_end() -> None:
 
         return runner
 
-    tools = Toolset([AgentTool("a", "ping", "d", runner=passing_on("pong")), AgentTool("b", "pong", "d", runner=passing_on("ping"))])
+    tools = Toolset(
+        [
+            AgentTool("a", "ping", "d", runner=passing_on("pong")),
+            AgentTool("b", "pong", "d", runner=passing_on("ping")),
+        ]
+    )
 
     result = asyncio.run(tools.call(ToolCall(name="ping", arguments={"input": "go"})))
 
     assert len(answers) == MAX_DEPTH
-    assert answers[0] == f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
+    assert (
+        answers[0]
+        == f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
+    )
     assert result.text == answers[0]
 
 
@@ -390,9 +474,15 @@ def test_depth_counts_through_threads_and_ends_with_the_call() -> None:
     shallow = AgentTool(str.upper, "expert", "d")
 
     async def many() -> list[str]:
-        return [(await shallow.invoke(ToolCall(name="expert", arguments={"input": "x"}))).text for _ in range(MAX_DEPTH + 2)]
+        return [
+            (await shallow.invoke(ToolCall(name="expert", arguments={"input": "x"}))).text
+            for _ in range(MAX_DEPTH + 2)
+        ]
 
-    assert f"{MAX_DEPTH} deep" in asyncio.run(tools.call(ToolCall(name="loop", arguments={"input": "go"}))).text
+    assert (
+        f"{MAX_DEPTH} deep"
+        in asyncio.run(tools.call(ToolCall(name="loop", arguments={"input": "go"}))).text
+    )
     assert asyncio.run(many()) == ["X"] * (MAX_DEPTH + 2)
 
 
@@ -409,7 +499,9 @@ def test_streamed_events_are_progress() -> None:
     result = ask(AgentTool(agent, "expert", "d"), context=context)
 
     assert result.text == "42"
-    assert [(event.kind, event.tool_name, event.call_id) for event in heard] == [("tool:progress", "expert", "c1")] * 2
+    assert [(event.kind, event.tool_name, event.call_id) for event in heard] == [
+        ("tool:progress", "expert", "c1")
+    ] * 2
     assert heard[0].data == {"value": "thinking"}
 
 
@@ -419,7 +511,12 @@ def test_progress_of_the_runner() -> None:
     context = Context()
     context.subscribe(heard.append)
 
-    ask(AgentTool("a", "expert", "d", runner=lambda agent, text, context: context.progress("half", 1, 2)), context=context)
+    ask(
+        AgentTool(
+            "a", "expert", "d", runner=lambda agent, text, context: context.progress("half", 1, 2)
+        ),
+        context=context,
+    )
 
     assert [event.data for event in heard] == [{"message": "half", "done": 1, "total": 2}]
 
@@ -434,7 +531,9 @@ def sub_agent(ran: list[int]) -> AgentTool:
         return f"paid {amount}"
 
     async def runner(agent: Any, text: str, context: Context) -> str:
-        result = await Toolset([pay]).call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
+        result = await Toolset([pay]).call(
+            ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context
+        )
         if (request := result.metadata.get("approval")) is not None:
             raise ApprovalRequired(result.text, request)
         return result.text
@@ -500,7 +599,11 @@ def test_no_lock_outlives_its_turn() -> None:
 
     before = locks()
     for number in range(20):
-        both(AgentTool("a", "expert", "d", runner=Recorder(), thread=lambda context: f"talk {number}"))
+        both(
+            AgentTool(
+                "a", "expert", "d", runner=Recorder(), thread=lambda context: f"talk {number}"
+            )
+        )
 
     assert locks() == before
 

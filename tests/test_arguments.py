@@ -56,7 +56,14 @@ def tool_of(annotation, default=...):
 
     empty = inspect.Parameter.empty
     body.__signature__ = inspect.Signature(
-        [inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=empty if default is ... else default)]
+        [
+            inspect.Parameter(
+                "x",
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=annotation,
+                default=empty if default is ... else default,
+            )
+        ]
     )
     return FunctionTool(body), got
 
@@ -141,10 +148,32 @@ def test_a_bool_is_no_number(form, annotation, sent):
 
 
 @pytest.mark.parametrize(
-    "text", ["1e999", "-1e999", '"NaN"', '"inf"', '" -Infinity "', '"1e999"', "NaN", "Infinity", "1" + "0" * 400, "1E+999"]
+    "text",
+    [
+        "1e999",
+        "-1e999",
+        '"NaN"',
+        '"inf"',
+        '" -Infinity "',
+        '"1e999"',
+        "NaN",
+        "Infinity",
+        "1" + "0" * 400,
+        "1E+999",
+    ],
 )
 @pytest.mark.parametrize(
-    "annotation", [float, list[float], Point, Size, float | None, dict[str, float], Annotated[float, Field(allow_inf_nan=True)]], ids=str
+    "annotation",
+    [
+        float,
+        list[float],
+        Point,
+        Size,
+        float | None,
+        dict[str, float],
+        Annotated[float, Field(allow_inf_nan=True)],
+    ],
+    ids=str,
 )
 def test_no_float_is_nan_or_infinite(annotation, text):
     """Neither `1e999` nor the text "NaN" becomes a float, at any depth."""
@@ -163,7 +192,10 @@ def test_no_float_is_nan_or_infinite(annotation, text):
 @pytest.mark.parametrize("annotation", [float, Any, Point])
 def test_a_mapping_with_nan_is_refused(annotation, value):
     """NaN and infinity are no JSON, in a Mapping either."""
-    assert send(annotation, {"x": {"x": value} if annotation is Point else value}).type == "ArgumentError"
+    assert (
+        send(annotation, {"x": {"x": value} if annotation is Point else value}).type
+        == "ArgumentError"
+    )
 
 
 def test_a_text_that_looks_like_a_number_stays_text():
@@ -220,7 +252,9 @@ def test_empty_text_means_no_arguments(text):
     async def body(x: int = 3):
         return x
 
-    assert asyncio.run(body.invoke(ToolCall(name="body", arguments=text))).value == 3 and seen == [{"x": 3}]
+    assert asyncio.run(body.invoke(ToolCall(name="body", arguments=text))).value == 3 and seen == [
+        {"x": 3}
+    ]
 
 
 def test_a_mapping_may_be_any_mapping():
@@ -294,7 +328,10 @@ def test_json_sent_as_a_string_may_be_in_strict_form():
         {"scores": '[{"key": "a", "value": 1}]', "pair": '{"item_0": 2, "item_1": "b"}'},
         {"scores": '{"a": 1}', "pair": '[2, "b"]'},
     ):
-        assert asyncio.run(take(ToolCall(name="take", arguments=sent))).value == ({"a": 1}, (2, "b"))
+        assert asyncio.run(take(ToolCall(name="take", arguments=sent))).value == (
+            {"a": 1},
+            (2, "b"),
+        )
         assert asyncio.run(theirs(ToolCall(name="take", arguments=sent))).value == meant
     assert seen == [meant, meant]
 
@@ -311,7 +348,9 @@ def test_parsed_strings_keep_the_rules():
     assert send(list[float], {"x": "[NaN]"}).type == "ArgumentError"
 
 
-@pytest.mark.parametrize("text", ['[1], "a": [2]', '[1], "": [2]', "[1]} {", '[1]}, "a": {', "[1] [2]"])
+@pytest.mark.parametrize(
+    "text", ['[1], "a": [2]', '[1], "": [2]', "[1]} {", '[1]}, "a": {', "[1] [2]"]
+)
 def test_a_string_that_goes_on_behind_its_json_is_refused(text):
     """One list or object, and nothing behind it."""
     assert send(list[int], {"x": text}).type == "ArgumentError"
@@ -330,14 +369,21 @@ def test_null_means_the_default(form):
 def test_unknown_arguments_are_refused_with_the_closest_name():
     """A misspelt name is answered with the one that was meant."""
     tool = FunctionTool(_search)
-    result = asyncio.run(tool.invoke(ToolCall(name="search", arguments={"qeury": SECRET, "query": "a"})))
+    result = asyncio.run(
+        tool.invoke(ToolCall(name="search", arguments={"qeury": SECRET, "query": "a"}))
+    )
 
     assert result.error.type == "ArgumentError"
     assert "qeury" in result.text and "'query'" in result.text
     assert SECRET not in result.text
 
 
-async def _search(query: str, limit: int = 10, mode: Literal["fast", "deep"] = "fast", scores: dict[str, int] | None = None):
+async def _search(
+    query: str,
+    limit: int = 10,
+    mode: Literal["fast", "deep"] = "fast",
+    scores: dict[str, int] | None = None,
+):
     return query
 
 
@@ -435,7 +481,15 @@ def test_choices_are_what_may_be_sent():
     tool.add_on_error_func(lambda error, context: errors.append(error))
     asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"})))
 
-    assert errors[0].problems[0]["choices"] == ("a, b or c", "it's", "'q'", 'it\'s "x"', "a\n\\b", "or", "7")
+    assert errors[0].problems[0]["choices"] == (
+        "a, b or c",
+        "it's",
+        "'q'",
+        'it\'s "x"',
+        "a\n\\b",
+        "or",
+        "7",
+    )
 
 
 def test_what_an_author_says_in_a_validator_is_passed_on():
@@ -470,7 +524,9 @@ def test_what_an_author_says_in_a_validator_is_passed_on():
         (Point, {"x": 1.0}, "x is too small", True),
     ],
 )
-def test_a_message_of_the_author_is_shown_unless_it_repeats_what_was_sent(annotation, sent, said, shown):
+def test_a_message_of_the_author_is_shown_unless_it_repeats_what_was_sent(
+    annotation, sent, said, shown
+):
     """Four characters in a row that were sent, or a shorter value whole, at any depth and in any case, keep a message back."""
 
     def check(value):
@@ -478,7 +534,9 @@ def test_a_message_of_the_author_is_shown_unless_it_repeats_what_was_sent(annota
 
     message = send(Annotated[annotation, AfterValidator(check)], {"x": sent}).message
 
-    assert message == "Invalid arguments. x: " + (said if shown else "a value that the tool's own check accepts")
+    assert message == "Invalid arguments. x: " + (
+        said if shown else "a value that the tool's own check accepts"
+    )
 
 
 def test_a_validator_that_crashes_is_a_refusal(caplog):
@@ -494,7 +552,11 @@ def test_a_validator_that_crashes_is_a_refusal(caplog):
         "Invalid arguments. the arguments could not be checked: a validator of the tool failed",
     )
     (record,) = caplog.records
-    assert (record.name, record.levelname, record.getMessage()) == ("functool", "ERROR", "a validator of a tool failed")
+    assert (record.name, record.levelname, record.getMessage()) == (
+        "functool",
+        "ERROR",
+        "a validator of a tool failed",
+    )
     assert record.exc_info[0] is KeyError
 
 
@@ -514,7 +576,10 @@ def test_a_huge_string_for_a_number_is_refused_briefly():
     assert error.type == "ArgumentError" and len(error.message) < 4_000
 
 
-@given(st.binary(max_size=60).map(lambda data: data.decode("utf-8", "surrogateescape")) | st.text(max_size=60))
+@given(
+    st.binary(max_size=60).map(lambda data: data.decode("utf-8", "surrogateescape"))
+    | st.text(max_size=60)
+)
 def test_random_text_never_escapes(text):
     """Whatever the text, the answer is a result."""
     for annotation in (int, Any, Point):
@@ -524,8 +589,14 @@ def test_random_text_never_escapes(text):
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**18), 10**18)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -538,11 +609,19 @@ def test_text_and_mapping_are_one_door(value):
     assert as_text == as_mapping == value
 
 
-@given(st.dictionaries(st.sampled_from(["query", "limit", "mode"]), st.sampled_from(["a", "fast", 3, None, True, "3"]), max_size=3))
+@given(
+    st.dictionaries(
+        st.sampled_from(["query", "limit", "mode"]),
+        st.sampled_from(["a", "fast", 3, None, True, "3"]),
+        max_size=3,
+    )
+)
 def test_canonical_arguments_are_settled(arguments):
     """Law: canonical arguments, sent again, are the canonical arguments."""
     seen = []
-    tool = FunctionTool(_search, name="search", input_guardrails=[lambda call, context: seen.append(call.arguments)])
+    tool = FunctionTool(
+        _search, name="search", input_guardrails=[lambda call, context: seen.append(call.arguments)]
+    )
     first = asyncio.run(tool.invoke(ToolCall(name="search", arguments=arguments)))
     if first.is_error:
         return
@@ -580,7 +659,9 @@ def test_an_alias_is_the_name_for_the_model():
 
     assert list(go.schema.parameters["properties"]) == ["from"]
     for _ in ("bare", "guarded"):
-        assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from": "here"}))).value == "here"
+        assert (
+            asyncio.run(go.invoke(ToolCall(name="go", arguments={"from": "here"}))).value == "here"
+        )
         assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from_": "here"}))).is_error
         go.add_input_guardrails([lambda call, context: None])
 
@@ -605,7 +686,12 @@ def test_rest_arguments_cannot_take_a_hidden_name():
 
 
 def foreign(properties, **schema):
-    return SchemaTool("f", "F.", {"type": "object", "properties": properties, **schema}, lambda arguments: arguments)
+    return SchemaTool(
+        "f",
+        "F.",
+        {"type": "object", "properties": properties, **schema},
+        lambda arguments: arguments,
+    )
 
 
 def ask(tool, arguments):
@@ -631,7 +717,9 @@ def ask(tool, arguments):
 def test_a_foreign_schema_keeps_the_doors_promises(text):
     """Bad text is an `ArgumentError` for a JSON Schema of somebody else's too, and no handler runs."""
     got = []
-    tool = SchemaTool("f", "F.", {"type": "object", "properties": {"n": {"type": "integer"}}}, got.append)
+    tool = SchemaTool(
+        "f", "F.", {"type": "object", "properties": {"n": {"type": "integer"}}}, got.append
+    )
 
     assert ask(tool, text).error.type == "ArgumentError"
     assert got == []
@@ -639,10 +727,19 @@ def test_a_foreign_schema_keeps_the_doors_promises(text):
 
 def test_a_foreign_schema_fills_defaults_and_drops_nulls():
     """Defaults are filled in; null for an optional argument that admits none means that it was left out."""
-    tool = foreign({"a": {"type": "integer", "default": 3}, "b": {"type": "string"}, "c": {"type": ["string", "null"]}})
+    tool = foreign(
+        {
+            "a": {"type": "integer", "default": 3},
+            "b": {"type": "string"},
+            "c": {"type": ["string", "null"]},
+        }
+    )
 
     assert ask(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
-    assert ask(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text == "Invalid arguments. a: a value of type integer"
+    assert (
+        ask(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text
+        == "Invalid arguments. a: a value of type integer"
+    )
 
 
 @pytest.mark.parametrize("word", ["$defs", "definitions"])
@@ -659,7 +756,11 @@ def test_the_definitions_of_a_foreign_schema_are_read(word):
 def test_a_foreign_schema_never_repeats_a_value():
     """jsonschema's own messages repeat values; ours do not."""
     tool = foreign(
-        {"a": {"enum": ["x", "y"]}, "b": {"type": "object", "additionalProperties": {"type": "integer"}}, "c": {"pattern": "^q$"}}
+        {
+            "a": {"enum": ["x", "y"]},
+            "b": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "c": {"pattern": "^q$"},
+        }
     )
     text = ask(tool, {"a": SECRET, "b": {SECRET: SECRET}, "c": SECRET}).text
 
@@ -687,12 +788,20 @@ def test_a_reference_loop_is_refused():
     """A `$ref` that leads to itself is an `ArgumentError`, not a crash."""
     tool = foreign({"a": {"$ref": "#/$defs/a"}}, **{"$defs": {"a": {"$ref": "#/$defs/a"}}})
 
-    assert ask(tool, {"a": 1}).text == "Invalid arguments. the arguments could not be checked against the tool's schema"
+    assert (
+        ask(tool, {"a": 1}).text
+        == "Invalid arguments. the arguments could not be checked against the tool's schema"
+    )
 
 
 def test_pattern_properties_run_on_the_linear_engine():
     """`patternProperties` binds matching names, hostile patterns included."""
-    tool = SchemaTool("f", "F.", {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}}, lambda a: a)
+    tool = SchemaTool(
+        "f",
+        "F.",
+        {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}},
+        lambda a: a,
+    )
 
     assert ask(tool, {"xx": "no"}).error.type == "ArgumentError"
     assert ask(tool, {"xx": 1, "x" * 5_000 + "!": "free"}).success
@@ -702,21 +811,41 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
     """What stands beside `patternProperties` and needs to know what they match neither hangs nor lets an unknown name through."""
     hostile = {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}}
     closed = SchemaTool("f", "F.", {**hostile, "additionalProperties": False}, lambda a: a)
-    typed = SchemaTool("f", "F.", {**hostile, "additionalProperties": {"type": "boolean"}}, lambda a: a)
+    typed = SchemaTool(
+        "f", "F.", {**hostile, "additionalProperties": {"type": "boolean"}}, lambda a: a
+    )
     unevaluated = SchemaTool("f", "F.", {**hostile, "unevaluatedProperties": False}, lambda a: a)
     name = "x" * 50 + "!"
 
     assert ask(closed, {"xx": 1}).value == {"xx": 1} and ask(closed, {"xx": 1, name: 1}).is_error
-    assert ask(typed, {"xx": 1, name: True}).success and ask(typed, {name: 1}).text == "Invalid arguments. [key]: a value of type boolean"
-    assert ask(unevaluated, {name: 1}).text == "Invalid arguments. the arguments could not be checked against the tool's schema"
+    assert (
+        ask(typed, {"xx": 1, name: True}).success
+        and ask(typed, {name: 1}).text == "Invalid arguments. [key]: a value of type boolean"
+    )
+    assert (
+        ask(unevaluated, {name: 1}).text
+        == "Invalid arguments. the arguments could not be checked against the tool's schema"
+    )
 
 
 @pytest.mark.parametrize(
     ("schema", "arguments", "words"),
     [
-        ({"additionalProperties": False}, {"known": 1, "x-1": 1, "zz": 1, "knwn": 1}, "zz: unknown argument; known: known, o; knwn: un"),
-        ({"additionalProperties": False}, {"o": {"a": 1, "zz": 2}}, "o.zz: unknown argument; known: a, b"),
-        ({"additionalProperties": {"type": "integer"}}, {"known": "a", "x-1": "a", "zz": "a"}, "[key]: a value of type integer"),
+        (
+            {"additionalProperties": False},
+            {"known": 1, "x-1": 1, "zz": 1, "knwn": 1},
+            "zz: unknown argument; known: known, o; knwn: un",
+        ),
+        (
+            {"additionalProperties": False},
+            {"o": {"a": 1, "zz": 2}},
+            "o.zz: unknown argument; known: a, b",
+        ),
+        (
+            {"additionalProperties": {"type": "integer"}},
+            {"known": "a", "x-1": "a", "zz": "a"},
+            "[key]: a value of type integer",
+        ),
     ],
 )
 def test_the_unknown_names_in_a_foreign_schema_are_named(schema, arguments, words):
@@ -732,19 +861,30 @@ def test_a_great_many_mistakes_are_a_short_answer():
     numbers = {"type": "array", "items": {"type": "integer"}}
     text = ask(foreign({"xs": numbers}), {"xs": ["a"] * 100_000}).text
 
-    assert text.startswith("Invalid arguments. xs[0]: a value of type integer; xs[1]:") and text.endswith("; and 94 more")
+    assert text.startswith(
+        "Invalid arguments. xs[0]: a value of type integer; xs[1]:"
+    ) and text.endswith("; and 94 more")
 
 
 def test_unevaluated_properties_are_refused_by_name():
     """`unevaluatedProperties` knows the names of `allOf` too; where it holds a schema, that is what is not met."""
     parts = {"allOf": [{"properties": {"a": {}}}]}
 
-    assert ask(foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2}).success
-    text = ask(foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2, "bta": 3}).text
+    assert ask(
+        foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2}
+    ).success
+    text = ask(
+        foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2, "bta": 3}
+    ).text
     assert text == "Invalid arguments. bta: unknown argument; did you mean 'beta'?"
-    text = ask(foreign({"o": foreign({"beta": {}}, **parts, unevaluatedProperties=False).schema.plain}), {"o": {"bta": 3}}).text
+    text = ask(
+        foreign({"o": foreign({"beta": {}}, **parts, unevaluatedProperties=False).schema.plain}),
+        {"o": {"bta": 3}},
+    ).text
     assert text == "Invalid arguments. o.bta: unknown argument; did you mean 'beta'?"
-    text = ask(foreign({}, **parts, unevaluatedProperties={"type": "integer"}), {"a": "x", "zz": "x"}).text
+    text = ask(
+        foreign({}, **parts, unevaluatedProperties={"type": "integer"}), {"a": "x", "zz": "x"}
+    ).text
     assert text == "Invalid arguments. a value that satisfies 'unevaluatedProperties'"
 
 
@@ -766,7 +906,9 @@ def test_the_handler_cannot_change_what_guardrails_saw():
         arguments["a"].append(9)
         return arguments
 
-    tool = SchemaTool("f", "F.", {"type": "object"}, handler, input_guardrails=[lambda c, x: seen.append(c)])
+    tool = SchemaTool(
+        "f", "F.", {"type": "object"}, handler, input_guardrails=[lambda c, x: seen.append(c)]
+    )
     ask(tool, {"a": [1]})
 
     assert isinstance(seen[0].arguments, Mapping)
@@ -828,12 +970,36 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
         (Annotated[int, Field(ge=3)], 1, "x: greater than or equal to 3"),
         (Annotated[str, Field(min_length=3)], "a", "x: String should have at least 3 characters"),
         (Size, {}, "x.width: required, but missing"),
-        (Size | int | list[int], {}, "x.width: required, but missing; x: a valid integer, or a valid array"),
-        (list[Size], [{"width": "a"}], "x[0].width: a valid number, unable to parse string as a number"),
-        (int | list[int], "a", "x: a valid integer, unable to parse string as an integer, or a valid array"),
-        (int | Literal["a", "b"], "c", "x: a valid integer, unable to parse string as an integer, or one of the choices (choices: a, b)"),
-        (Annotated[Cat | Dog, Field(discriminator="kind")], {"kind": "cow"}, "x: a 'kind' out of 'cat', 'dog'"),
-        (Literal["a"] | Annotated[list[Literal["b"]], Field(max_length=3)], 1, "x: one of the choices, or a valid array (choices: a)"),
+        (
+            Size | int | list[int],
+            {},
+            "x.width: required, but missing; x: a valid integer, or a valid array",
+        ),
+        (
+            list[Size],
+            [{"width": "a"}],
+            "x[0].width: a valid number, unable to parse string as a number",
+        ),
+        (
+            int | list[int],
+            "a",
+            "x: a valid integer, unable to parse string as an integer, or a valid array",
+        ),
+        (
+            int | Literal["a", "b"],
+            "c",
+            "x: a valid integer, unable to parse string as an integer, or one of the choices (choices: a, b)",
+        ),
+        (
+            Annotated[Cat | Dog, Field(discriminator="kind")],
+            {"kind": "cow"},
+            "x: a 'kind' out of 'cat', 'dog'",
+        ),
+        (
+            Literal["a"] | Annotated[list[Literal["b"]], Field(max_length=3)],
+            1,
+            "x: one of the choices, or a valid array (choices: a)",
+        ),
     ],
     ids=str,
 )
@@ -854,7 +1020,13 @@ FOREIGN = {
         "xs": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
         "o": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
         "u": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-        "deep": {"oneOf": [{"type": "object", "properties": {"k": {"type": "integer"}}}, {"const": "a"}, {"const": "b"}]},
+        "deep": {
+            "oneOf": [
+                {"type": "object", "properties": {"k": {"type": "integer"}}},
+                {"const": "a"},
+                {"const": "b"},
+            ]
+        },
         "other": {"not": {"type": "string"}},
         "either": {"type": ["integer", "boolean"]},
         "mixed": {"enum": ["a", 1, None, {"k": "v"}]},
@@ -876,7 +1048,10 @@ FOREIGN = {
         ({"city": "A1"}, "city: a value with pattern ^[a-z]+$"),
         ({"cit": "ab"}, "cit: unknown argument; did you mean 'city'?; missing: city"),
         ({"city": "ab", "days": 0}, "days: a value with minimum 1"),
-        ({"city": "ab", "days": 11}, "days: a value with maximum 9; days: a value with multipleOf 2"),
+        (
+            {"city": "ab", "days": 11},
+            "days: a value with maximum 9; days: a value with multipleOf 2",
+        ),
         ({"city": "ab", "mode": "fas"}, "mode: one of the choices (choices: fast, slow)"),
         ({"city": "ab", "kind": "k"}, "kind: one of the choices (choices: K)"),
         ({"city": "ab", "xs": []}, "xs: a value with minItems 1"),
@@ -884,10 +1059,16 @@ FOREIGN = {
         ({"city": "ab", "o": {}}, "o: missing: a"),
         ({"city": "ab", "o": {"a": "x"}}, "o.a: a value of type integer"),
         ({"city": "ab", "u": "x"}, "u: a value of type integer, or a value of type null"),
-        ({"city": "ab", "deep": {"k": "x"}}, "deep: deep.k: a value of type integer, or one of the choices (choices: a, b)"),
+        (
+            {"city": "ab", "deep": {"k": "x"}},
+            "deep: deep.k: a value of type integer, or one of the choices (choices: a, b)",
+        ),
         ({"city": "ab", "other": "s"}, "other: a value that satisfies 'not'"),
         ({"city": "ab", "either": "s"}, "either: a value of type integer or boolean"),
-        ({"city": "ab", "mixed": "s"}, 'mixed: one of the choices (choices: a, 1, null, {"k": "v"})'),
+        (
+            {"city": "ab", "mixed": "s"},
+            'mixed: one of the choices (choices: a, 1, null, {"k": "v"})',
+        ),
         ({"city": "ab", "fixed": "s"}, "fixed: one of the choices (choices: two words)"),
         ({"city": "ab", "long": "s"}, "long: a value with pattern " + "a" * 200),
         ({"city": "ab", "never": 1}, "no argument that the schema forbids"),
@@ -900,7 +1081,10 @@ def test_the_words_of_a_mistake_in_a_foreign_schema(arguments, words):
     """What a JSON Schema refuses is its path, the rule and the choices, and nothing else."""
     tool = SchemaTool("f", "F.", FOREIGN, print)
 
-    assert asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments))).text == f"Invalid arguments. {words}"
+    assert (
+        asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments))).text
+        == f"Invalid arguments. {words}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -940,7 +1124,12 @@ def test_the_words_of_a_wrong_name(arguments, words):
 def test_a_wrong_name_is_repeated_only_if_it_looks_like_one(name, shown):
     """Letters, digits, `_`, `-` and `$`, at most 64: anything else may be a secret, a link or an instruction, and is not repeated."""
     tool, got = tool_of(int)
-    foreign = SchemaTool("f", "F.", {"type": "object", "properties": {"x": {}}, "additionalProperties": False}, got.append)
+    foreign = SchemaTool(
+        "f",
+        "F.",
+        {"type": "object", "properties": {"x": {}}, "additionalProperties": False},
+        got.append,
+    )
     once = json.dumps({"x": 1, name: 2})
     twice = f"{once[:-1]}, {json.dumps(name)}: 3}}"
 
@@ -960,7 +1149,9 @@ def test_a_name_is_sent_only_once_in_short_text_and_in_long(name, length, space)
     rows = [{name: "x" * length}]
     once = json.dumps({name: rows}, ensure_ascii=False)
 
-    result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=f"{once[:-1]},{space}{once[1:]}")))
+    result = asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=f"{once[:-1]},{space}{once[1:]}"))
+    )
     assert result.error.type == "ArgumentError"
     assert result.text.endswith(": sent only once")
     assert got == []
@@ -985,11 +1176,23 @@ def test_a_wrong_name_inside_of_a_model_gets_the_closest_one_there():
         return send(Order, {"x": order}).message.removeprefix("Invalid arguments. ")
 
     assert words({"item": []}) == "x.item: unknown argument; did you mean 'items'?"
-    assert words({"items": [{}, {"quantty": 1}]}) == "x.items[1].quantty: unknown argument; did you mean 'quantity'?"
-    assert words({"spare": {"my key": {"zzz": 1}}}) == "x.spare.[key].zzz: unknown argument; known: quantity, sku"
-    assert words({"gift": {"my key": 1}}).startswith("x.gift.[key]: unknown argument; known: quantity, sku")
-    assert words({SECRET + "!": 1}) == "x.[key]: unknown argument; known: items, spare, gift, either"
-    assert "x.either.[key].skuu: unknown argument; did you mean 'sku'?" in words({"either": {"my key": {"skuu": 1}}})
+    assert (
+        words({"items": [{}, {"quantty": 1}]})
+        == "x.items[1].quantty: unknown argument; did you mean 'quantity'?"
+    )
+    assert (
+        words({"spare": {"my key": {"zzz": 1}}})
+        == "x.spare.[key].zzz: unknown argument; known: quantity, sku"
+    )
+    assert words({"gift": {"my key": 1}}).startswith(
+        "x.gift.[key]: unknown argument; known: quantity, sku"
+    )
+    assert (
+        words({SECRET + "!": 1}) == "x.[key]: unknown argument; known: items, spare, gift, either"
+    )
+    assert "x.either.[key].skuu: unknown argument; did you mean 'sku'?" in words(
+        {"either": {"my key": {"skuu": 1}}}
+    )
 
 
 def test_a_wrong_name_inside_of_json_text_is_left_unsaid():
@@ -998,16 +1201,23 @@ def test_a_wrong_name_inside_of_json_text_is_left_unsaid():
     class Item(BaseModel, extra="forbid"):
         sku: str = ""
 
-    assert send(Json[Item], {"x": '{"zzz": 1}'}).message == "Invalid arguments. x: Extra inputs are not permitted"
+    assert (
+        send(Json[Item], {"x": '{"zzz": 1}'}).message
+        == "Invalid arguments. x: Extra inputs are not permitted"
+    )
 
 
-@pytest.mark.parametrize("sent", ["§", "12345678-1234-1234-1234-12345678901§", ["§"], {"§": "§"}], ids=ascii)
+@pytest.mark.parametrize(
+    "sent", ["§", "12345678-1234-1234-1234-12345678901§", ["§"], {"§": "§"}], ids=ascii
+)
 @pytest.mark.parametrize("annotation", [uuid.UUID, complex])
 def test_no_character_that_was_sent_is_repeated(annotation, sent):
     """pydantic's words on a UUID repeat a character that was sent, and those on a complex number hold a URL: ours do neither."""
     message = send(annotation, {"x": sent}).message
 
-    assert message.startswith("Invalid arguments. x: ") and "§" not in message and "://" not in message
+    assert (
+        message.startswith("Invalid arguments. x: ") and "§" not in message and "://" not in message
+    )
 
 
 def test_a_tool_without_parameters_says_so():
@@ -1032,7 +1242,12 @@ def test_arguments_that_are_no_object():
 
 def test_every_door_checks_and_names():
     """A foreign schema's door fills in defaults and reads packed lists; a wrapper's door knows the names of the tool within."""
-    door = SchemaDoor({"type": "object", "properties": {"n": {"type": "integer", "default": 3}, "o": {"type": "array"}}})
+    door = SchemaDoor(
+        {
+            "type": "object",
+            "properties": {"n": {"type": "integer", "default": 3}, "o": {"type": "array"}},
+        }
+    )
 
     assert door.check('{"o": "[1]"}') == {"n": 3, "o": [1]}
     assert InnerDoor(door, looks=True).sent_form({"n": 1}) == {"n": 1}
@@ -1061,7 +1276,9 @@ def test_true_is_none_of_the_numbers_among_choices(annotation, one):
 
     take.__annotations__ = {"x": annotation}
     tool = FunctionTool(take)
-    answers = [asyncio.run(tool.invoke(ToolCall(name="take", arguments={"x": sent}))) for sent in (True, 1)]
+    answers = [
+        asyncio.run(tool.invoke(ToolCall(name="take", arguments={"x": sent}))) for sent in (True, 1)
+    ]
 
     assert [answer.is_error for answer in answers] == [True, False]
     assert got == [one] and type(got[0]) is type(one)
@@ -1085,9 +1302,15 @@ def test_a_huge_name_is_a_name():
     name = json.dumps("n" * 1_100_000)
     once, twice = f'{{{name}: ":"}}', f"{{{name}: 1, {name}: 2}}"
 
-    for tool in (FunctionTool(lambda **rest: len(rest), name="f"), SchemaTool("g", "G.", OPEN, len)):
+    for tool in (
+        FunctionTool(lambda **rest: len(rest), name="f"),
+        SchemaTool("g", "G.", OPEN, len),
+    ):
         assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=once))).value == 1
-        assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=twice))).text == "Invalid arguments. [key]: sent only once"
+        assert (
+            asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=twice))).text
+            == "Invalid arguments. [key]: sent only once"
+        )
 
 
 def test_many_names_are_read_in_one_pass():
@@ -1095,8 +1318,13 @@ def test_many_names_are_read_in_one_pass():
     arguments = json.dumps({**{f"n{i}": i for i in range(1_000)}, "text": ":"})
     searches = linear_pattern.cache_info().misses
 
-    for tool in (FunctionTool(lambda **rest: len(rest), name="f"), SchemaTool("g", "G.", OPEN, len)):
-        assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments))).value == 1_001
+    for tool in (
+        FunctionTool(lambda **rest: len(rest), name="f"),
+        SchemaTool("g", "G.", OPEN, len),
+    ):
+        assert (
+            asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments))).value == 1_001
+        )
     assert linear_pattern.cache_info().misses == searches
 
 
@@ -1104,4 +1332,6 @@ def test_many_mistakes_are_not_all_looked_at():
     """Of thousands of mistakes a thousand are looked at, and their number is said."""
     error = send(list[int], {"x": ["no"] * 1_500})
 
-    assert error.message.endswith("x[5]: a valid integer, unable to parse string as an integer; and 994 more")
+    assert error.message.endswith(
+        "x[5]: a valid integer, unable to parse string as an integer; and 994 more"
+    )

@@ -15,7 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from functool import AudioContent, FileContent, ImageContent, TextContent, ToolCall, ToolError, ToolFailure, ToolResult, ToolSchema
+from functool import (
+    AudioContent,
+    FileContent,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+    ToolSchema,
+)
 
 
 class Model(BaseModel):
@@ -112,7 +122,11 @@ def test_content_is_kept_in_order():
     image = ImageContent(data=b"x", media_type="image/png")
 
     assert ToolResult.of(image).output == [image]
-    assert ToolResult.of(["look", image, {"a": 1}]).output == [TextContent(text="look"), image, TextContent(text='{"a":1}')]
+    assert ToolResult.of(["look", image, {"a": 1}]).output == [
+        TextContent(text="look"),
+        image,
+        TextContent(text='{"a":1}'),
+    ]
     assert ToolResult.of(["look", image]).text == "look\n[image/png: 1 bytes]"
     assert (
         ToolResult.of(FileContent(uri="https://example.com/a.pdf", name="a.pdf")).text
@@ -136,9 +150,15 @@ def test_failures():
     failed = ToolResult.failed("no", type="Nope", details={"k": 1}, metadata={"m": 2})
 
     assert (failed.text, failed.is_error, failed.success) == ("no", True, False)
-    assert (failed.error, failed.metadata, failed.value) == (ToolFailure(type="Nope", message="no", details={"k": 1}), {"m": 2}, None)
+    assert (failed.error, failed.metadata, failed.value) == (
+        ToolFailure(type="Nope", message="no", details={"k": 1}),
+        {"m": 2},
+        None,
+    )
     assert ToolResult.failed("no", output=[TextContent(text="log")]).text == "no\nlog"
-    assert ToolResult.failed("no", output=(TextContent(text="log"),)).output == [TextContent(text="log")]
+    assert ToolResult.failed("no", output=(TextContent(text="log"),)).output == [
+        TextContent(text="log")
+    ]
     assert ToolResult.failed("").text == "ToolError"
 
 
@@ -172,7 +192,12 @@ def test_unwrap():
 )
 def test_values_are_slotted_keyword_only_and_travel(value):
     """They compare, pickle, copy and change with `dataclasses.replace`; positions and new attributes are refused."""
-    assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == dataclasses.replace(value) == value
+    assert (
+        pickle.loads(pickle.dumps(value))
+        == copy.deepcopy(value)
+        == dataclasses.replace(value)
+        == value
+    )
     assert not hasattr(value, "__dict__")
     with pytest.raises(TypeError):
         type(value)("positional")
@@ -189,7 +214,13 @@ def test_defaults_are_not_shared():
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates(),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text()
+        | st.binary()
+        | st.dates(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
         max_leaves=10,
     )

@@ -127,7 +127,9 @@ def folder(tmp_path, monkeypatch):
 
 def run(*words, stdin=None, code=0):
     """Run a command in this process and return its result."""
-    result = CliRunner().invoke(main, [str(word) for word in words], input=stdin, prog_name="functool")
+    result = CliRunner().invoke(
+        main, [str(word) for word in words], input=stdin, prog_name="functool"
+    )
     assert result.exit_code == code, result.output
     return result
 
@@ -176,14 +178,18 @@ def test_an_installed_module(folder):
     package = folder / "box"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "inner.py").write_text("from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n")
+    (package / "inner.py").write_text(
+        "from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n"
+    )
 
     assert run("list", "box.inner:a").stdout == "a\tA.\n"
 
 
 def test_a_file_called_like_a_module(folder):
     """A file may be called like a module that is loaded; that module stays what it is."""
-    (folder / "json.py").write_text("from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n")
+    (folder / "json.py").write_text(
+        "from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n"
+    )
 
     assert run("list", "json.py").stdout == "a\tA.\n"
     assert sys.modules["json"] is json
@@ -214,7 +220,13 @@ def test_schema_strict(folder):
 
 
 @pytest.mark.parametrize(
-    ("dialect", "key"), [("openai", "parameters"), ("anthropic", "input_schema"), ("mcp", "inputSchema"), ("bedrock", "toolSpec")]
+    ("dialect", "key"),
+    [
+        ("openai", "parameters"),
+        ("anthropic", "input_schema"),
+        ("mcp", "inputSchema"),
+        ("bedrock", "toolSpec"),
+    ],
 )
 def test_schema_in_a_dialect(folder, dialect, key):
     """`--dialect` prints what that provider takes."""
@@ -226,7 +238,10 @@ def test_schema_losses(folder):
     losses = run("schema", "kit.py", "--dialect", "gemini", "--losses").stdout.splitlines()
 
     assert losses
-    assert all(loss.partition(":")[0] in ("search", "delete", "fail", "odd", "steps", "double") for loss in losses)
+    assert all(
+        loss.partition(":")[0] in ("search", "delete", "fail", "odd", "steps", "double")
+        for loss in losses
+    )
     assert "--dialect" in run("schema", "kit.py", "--losses", code=2).stderr
 
 
@@ -306,10 +321,22 @@ def test_help_of_a_tool(folder, flag):
     [
         (["call", "kit.py", "fail"], 1, "RuntimeError: the disk is full"),
         (["call", "kit.py", "search"], 2, "Missing option '--query'"),
-        (["call", "kit.py", "search", "--query", "x", "--max-results", "many"], 2, "'many' is not a valid integer"),
-        (["call", "kit.py", "search", "--query", "x", "--max-results", "1.5"], 1, "max_results: a valid integer"),
+        (
+            ["call", "kit.py", "search", "--query", "x", "--max-results", "many"],
+            2,
+            "'many' is not a valid integer",
+        ),
+        (
+            ["call", "kit.py", "search", "--query", "x", "--max-results", "1.5"],
+            1,
+            "max_results: a valid integer",
+        ),
         (["call", "kit.py", "search", "--query", "x", "--kind", "blog"], 1, "kind"),
-        (["call", "kit.py", "search", "--query", "x", "--colour", "red"], 2, "No such option '--colour'"),
+        (
+            ["call", "kit.py", "search", "--query", "x", "--colour", "red"],
+            2,
+            "No such option '--colour'",
+        ),
         (["call", "kit.py", "search", "--json", "{"], 2, "is not a JSON object"),
         (["call", "kit.py", "search", "--json", "[]"], 2, "is not a JSON object"),
         (["call", "kit.py", "search", "--query", "@nothing.txt"], 1, "nothing.txt"),
@@ -331,7 +358,9 @@ def test_errors_without_tracebacks(folder, words, code, said):
         pytest.importorskip("mcp")
     (folder / "empty.py").write_text("x = 1\n")
     (folder / "broken.py").write_text("\nundefined\n")
-    (folder / "wrong.py").write_text("from functool import FunctionTool\nFunctionTool(lambda: 1, name='x', timeout=0)\n")
+    (folder / "wrong.py").write_text(
+        "from functool import FunctionTool\nFunctionTool(lambda: 1, name='x', timeout=0)\n"
+    )
     result = run(*words, code=code)
 
     assert said in result.stderr
@@ -341,7 +370,9 @@ def test_errors_without_tracebacks(folder, words, code, said):
 
 def test_a_bad_definition_is_told_by_its_own_line(folder):
     """A tool that is wrong is said with the line of its function, not one of functool's."""
-    (folder / "wrong.py").write_text("from functool import FunctionTool\n\n\n@FunctionTool(timeout=0)\ndef f():\n    pass\n")
+    (folder / "wrong.py").write_text(
+        "from functool import FunctionTool\n\n\n@FunctionTool(timeout=0)\ndef f():\n    pass\n"
+    )
     said = run("list", "wrong.py", code=1).stderr
 
     assert "wrong.py:4): timeout must be" in said
@@ -351,7 +382,10 @@ def test_a_bad_definition_is_told_by_its_own_line(folder):
 def test_a_missing_extra_says_what_to_install():
     """Without click the command says what to install and nothing else; to a program it is an ImportError."""
     code = "import sys; sys.modules['click'] = None; sys.argv = [sys.argv[1]]\nimport functool.cli"
-    told = [subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True) for name in ("bin/functool", "other")]
+    told = [
+        subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True)
+        for name in ("bin/functool", "other")
+    ]
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
 
     assert [done.returncode for done in told] == [1, 1]
@@ -408,7 +442,9 @@ def test_check(folder):
 
 def test_check_a_folder(folder):
     """A folder means all of its files."""
-    (folder / "good.py").write_text("from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n")
+    (folder / "good.py").write_text(
+        "from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n"
+    )
     (folder / "none.py").write_text("x = 1\n")
     found = json.loads(run("check", ".", "--json").stdout)
 
@@ -419,7 +455,9 @@ def test_check_a_folder(folder):
 def test_check_for_a_provider(folder, system):
     """`--for` adds what a provider's dialect would lose."""
     name = "x" * 200
-    (folder / "long.py").write_text(f"from functool import FunctionTool\nt = FunctionTool(lambda: 1, name={name!r}, description='X.')\n")
+    (folder / "long.py").write_text(
+        f"from functool import FunctionTool\nt = FunctionTool(lambda: 1, name={name!r}, description='X.')\n"
+    )
     findings = json.loads(run("check", "long.py", "--for", system, "--json", code=1).stdout)[name]
 
     assert any(finding.startswith(f"{system}: ") and "name" in finding for finding in findings)
@@ -430,7 +468,11 @@ def test_check_for_a_system(folder, system):
     """`--for` adds what a system demands, where its package is installed; otherwise the extra is named."""
     result = CliRunner().invoke(main, ["check", "kit.py:fail", "--for", system])
 
-    assert result.exit_code == 0 or f"{system}: " in result.stdout or f"functool[{system}]" in result.stderr
+    assert (
+        result.exit_code == 0
+        or f"{system}: " in result.stdout
+        or f"functool[{system}]" in result.stderr
+    )
     assert "Traceback" not in result.output
 
 
@@ -450,7 +492,12 @@ def test_new_amplifier_module(folder):
 
 def program(*words, **options):
     """Run the program in a process of its own."""
-    command = [sys.executable, "-c", "from functool.cli import main; main(prog_name='functool')", *words]
+    command = [
+        sys.executable,
+        "-c",
+        "from functool.cli import main; main(prog_name='functool')",
+        *words,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
@@ -467,7 +514,13 @@ def test_a_reader_that_has_enough(folder):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
-        command = [sys.executable, "-c", "from functool.cli import main; main(prog_name='functool')", "list", "kit.py:search"]
+        command = [
+            sys.executable,
+            "-c",
+            "from functool.cli import main; main(prog_name='functool')",
+            "list",
+            "kit.py:search",
+        ]
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=120)
 
     assert done.stderr == "printed while loading\n"
@@ -497,7 +550,11 @@ def test_help_imports_nothing_of_the_core():
 
 def completions(folder, words, current):
     """Return what the shell is offered."""
-    environment = {**os.environ, "_FUNCTOOL_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words)}
+    environment = {
+        **os.environ,
+        "_FUNCTOOL_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+    }
     environment["COMP_CWORD"] = str(current)
     done = program(env=environment, cwd=folder)
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
@@ -515,7 +572,12 @@ def test_completion(folder):
 @pytest.mark.parametrize("command", ["list", "schema", "call", "serve", "check"])
 def test_completion_of_a_target(folder, command):
     """The shell is told to complete a target as it completes files."""
-    environment = {**os.environ, "_FUNCTOOL_COMPLETE": "bash_complete", "COMP_WORDS": f"functool {command} ki", "COMP_CWORD": "2"}
+    environment = {
+        **os.environ,
+        "_FUNCTOOL_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"functool {command} ki",
+        "COMP_CWORD": "2",
+    }
 
     assert program(env=environment, cwd=folder).stdout == "file,ki\n"
 
@@ -543,7 +605,17 @@ def test_serve_over_http(folder):
 
     port = free_port()
     code = "from functool.cli import main; main()"
-    command = [sys.executable, "-c", code, "serve", "kit.py", "--transport", "http", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "serve",
+        "kit.py",
+        "--transport",
+        "http",
+        "--port",
+        str(port),
+    ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             listening(port, process)
@@ -572,12 +644,16 @@ def terminal(folder):
 
     def start(*words):
         code = "from functool.cli import main; main(prog_name='functool')"
-        return pexpect.spawn(sys.executable, ["-c", code, *words], cwd=str(folder), encoding="utf-8", timeout=60)
+        return pexpect.spawn(
+            sys.executable, ["-c", code, *words], cwd=str(folder), encoding="utf-8", timeout=60
+        )
 
     return start
 
 
-@pytest.mark.parametrize(("answer", "said", "code"), [("y", "deleted x", 0), ("n", "did not approve", 1)])
+@pytest.mark.parametrize(
+    ("answer", "said", "code"), [("y", "deleted x", 0), ("n", "did not approve", 1)]
+)
 def test_approval_at_the_terminal(terminal, answer, said, code):
     """The person at the terminal sees the call and decides."""
     child = terminal("call", "kit.py", "delete", "--path", "x")
@@ -631,7 +707,9 @@ def test_interrupting_a_server(folder):
     pytest.importorskip("mcp")
     code = "from functool.cli import main; main(prog_name='functool')"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code, "serve", "kit.py"], text=True, **pipes) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "kit.py"], text=True, **pipes
+    ) as server:
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         server.stdin.write(json.dumps(ping) + "\n")
         server.stdin.flush()
@@ -662,9 +740,19 @@ def test_the_page(command, printed, tmp_path):
         pytest.importorskip("mcp")
     (tmp_path / "kit.py").write_text(PAGE.partition("```python\n")[2].partition("```")[0])
     shell = tmp_path / "functool"
-    shell.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from functool.cli import main; main()' \"$@\"\n")
+    shell.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'from functool.cli import main; main()' \"$@\"\n"
+    )
     shell.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
     assert (done.stdout.rstrip("\n"), done.stderr) == (printed.rstrip("\n"), "")

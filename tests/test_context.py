@@ -20,8 +20,19 @@ def test_a_context_holds_what_it_was_given():
     deps, approver = object(), lambda request: True
     context = Context(deps, thread="t", approver=approver, metadata={"k": 1})
 
-    assert (context.deps, context.thread, context.approver, context.metadata, context.state) == (deps, "t", approver, {"k": 1}, {})
-    assert (context.call, context.schema, Context().deps, Context().metadata) == (None, None, None, {})
+    assert (context.deps, context.thread, context.approver, context.metadata, context.state) == (
+        deps,
+        "t",
+        approver,
+        {"k": 1},
+        {},
+    )
+    assert (context.call, context.schema, Context().deps, Context().metadata) == (
+        None,
+        None,
+        None,
+        {},
+    )
 
 
 def test_inside_a_call_the_context_knows_it():
@@ -48,7 +59,12 @@ def test_parallel_calls_share_state_but_not_their_call():
         return ctx.call.id
 
     async def main(context):
-        return await asyncio.gather(*(look.invoke(ToolCall(name="look", arguments={"n": n}, id=f"id{n}"), context) for n in range(5)))
+        return await asyncio.gather(
+            *(
+                look.invoke(ToolCall(name="look", arguments={"n": n}, id=f"id{n}"), context)
+                for n in range(5)
+            )
+        )
 
     context = Context()
     results = asyncio.run(main(context))
@@ -85,7 +101,11 @@ def test_events_from_a_thread_arrive_in_order_before_the_result():
 
     assert [event.data.get("i") for event in log.events] == [*range(50), None]
     assert log.events[-1] == ToolEvent(
-        kind="tool:progress", tool_name="work", call_id="c1", data={"message": "end", "done": 50, "total": 50}, at=log.events[-1].at
+        kind="tool:progress",
+        tool_name="work",
+        call_id="c1",
+        data={"message": "end", "done": 50, "total": 50},
+        at=log.events[-1].at,
     )
 
 
@@ -131,7 +151,16 @@ def test_a_listener_that_raises_is_logged_and_skipped(caplog):
         result = call(work, context)
 
     assert (result.value, log.kinds) == ("fine", ["one"])
-    assert len([record for record in caplog.records if record.levelno == logging.WARNING and record.exc_info]) == 2
+    assert (
+        len(
+            [
+                record
+                for record in caplog.records
+                if record.levelno == logging.WARNING and record.exc_info
+            ]
+        )
+        == 2
+    )
     assert caplog.messages == ["a listener raised on one and was skipped"] * 2
 
 
@@ -171,7 +200,9 @@ def test_emit_outside_of_a_call():
         heard.append(event.kind)
 
     async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda loop, trouble: reported.append(trouble))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, trouble: reported.append(trouble)
+        )
         context.emit("in a loop")
         await asyncio.sleep(0.01)
 
@@ -182,7 +213,11 @@ def test_emit_outside_of_a_call():
     asyncio.run(main())
 
     assert (log.kinds, reported) == (["no loop", "in a loop"], []) and heard == log.kinds
-    assert (log.events[0].data, log.events[0].tool_name, log.events[0].call_id) == ({"x": 1}, "", "")
+    assert (log.events[0].data, log.events[0].tool_name, log.events[0].call_id) == (
+        {"x": 1},
+        "",
+        "",
+    )
 
 
 def test_data_may_have_any_name():
@@ -193,7 +228,10 @@ def test_data_may_have_any_name():
     context.emit(kind="named", size=2)
 
     found, named = log.events
-    assert (found.kind, found.data) == ("found", {"kind": "file", "self": 1, "tool_name": "x", "call_id": "y", "at": 0})
+    assert (found.kind, found.data) == (
+        "found",
+        {"kind": "file", "self": 1, "tool_name": "x", "call_id": "y", "at": 0},
+    )
     assert (named.kind, named.data) == ("named", {"size": 2})
 
 
@@ -342,7 +380,10 @@ def test_a_slow_listener_is_not_the_delay_of_a_generator(kind):
     heard, context = [], Context()
     context.subscribe(listener)
     tool = FunctionTool(
-        later if kind == "async" else now, name="items", timeout=30, output_guardrails=[lambda result, context: passed.set()]
+        later if kind == "async" else now,
+        name="items",
+        timeout=30,
+        output_guardrails=[lambda result, context: passed.set()],
     )
 
     assert (call(tool, context).value, heard) == (1, [1])
@@ -371,11 +412,21 @@ def test_a_guardrail_of_a_hosts_own_reads_the_decision():
     context = Context()
     request = call(tool, context).metadata["approval"]
     looking = FunctionTool(lambda: 1, name="look", input_guardrails=[look])
-    for decide in (lambda: None, lambda: context.approve(request), lambda: context.deny(request, "too dear"), lambda: None):
+    for decide in (
+        lambda: None,
+        lambda: context.approve(request),
+        lambda: context.deny(request, "too dear"),
+        lambda: None,
+    ):
         decide()
         call(looking, context)
 
-    assert read == [[None] * 2, [Decision(approved=True)] * 2, [Decision(approved=False, reason="too dear")] * 2, [None] * 2]
+    assert read == [
+        [None] * 2,
+        [Decision(approved=True)] * 2,
+        [Decision(approved=False, reason="too dear")] * 2,
+        [None] * 2,
+    ]
 
 
 def test_an_announcement_has_its_data_and_the_name_on_the_call():
@@ -389,7 +440,12 @@ def test_an_announcement_has_its_data_and_the_name_on_the_call():
     asyncio.run(main())
 
     (event,) = log.events
-    assert (event.kind, event.tool_name, event.call_id, event.data) == ("mine", "nope", "c1", {"x": 1})
+    assert (event.kind, event.tool_name, event.call_id, event.data) == (
+        "mine",
+        "nope",
+        "c1",
+        {"x": 1},
+    )
 
 
 def test_progress_may_say_nothing():
@@ -398,7 +454,9 @@ def test_progress_may_say_nothing():
     context.subscribe(log)
     context.progress()
 
-    assert [(event.kind, event.data) for event in log.events] == [("tool:progress", {"message": "", "done": None, "total": None})]
+    assert [(event.kind, event.data) for event in log.events] == [
+        ("tool:progress", {"message": "", "done": None, "total": None})
+    ]
 
 
 def test_an_approval_is_for_its_own_call_only():
@@ -433,7 +491,12 @@ def test_a_grant_counts_for_five_minutes(monkeypatch):
         clock[0] += after
         return call(tool, context).success
 
-    assert [agreed(299.9), agreed(300.1), agreed(0.4, expires_in=0.5), agreed(0.6, expires_in=0.5)] == [True, False, True, False]
+    assert [
+        agreed(299.9),
+        agreed(300.1),
+        agreed(0.4, expires_in=0.5),
+        agreed(0.6, expires_in=0.5),
+    ] == [True, False, True, False]
 
 
 def test_events_carry_the_tools_own_name():
@@ -450,7 +513,9 @@ def test_events_carry_the_tools_own_name():
     assert [(event.tool_name, event.call_id) for event in log.events] == [("work", "c1")]
 
 
-@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
+@pytest.mark.skipif(
+    not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12"
+)
 def test_events_arrive_where_tasks_start_eagerly():
     """On a loop whose tasks run before they are handed over, a call with progress ends, and every event came before its result."""
 
@@ -463,12 +528,20 @@ def test_events_arrive_where_tasks_start_eagerly():
         asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
         log, context = EventLog(), Context()
         context.subscribe(log)
-        results = await Toolset([count]).call_all([ToolCall(name="count", arguments={"n": n}, id=f"c{n}") for n in (1, 2)], context)
-        return results, [(event.call_id, event.kind, event.data.get("value")) for event in log.events]
+        results = await Toolset([count]).call_all(
+            [ToolCall(name="count", arguments={"n": n}, id=f"c{n}") for n in (1, 2)], context
+        )
+        return results, [
+            (event.call_id, event.kind, event.data.get("value")) for event in log.events
+        ]
 
     results, events = asyncio.run(turn())
 
     assert [result.value for result in results] == [0, 1]
     for n in (1, 2):
         steps = [("tool:progress", step) for step in range(n)]
-        assert [event[1:] for event in events if event[0] == f"c{n}"] == [("tool:pre", None), *steps, ("tool:post", None)]
+        assert [event[1:] for event in events if event[0] == f"c{n}"] == [
+            ("tool:pre", None),
+            *steps,
+            ("tool:post", None),
+        ]

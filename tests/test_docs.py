@@ -50,7 +50,9 @@ def blocks(page):
         if language == "python":
             found.append(Block(page, text.count("\n", 0, fence.start()) + 2, fence["body"]))
         elif language == "output":
-            assert found and found[-1].output is None, f"{page.name}: an output block belongs below a Python block"
+            assert found and found[-1].output is None, (
+                f"{page.name}: an output block belongs below a Python block"
+            )
             found[-1].output = fence["body"]
     return found
 
@@ -60,7 +62,14 @@ def missing_package(tree):
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names if node.module.startswith("functool."))]
+            names = [
+                node.module,
+                *(
+                    f"{node.module}.{alias.name}"
+                    for alias in node.names
+                    if node.module.startswith("functool.")
+                ),
+            ]
         for name in names:
             top = name.partition(".")[0]
             if top not in ("functool", "examples") and importlib.util.find_spec(top) is None:
@@ -89,7 +98,9 @@ def pages():
         del sys.modules[page.module.__name__]
 
 
-@pytest.mark.parametrize("block", [block for page in PAGES for block in blocks(page)], ids=lambda block: block.id)
+@pytest.mark.parametrize(
+    "block", [block for page in PAGES for block in blocks(page)], ids=lambda block: block.id
+)
 def test_block(block, pages, capsys, tmp_path, monkeypatch):
     """A block of the documentation runs as it stands."""
     if block.page not in pages:
@@ -101,7 +112,9 @@ def test_block(block, pages, capsys, tmp_path, monkeypatch):
     if missing:
         page.skipped = page.skipped or missing
         pytest.skip(missing)
-    compiled = compile(code, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    compiled = compile(
+        code, str(block.page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
     monkeypatch.chdir(tmp_path)
     try:
         if compiled.co_flags & inspect.CO_COROUTINE:
@@ -128,7 +141,12 @@ def test_every_page_is_seen():
 
 @pytest.mark.parametrize(
     "block",
-    [block for page in PAGES if "python -m asyncio" in page.read_text(encoding="utf-8") for block in blocks(page)],
+    [
+        block
+        for page in PAGES
+        if "python -m asyncio" in page.read_text(encoding="utf-8")
+        for block in blocks(page)
+    ],
     ids=lambda b: b.id,
 )
 def test_a_block_can_be_pasted(block):

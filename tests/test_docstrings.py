@@ -87,12 +87,18 @@ EPYDOC = """Search the web.
     """
 
 
-@pytest.mark.parametrize("text", [GOOGLE, NUMPY, REST, EPYDOC], ids=["google", "numpy", "rest", "epydoc"])
+@pytest.mark.parametrize(
+    "text", [GOOGLE, NUMPY, REST, EPYDOC], ids=["google", "numpy", "rest", "epydoc"]
+)
 def test_styles(text):
     """The four styles say the same: prose without sections, texts by name without stars, and the returned value."""
     expected = Docstring(
         summary="Search the web.\n\nPages come best first: at most ten.",
-        params={"query": "The words: all of them.", "limit": "How many\nat most.\n\nMore costs more.", "sites": "Only these."},
+        params={
+            "query": "The words: all of them.",
+            "limit": "How many\nat most.\n\nMore costs more.",
+            "sites": "Only these.",
+        },
         returns="Hits by page.",
     )
 
@@ -191,10 +197,19 @@ def test_returns(text, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("S.\n\nArgs:\n    a: A.\n\nBehind.\n\nNote:\n    Slow.", "S.\n\nBehind.\n\nNote:\n    Slow."),
-        ("S.\n\nParameters\n----------\na\n    A.\n\nNotes\n-----\nSlow.", "S.\n\nNotes\n-----\nSlow."),
+        (
+            "S.\n\nArgs:\n    a: A.\n\nBehind.\n\nNote:\n    Slow.",
+            "S.\n\nBehind.\n\nNote:\n    Slow.",
+        ),
+        (
+            "S.\n\nParameters\n----------\na\n    A.\n\nNotes\n-----\nSlow.",
+            "S.\n\nNotes\n-----\nSlow.",
+        ),
         ("S.\n\n:param a: A.\n\nBehind.", "S.\n\nBehind."),
-        ("S.\n\n:mod:`x` helps: yes.\n\n.. note:: Slow.", "S.\n\n:mod:`x` helps: yes.\n\n.. note:: Slow."),
+        (
+            "S.\n\n:mod:`x` helps: yes.\n\n.. note:: Slow.",
+            "S.\n\n:mod:`x` helps: yes.\n\n.. note:: Slow.",
+        ),
         ("S.\n\nExamples:\n    >>> f()\n\nAttributes:\n    x: y\n\nBehind.", "S.\n\nBehind."),
         ("S.\n\nExamples:\n- a\n- b", "S.\n\nExamples:\n- a\n- b"),
         ("S.\n\nArgs:\n    None.\n", "S.\n\nArgs:\n    None."),
@@ -211,8 +226,36 @@ def test_prose(text, expected):
 
 
 MARKS = st.sampled_from(
-    ["Args:", "Returns:", "Parameters", "----------", ":param x:", ":type", "@param y:", "@return:", ":\t::", "x", "x : int"]
-    + ["x (int): y", "*a, **b", "    ", "  ", "\t", "\n", "\n", "\n\n", ":", "`", "\\", ".. note::", "Raises:", "- a: b", "("]
+    [
+        "Args:",
+        "Returns:",
+        "Parameters",
+        "----------",
+        ":param x:",
+        ":type",
+        "@param y:",
+        "@return:",
+        ":\t::",
+        "x",
+        "x : int",
+    ]
+    + [
+        "x (int): y",
+        "*a, **b",
+        "    ",
+        "  ",
+        "\t",
+        "\n",
+        "\n",
+        "\n\n",
+        ":",
+        "`",
+        "\\",
+        ".. note::",
+        "Raises:",
+        "- a: b",
+        "(",
+    ]
 )
 
 
@@ -222,13 +265,31 @@ def test_any_text(text):
     """Any text whatever gives a docstring whose parameter names are Python names."""
     found = parse(text)
 
-    assert all(name.isidentifier() and isinstance(words, str) for name, words in found.params.items())
+    assert all(
+        name.isidentifier() and isinstance(words, str) for name, words in found.params.items()
+    )
     assert isinstance(found.summary, str) and isinstance(found.returns, str)
 
 
-NAMES = st.sampled_from(["a", "query", "max_size", "kind", "x1", "_hidden", "from_", "schema", "note", "type", "param"])
+NAMES = st.sampled_from(
+    ["a", "query", "max_size", "kind", "x1", "_hidden", "from_", "schema", "note", "type", "param"]
+)
 WORDS = st.lists(
-    st.sampled_from(["the", "query", "(see: there)", "a: b", "int", "Returns", "`x`", "{'a': 1}", "-", "http://x", "größer"]),
+    st.sampled_from(
+        [
+            "the",
+            "query",
+            "(see: there)",
+            "a: b",
+            "int",
+            "Returns",
+            "`x`",
+            "{'a': 1}",
+            "-",
+            "http://x",
+            "größer",
+        ]
+    ),
     min_size=1,
     max_size=6,
 ).map(lambda words: f"Some {' '.join(words)}.")
@@ -241,16 +302,26 @@ def google(params, returns):
 
 
 def numpy(params, returns):
-    items = "\n".join(f"{name} : {{'a: b'}}, optional\n{indent(text, '    ')}" for name, text in params.items())
+    items = "\n".join(
+        f"{name} : {{'a: b'}}, optional\n{indent(text, '    ')}" for name, text in params.items()
+    )
     return f"Parameters\n----------\n{items}\n\nReturns\n-------\ndict[str, int]\n{indent(returns, '    ')}"
 
 
 def rest(params, returns):
-    return "".join(f":param Literal['a: b'] {name}: {hang(text)}\n" for name, text in params.items()) + f":returns: {hang(returns)}"
+    return (
+        "".join(f":param Literal['a: b'] {name}: {hang(text)}\n" for name, text in params.items())
+        + f":returns: {hang(returns)}"
+    )
 
 
 def epydoc(params, returns):
-    return "".join(f"@param {name}: {hang(text)}\n@type {name}: int\n" for name, text in params.items()) + f"@return: {hang(returns)}"
+    return (
+        "".join(
+            f"@param {name}: {hang(text)}\n@type {name}: int\n" for name, text in params.items()
+        )
+        + f"@return: {hang(returns)}"
+    )
 
 
 def hang(text):
@@ -286,7 +357,13 @@ def test_what_is_no_text_says_nothing(odd):
 
 
 @pytest.mark.parametrize(
-    "text", [":param a:\n    ", ":param a:\n\n  \n", "Parameters\n----------\na : int\n     \n", "Args:\n    a:  \n     "]
+    "text",
+    [
+        ":param a:\n    ",
+        ":param a:\n\n  \n",
+        "Parameters\n----------\na : int\n     \n",
+        "Args:\n    a:  \n     ",
+    ],
 )
 def test_a_text_of_blanks_is_empty(text):
     """Blank lines under the name of a parameter are no description."""

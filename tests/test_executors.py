@@ -161,7 +161,12 @@ def test_a_sync_tool_can_be_left_like_any_await():
 def timed_out(body):
     """Return whether the answer of a call that ran into its time limit says that work may go on."""
     seen = []
-    tool = FunctionTool(body, name="body", timeout=0.01, on_error_func=lambda error, context: seen.append(error.still_running))
+    tool = FunctionTool(
+        body,
+        name="body",
+        timeout=0.01,
+        on_error_func=lambda error, context: seen.append(error.still_running),
+    )
     text = asyncio.run(tool(ToolCall(name="body"))).text
 
     assert ("may still be going on" in text, "was stopped" in text) == (seen[0], not seen[0])
@@ -190,7 +195,10 @@ def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind(caplog):
 
     try:
         assert [timed_out(body) for body in (alone, under_a_limit, turn, together)] == [True] * 4
-        assert caplog.messages[0] == "the body of body was abandoned after its time limit: a thread cannot be stopped"
+        assert (
+            caplog.messages[0]
+            == "the body of body was abandoned after its time limit: a thread cannot be stopped"
+        )
     finally:
         release.set()
 
@@ -217,7 +225,9 @@ def test_an_abandoned_body_ends_unheard(end, monkeypatch):
     reported = []
 
     async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: reported.append(context["message"])
+        )
         release = asyncio.Event()
 
         @FunctionTool(timeout=0.01)

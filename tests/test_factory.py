@@ -30,7 +30,11 @@ class SearchConfig(BaseToolConfig):
 
 class Search(Tool):
     def __init__(self, config: SearchConfig) -> None:
-        super().__init__(name=config.tool_name, description="Search.", parameters={"type": "object", "properties": {}})
+        super().__init__(
+            name=config.tool_name,
+            description="Search.",
+            parameters={"type": "object", "properties": {}},
+        )
         self.config = config
 
     async def run(self, call: ToolCall, context: Context) -> ToolResult:
@@ -268,7 +272,9 @@ def installed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         (tmp_path / "functool_test_plugin.py").write_text(PLUGIN)
         info = tmp_path / "functool_test_plugin-1.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: functool-test-plugin\nVersion: 1\n")
+        (info / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: functool-test-plugin\nVersion: 1\n"
+        )
         (info / "entry_points.txt").write_text(f"[functool.tools]\n{points}")
         monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -278,11 +284,15 @@ def installed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_load_registers_installed_entry_points(installed: Any) -> None:
     """A builder, a pair and a finished tool are found by entry point; a second load finds nothing new."""
-    installed("greet = functool_test_plugin:greet\npair = functool_test_plugin:pair\nready = functool_test_plugin:ready\n")
+    installed(
+        "greet = functool_test_plugin:greet\npair = functool_test_plugin:pair\nready = functool_test_plugin:ready\n"
+    )
     factory = ToolFactory()
     assert sorted(factory.load()) == ["greet", "pair", "ready"]
     assert factory.load() == []
-    tools = factory.toolset([{"tool": "greet", "config": {"greeting": "moin"}}, {"tool": "pair"}, {"tool": "ready"}])
+    tools = factory.toolset(
+        [{"tool": "greet", "config": {"greeting": "moin"}}, {"tool": "pair"}, {"tool": "ready"}]
+    )
     assert tools.call_sync(ToolCall(name="greet", arguments={"name": "Bo"})).text == "moin Bo"
     assert tools.call_sync(ToolCall(name="pair")).text == "hello"
     assert tools.call_sync(ToolCall(name="ready")).text == "ready"
@@ -290,7 +300,9 @@ def test_load_registers_installed_entry_points(installed: Any) -> None:
 
 def test_load_names_bad_entry_points_and_keeps_the_good_ones(installed: Any) -> None:
     """A broken package costs no other package its tools, and the error names every broken entry."""
-    installed("bad = functool_test_plugin:nothing\ngone = functool_test_plugin_gone:x\nready = functool_test_plugin:ready\n")
+    installed(
+        "bad = functool_test_plugin:nothing\ngone = functool_test_plugin_gone:x\nready = functool_test_plugin:ready\n"
+    )
     factory = ToolFactory()
     with pytest.raises(DefinitionError, match="(?s)'bad'.*'gone'"):
         factory.load()

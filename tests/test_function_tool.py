@@ -17,7 +17,16 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
 
 import pytest
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StrictInt, field_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    StrictInt,
+    field_validator,
+)
 from typing_extensions import Doc, NotRequired, Required, TypeAliasType, TypedDict, Unpack
 
 from functool import (
@@ -68,7 +77,11 @@ def test_the_decorated_function_is_still_the_function():
     assert search("cats", limit=3) == "cats:3"
     assert search(query="cats") == "cats:10"
     assert search.func("x") == "x:10"
-    assert (search.__name__, search.__wrapped__, search.__module__) == ("search", search.func, __name__)
+    assert (search.__name__, search.__wrapped__, search.__module__) == (
+        "search",
+        search.func,
+        __name__,
+    )
     assert list(inspect.signature(search).parameters) == ["query", "limit"]
 
 
@@ -284,7 +297,9 @@ def test_a_decorated_function_has_the_wrapped_signature():
     def liar(**values):
         return values
 
-    liar.__signature__ = inspect.Signature([inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=int, default=4)])
+    liar.__signature__ = inspect.Signature(
+        [inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=int, default=4)]
+    )
 
     assert list(hello.schema.parameters["properties"]) == ["name", "mark"]
     assert call(hello, {"name": "Al"}).value == ["Al!", "Al!"]
@@ -315,7 +330,10 @@ def test_a_decorator_that_is_a_class_keeps_the_docstring():
         return a + b
 
     assert (add.name, add.description) == ("add", "Add up.")
-    assert add.schema.parameters["properties"]["a"] == {"type": "integer", "description": "The first."}
+    assert add.schema.parameters["properties"]["a"] == {
+        "type": "integer",
+        "description": "The first.",
+    }
     assert call(add, {"a": 1}).value == 3
 
 
@@ -343,7 +361,10 @@ def test_an_executor_runs_the_body():
 @pytest.mark.parametrize("executor", ["threads", 0, object()])
 def test_what_is_no_executor_is_refused_at_definition(executor):
     """Something that cannot be called is no executor; the error names the function, its file and line."""
-    with pytest.raises(DefinitionError, match=rf"three.*test_function_tool\.py:\d+.*executor.*{type(executor).__name__}"):
+    with pytest.raises(
+        DefinitionError,
+        match=rf"three.*test_function_tool\.py:\d+.*executor.*{type(executor).__name__}",
+    ):
         FunctionTool(three, executor=executor)
 
 
@@ -373,7 +394,9 @@ def test_each_yield_is_progress_and_the_last_the_value():
         result = call(FunctionTool(func), {"n": 3}, context)
 
         assert result.value == value
-        assert [(e.kind, e.data) for e in log.events] == [("tool:progress", {"value": i}) for i in range(3)]
+        assert [(e.kind, e.data) for e in log.events] == [
+            ("tool:progress", {"value": i}) for i in range(3)
+        ]
     assert received(handed, {"n": 3}) == 2
     assert received(counting, {"n": 0}) is None
 
@@ -435,7 +458,15 @@ def test_positional_only_and_star_arguments():
         return (a, b, c, args, d, e, rest)
 
     assert received(everything, {"a": 1, "d": 4}) == (1, 2, 3, (), 4, 5, {})
-    assert received(everything, {"a": 1, "d": 4, "c": 9, "args": [7, 8], "z": "q"}) == (1, 2, 9, (7, 8), 4, 5, {"z": "q"})
+    assert received(everything, {"a": 1, "d": 4, "c": 9, "args": [7, 8], "z": "q"}) == (
+        1,
+        2,
+        9,
+        (7, 8),
+        4,
+        5,
+        {"z": "q"},
+    )
     assert received(everything, {"a": 1, "d": 4, "args": [7]}) == (1, 2, 3, (7,), 4, 5, {})
     plain = FunctionTool(everything).schema.parameters
     assert plain["properties"]["args"] == {"type": "array", "items": {"type": "integer"}}
@@ -461,7 +492,10 @@ def test_unpacked_typed_dicts():
     assert received(go, {"x": 1, "depth": 2, "note": "n"}) == (1, {"depth": 2, "note": "n"})
     assert call(FunctionTool(go), {"x": 1}).is_error
     assert call(FunctionTool(go), {"x": 1, "depth": 1, "other": 1}).is_error
-    assert FunctionTool(go).schema.parameters["properties"]["note"] == {"type": "string", "description": "A note."}
+    assert FunctionTool(go).schema.parameters["properties"]["note"] == {
+        "type": "string",
+        "description": "A note.",
+    }
     assert received(go, {"x": 1, "depth": 2, "note": None}) == (1, {"depth": 2})
 
 
@@ -484,7 +518,22 @@ def test_any_parameter_name():
         from_: int,
         config: int,
     ):
-        return [schema, json, model_config, _x, copy, self, args, kwargs, call, context, values, func, from_, config]
+        return [
+            schema,
+            json,
+            model_config,
+            _x,
+            copy,
+            self,
+            args,
+            kwargs,
+            call,
+            context,
+            values,
+            func,
+            from_,
+            config,
+        ]
 
     names = list(inspect.signature(odd).parameters)
 
@@ -505,7 +554,10 @@ def test_defaults():
         z.append(1)
         return (x is sentinel, y, z, f, g)
 
-    def field_only(f: Annotated[list[int], Field(default_factory=lambda: [5])], g: int = Field(7, description="G.", ge=1)):
+    def field_only(
+        f: Annotated[list[int], Field(default_factory=lambda: [5])],
+        g: int = Field(7, description="G.", ge=1),
+    ):
         f.append(6)
         return (f, g)
 
@@ -605,7 +657,11 @@ ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
         (Annotated[Union[Cat, Dog], Field(discriminator="kind")], {"kind": "dog"}, Dog(kind="dog")),
         (Union[Cat, Dog, None], {"kind": "cat"}, Cat(kind="cat")),
         (datetime.date, "2026-01-02", datetime.date(2026, 1, 2)),
-        (datetime.datetime, "2026-01-02T03:04:05Z", datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)),
+        (
+            datetime.datetime,
+            "2026-01-02T03:04:05Z",
+            datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+        ),
         (uuid.UUID, str(ID), ID),
         (decimal.Decimal, "1.50", decimal.Decimal("1.50")),
         (pathlib.Path, "a/b", pathlib.Path("a/b")),
@@ -620,13 +676,22 @@ ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
         (Tree, {"a": {"b": 1}}, {"a": {"b": 1}}),
         (T, "anything", "anything"),
         (Aliased, {"from": "x", "other": 1}, Aliased(**{"from": "x"})),
-        (StrictModel, {"n": 1, "day": "2026-01-02"}, StrictModel(n=1, day=datetime.date(2026, 1, 2))),
+        (
+            StrictModel,
+            {"n": 1, "day": "2026-01-02"},
+            StrictModel(n=1, day=datetime.date(2026, 1, 2)),
+        ),
         (Numbers, [1, 2], Numbers([1, 2])),
         (Literal[Suit.HEARTS, "x"], "h", Suit.HEARTS),
         (list[Literal[Suit.HEARTS] | None], ["h", None], [Suit.HEARTS, None]),
         (Annotated[int, Field(ge=1), Doc("Doc.")], 3, 3),
         pytest.param(
-            Annotated[list[int], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)], "1,2", [1, 2], id="a check"
+            Annotated[
+                list[int], BeforeValidator(lambda v: v.split(",") if isinstance(v, str) else v)
+            ],
+            "1,2",
+            [1, 2],
+            id="a check",
         ),
         (dict[str, list[Record]], {"k": [{"a": 1, "b": [2]}]}, {"k": [Record(1, [2])]}),
         (typing.Hashable, "h", "h"),
@@ -660,7 +725,11 @@ def test_a_type_that_is_strict_itself_stays_strict(annotation):
 
     answer = call(tool, {"x": sent.get(annotation) or [sent[StrictModel]], "lax": "2"})
 
-    assert answer.error.type == "ArgumentError" and "a valid integer" in answer.text and "lax" not in answer.text
+    assert (
+        answer.error.type == "ArgumentError"
+        and "a valid integer" in answer.text
+        and "lax" not in answer.text
+    )
 
 
 def test_a_member_of_an_enum_in_a_literal_is_named_by_its_value():
@@ -678,7 +747,10 @@ def test_a_member_of_an_enum_in_a_literal_is_named_by_its_value():
 def test_pep_695():
     """Type parameters and `type` aliases resolve, with string annotations too."""
     space: dict[str, Any] = {"FunctionTool": FunctionTool}
-    exec("type Ids = list[int]\ndef first[T: int](x: T, y: 'T', ids: Ids) -> T:\n    return (x, y, ids)", space)
+    exec(
+        "type Ids = list[int]\ndef first[T: int](x: T, y: 'T', ids: Ids) -> T:\n    return (x, y, ids)",
+        space,
+    )
 
     assert received(space["first"], {"x": "1", "y": 2, "ids": ["3"]}) == (1, 2, [3])
 
@@ -741,7 +813,9 @@ def test_a_name_for_type_checkers_only_is_refused_by_name():
     def take(x: "OnlyForTypes"):
         return x
 
-    with pytest.raises(DefinitionError, match=r"take .*test_function_tool.py:\d+.*OnlyForTypes.*TYPE_CHECKING"):
+    with pytest.raises(
+        DefinitionError, match=r"take .*test_function_tool.py:\d+.*OnlyForTypes.*TYPE_CHECKING"
+    ):
         Toolset([take])
 
 
@@ -828,7 +902,10 @@ def test_an_explicit_annotation_beats_the_docstring():
 
     @FunctionTool
     def go(
-        a: Annotated[int, "From text."], b: Annotated[int, Field(description="From field.")], c: Annotated[int, Doc("From doc.")], d: int
+        a: Annotated[int, "From text."],
+        b: Annotated[int, Field(description="From field.")],
+        c: Annotated[int, Doc("From doc.")],
+        d: int,
     ):
         """Go somewhere.
 
@@ -839,9 +916,16 @@ def test_an_explicit_annotation_beats_the_docstring():
             d: From docstring.
         """
 
-    described = {name: part["description"] for name, part in go.schema.parameters["properties"].items()}
+    described = {
+        name: part["description"] for name, part in go.schema.parameters["properties"].items()
+    }
 
-    assert described == {"a": "From text.", "b": "From field.", "c": "From doc.", "d": "From docstring."}
+    assert described == {
+        "a": "From text.",
+        "b": "From field.",
+        "c": "From doc.",
+        "d": "From docstring.",
+    }
     assert go.description == "Go somewhere."
 
 
@@ -919,7 +1003,11 @@ def test_output_schema():
     def lazy() -> Iterator[int]:
         yield 1
 
-    assert go.schema.output == {"type": "array", "items": {"type": "integer"}, "description": "The numbers."}
+    assert go.schema.output == {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "The numbers.",
+    }
     assert [FunctionTool(f).schema.output for f in (nothing, content, lazy)] == [None, None, None]
 
 
@@ -955,7 +1043,11 @@ def test_strict_loses_nothing():
         "query": "q",
         "limit": None,
         "maybe": None,
-        "deep": {"label": None, "weights": [{"key": "a", "value": 1}], "pair": {"item_0": 4, "item_1": "b"}},
+        "deep": {
+            "label": None,
+            "weights": [{"key": "a", "value": 1}],
+            "pair": {"item_0": 4, "item_1": "b"},
+        },
         "tags": [{"key": "t", "value": 2}],
         "spot": {"item_0": 1, "item_1": "y"},
         "what": "w",
@@ -965,8 +1057,26 @@ def test_strict_loses_nothing():
     assert tool.strict is True
     assert sorted(published["required"]) == sorted(published["properties"])
     assert violations(published) == []
-    assert call(tool, sent).value == ("q", 10, None, Deep(weights={"a": 1}, pair=(4, "b")), {"t": 2}, (1, "y"), "w", {"r": 3})
-    assert call(tool, {"query": "q", "tags": {"t": 2}, "r": 3}).value == ("q", 10, 5, Deep(), {"t": 2}, (0, "z"), None, {"r": 3})
+    assert call(tool, sent).value == (
+        "q",
+        10,
+        None,
+        Deep(weights={"a": 1}, pair=(4, "b")),
+        {"t": 2},
+        (1, "y"),
+        "w",
+        {"r": 3},
+    )
+    assert call(tool, {"query": "q", "tags": {"t": 2}, "r": 3}).value == (
+        "q",
+        10,
+        5,
+        Deep(),
+        {"t": 2},
+        (0, "z"),
+        None,
+        {"r": 3},
+    )
 
 
 def test_strict_still_validates():
@@ -1067,7 +1177,11 @@ def test_injected_parameters_may_stand_before_positional_ones(arguments):
     def between(context: Context, factor: int = 5, *xs: int, call: ToolCall) -> list:
         return [call.id, *(factor * x for x in xs)]
 
-    assert [call(tool, arguments).value for tool in (before, only, between)] == [["c1", 2, 3], ["c1", 2, 3], ["c1", 10, 15]]
+    assert [call(tool, arguments).value for tool in (before, only, between)] == [
+        ["c1", 2, 3],
+        ["c1", 2, 3],
+        ["c1", 10, 15],
+    ]
 
 
 def test_a_returned_generator_is_a_generator():
@@ -1090,16 +1204,23 @@ def test_a_returned_generator_is_a_generator():
             return make()
 
         context, seen = Context(), []
-        context.subscribe(lambda event: seen.append((event.kind, event.call_id, event.data["value"])))
+        context.subscribe(
+            lambda event: seen.append((event.kind, event.call_id, event.data["value"]))
+        )
         async_result = await FunctionTool(body)(ToolCall(name="body", id="c1"), context)
-        sync_result = await FunctionTool(lambda: make(), name="f")(ToolCall(name="f", id="c1"), context)
+        sync_result = await FunctionTool(lambda: make(), name="f")(
+            ToolCall(name="f", id="c1"), context
+        )
         assert (async_result.value, async_result.error) == (sync_result.value, sync_result.error)
         return async_result, seen[: len(seen) // 2]
 
     result, seen = asyncio.run(main(numbers))
     assert result.value == 3 and seen == [("tool:progress", "c1", 1), ("tool:progress", "c1", 2)]
     result, seen = asyncio.run(main(letters))
-    assert result.value == "b" and seen == [("tool:progress", "c1", "a"), ("tool:progress", "c1", "b")]
+    assert result.value == "b" and seen == [
+        ("tool:progress", "c1", "a"),
+        ("tool:progress", "c1", "b"),
+    ]
     assert asyncio.run(main(endless))[0].error.type == "ToolError"
 
 
@@ -1177,7 +1298,9 @@ def test_a_late_name_without_a_schema_is_a_definition_error():
 
 def test_a_name_given_by_position_is_told_to_go_by_name():
     """`@FunctionTool("search")` is refused, and the message says how options are given."""
-    with pytest.raises(DefinitionError, match="^FunctionTool needs a callable, not str: options go by name$"):
+    with pytest.raises(
+        DefinitionError, match="^FunctionTool needs a callable, not str: options go by name$"
+    ):
         FunctionTool("search")
 
 

@@ -49,7 +49,12 @@ async def plain(
 
 
 strict = FunctionTool(plain.func, name="strict", strict=True)
-foreign = SchemaTool("foreign", "Somebody else's schema.", plain.schema.plain, lambda arguments: got.append(arguments) or "done")
+foreign = SchemaTool(
+    "foreign",
+    "Somebody else's schema.",
+    plain.schema.plain,
+    lambda arguments: got.append(arguments) or "done",
+)
 
 
 def fits(values: dict[str, Any]) -> bool:
@@ -63,9 +68,17 @@ def fits(values: dict[str, Any]) -> bool:
         and type(values["flag"]) is bool
         and type(values["color"]) is Color
         and values["mode"] in ("fast", "deep")
-        and (point is None or (type(point) is Point and math.isfinite(point.x) and type(point.label) is str))
+        and (
+            point is None
+            or (type(point) is Point and math.isfinite(point.x) and type(point.label) is str)
+        )
         and (items is None or (type(items) is list and all(type(item) is int for item in items)))
-        and (scores is None or all(type(k) is str and type(v) is float and math.isfinite(v) for k, v in scores.items()))
+        and (
+            scores is None
+            or all(
+                type(k) is str and type(v) is float and math.isfinite(v) for k, v in scores.items()
+            )
+        )
     )
 
 
@@ -106,16 +119,38 @@ def send(arguments: Any) -> None:
             result.text.encode()
 
 
-names = st.sampled_from([*plain.schema.plain["properties"], "http", "https://evil.example/x", "a\nb", "n" * 3_000]) | st.text(max_size=8)
+names = st.sampled_from(
+    [*plain.schema.plain["properties"], "http", "https://evil.example/x", "a\nb", "n" * 3_000]
+) | st.text(max_size=8)
 leaves = (
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
     | st.text(max_size=12)
-    | st.sampled_from(["red", "fast", "1", "1.5", "true", "NaN", "1e999", "[1]", '{"x": 1}', "9" * 5_000, 10**400, -0.0, 2**63])
+    | st.sampled_from(
+        [
+            "red",
+            "fast",
+            "1",
+            "1.5",
+            "true",
+            "NaN",
+            "1e999",
+            "[1]",
+            '{"x": 1}',
+            "9" * 5_000,
+            10**400,
+            -0.0,
+            2**63,
+        ]
+    )
 )
-values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4), max_leaves=12)
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
+    max_leaves=12,
+)
 objects = st.dictionaries(names, values, max_size=6).map(lambda sent: {"number": 1, **sent})
 
 
@@ -125,7 +160,28 @@ def mutated(draw):
     text = json.dumps(draw(objects))
     for _ in range(draw(st.integers(0, 4))):
         at, length = draw(st.integers(0, len(text))), draw(st.integers(0, 8))
-        junk = draw(st.sampled_from(['"', "{", "}", "[", "]", ":", ",", "\\", "\\ud800", "\x00", "1e999", "NaN", "true", "null", "e", "-"]))
+        junk = draw(
+            st.sampled_from(
+                [
+                    '"',
+                    "{",
+                    "}",
+                    "[",
+                    "]",
+                    ":",
+                    ",",
+                    "\\",
+                    "\\ud800",
+                    "\x00",
+                    "1e999",
+                    "NaN",
+                    "true",
+                    "null",
+                    "e",
+                    "-",
+                ]
+            )
+        )
         piece = draw(st.sampled_from([junk, "", text[at : at + length] * 2, junk * 120]))
         text = text[:at] + piece + text[at + length :]
     return text
@@ -133,7 +189,9 @@ def mutated(draw):
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
-    st.text() | st.binary().map(lambda data: data.decode("latin-1")) | st.binary().map(lambda data: data.decode("utf-8", "surrogateescape"))
+    st.text()
+    | st.binary().map(lambda data: data.decode("latin-1"))
+    | st.binary().map(lambda data: data.decode("utf-8", "surrogateescape"))
 )
 def test_random_text(text):
     """Random text, bytes and lone surrogates are answered, and nothing runs that should not."""
@@ -169,13 +227,26 @@ def test_what_is_no_text_and_no_mapping(arguments):
 
 
 secrets = st.sampled_from(
-    [CANARY, [CANARY], {"a": CANARY}, f"  {CANARY}", f'["{CANARY}"]', f'{{"x": "{CANARY}"}}', {"x": CANARY}, [[[CANARY]]]]
+    [
+        CANARY,
+        [CANARY],
+        {"a": CANARY},
+        f"  {CANARY}",
+        f'["{CANARY}"]',
+        f'{{"x": "{CANARY}"}}',
+        {"x": CANARY},
+        [[[CANARY]]],
+    ]
 )
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
-    st.dictionaries(st.sampled_from([name for name in plain.schema.plain["properties"] if name != "word"]), secrets, min_size=1),
+    st.dictionaries(
+        st.sampled_from([name for name in plain.schema.plain["properties"] if name != "word"]),
+        secrets,
+        min_size=1,
+    ),
     st.booleans(),
 )
 def test_no_value_leaks(arguments, as_text):
@@ -217,4 +288,8 @@ def test_the_judges_can_fail():
     assert fits(good)
     for name, value in bad.items():
         assert not fits({**good, name: value}), name
-    assert fits_json({"number": 1.0}) and not fits_json({"number": 1.5}) and not fits_json({"number": True})
+    assert (
+        fits_json({"number": 1.0})
+        and not fits_json({"number": 1.5})
+        and not fits_json({"number": True})
+    )

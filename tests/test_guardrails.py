@@ -79,7 +79,12 @@ def test_truncate_leaves_short_results_alone():
 def test_truncate_counts_as_it_is_told():
     """`count` may be a token counter."""
     words = lambda text: len(text.split())  # noqa: E731
-    result = call(echo_tool("one two three four five six seven eight nine ten", output_guardrails=[truncate(8, count=words)]))
+    result = call(
+        echo_tool(
+            "one two three four five six seven eight nine ten",
+            output_guardrails=[truncate(8, count=words)],
+        )
+    )
 
     assert words(result.text) <= 8 and result.text.startswith("one two")
 
@@ -87,8 +92,25 @@ def test_truncate_counts_as_it_is_told():
 @pytest.mark.parametrize(
     "unit",
     [
-        *("👩‍👩‍👧‍👦", "e\u0301", "🇩🇪", "👍🏽", "\r\n", "한", "각", "\u1100각", "\u1100\u1100\u1161\ud7cb", "नी", "क\u094d\u0937\u093f"),
-        *("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "น\u0e49\u0e33", "ｶ\uff9e", "ن\u200c"),
+        *(
+            "👩‍👩‍👧‍👦",
+            "e\u0301",
+            "🇩🇪",
+            "👍🏽",
+            "\r\n",
+            "한",
+            "각",
+            "\u1100각",
+            "\u1100\u1100\u1161\ud7cb",
+            "नी",
+            "क\u094d\u0937\u093f",
+        ),
+        *(
+            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+            "น\u0e49\u0e33",
+            "ｶ\uff9e",
+            "ن\u200c",
+        ),
     ],
     ids=ascii,
 )
@@ -105,7 +127,12 @@ def test_truncate_never_splits_a_grapheme(unit):
 def test_truncate_shortens_errors_and_keeps_images():
     """The error's message is shortened too; other content stays."""
     image = ImageContent(data=b"png")
-    failed = call(echo_tool(ToolResult.failed("m" * 500, output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(50)]))
+    failed = call(
+        echo_tool(
+            ToolResult.failed("m" * 500, output=[TextContent(text="o" * 500)]),
+            output_guardrails=[truncate(50)],
+        )
+    )
     mixed = call(echo_tool(["t" * 500, image], output_guardrails=[truncate(50)]))
 
     assert len(failed.text) <= 50 and len(failed.error.message) <= 50
@@ -113,7 +140,18 @@ def test_truncate_shortens_errors_and_keeps_images():
 
 
 UNITS = [
-    *("e\u0301", "🇩🇪", "🇦🇿", "🇿🇦", "x", "🇿🇦", "👍\U0001f3fb", "👍\U0001f3ff", "\u1100\u1160", "\u1100\u1161\u11ff"),
+    *(
+        "e\u0301",
+        "🇩🇪",
+        "🇦🇿",
+        "🇿🇦",
+        "x",
+        "🇿🇦",
+        "👍\U0001f3fb",
+        "👍\U0001f3ff",
+        "\u1100\u1160",
+        "\u1100\u1161\u11ff",
+    ),
     *("👩\u200d👧", "각", "\U0001f1e9", "y", "\u0301"),
 ]
 
@@ -122,15 +160,29 @@ UNITS = [
 def test_truncate_keeps_every_grapheme_that_fits(start):
     """Whatever stands beside it, a grapheme that fits together with the marker is kept, and one that does not goes whole."""
     # A mark joins what stands before it, so it is a grapheme only where it stands first.
-    units = [unit for i, unit in enumerate([*UNITS[start:], *UNITS[:start]] * 3) if unit != "\u0301" or i == 0]
+    units = [
+        unit
+        for i, unit in enumerate([*UNITS[start:], *UNITS[:start]] * 3)
+        if unit != "\u0301" or i == 0
+    ]
     text = "".join(units)
     ends = [0, *itertools.accumulate(map(len, units))]
     total = len(text)
     for limit in range(1, total):
-        form = next((f for f in ("… [{} of {} truncated]", "… [{} cut]") if len(f.format(total, total)) <= limit), "")
+        form = next(
+            (
+                f
+                for f in ("… [{} of {} truncated]", "… [{} cut]")
+                if len(f.format(total, total)) <= limit
+            ),
+            "",
+        )
         cuts = [text[:end] + form.format(total - end, total) for end in ends[:-1]]
 
-        assert truncate(limit)(ToolResult.of(text), Context()).text == [cut for cut in cuts if len(cut) <= limit][-1]
+        assert (
+            truncate(limit)(ToolResult.of(text), Context()).text
+            == [cut for cut in cuts if len(cut) <= limit][-1]
+        )
 
 
 def test_truncate_keeps_a_line_end_whole():
@@ -147,13 +199,19 @@ def test_a_short_limit_gets_a_short_marker(limit):
     text = call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(limit)])).text
     kept, missing = re.fullmatch(r"(.*)… \[(\d+) cut\]", text).groups()
 
-    assert len(text) <= limit and ("abcdefgh " * 50).startswith(kept) and len(kept) + int(missing) == 450
+    assert (
+        len(text) <= limit
+        and ("abcdefgh " * 50).startswith(kept)
+        and len(kept) + int(missing) == 450
+    )
     assert call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(5)])).text == "abcde"
 
 
 def test_truncate_cuts_something_whatever_the_count_says():
     """A counter that finds the text with its marker shorter than the text alone does not make the cut go wrong."""
-    result = truncate(40, count=lambda text: 10 if "…" in text else 100)(ToolResult.of("abc " * 20), Context())
+    result = truncate(40, count=lambda text: 10 if "…" in text else 100)(
+        ToolResult.of("abc " * 20), Context()
+    )
 
     assert result.text == "abc " * 19 + "… [0 of 100 truncated]"
 
@@ -186,13 +244,27 @@ def test_truncate_refuses_nonsense(limit):
         truncate(limit)
 
 
-@pytest.mark.parametrize(("limit", "text"), [(1, "s"), (5, "short"), (6, "short"), (7, "short\no"), (8, "short\noo")])
+@pytest.mark.parametrize(
+    ("limit", "text"), [(1, "s"), (5, "short"), (6, "short"), (7, "short\no"), (8, "short\noo")]
+)
 def test_the_output_of_an_error_gets_what_its_message_leaves(limit, text):
     """The message comes first, and the output gets the rest, to the last character."""
-    result = call(echo_tool(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(limit)]))
+    result = call(
+        echo_tool(
+            ToolResult.failed("short", output=[TextContent(text="o" * 500)]),
+            output_guardrails=[truncate(limit)],
+        )
+    )
 
     assert result.text == text
-    assert len(truncate(100)(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), Context()).text) == 100
+    assert (
+        len(
+            truncate(100)(
+                ToolResult.failed("short", output=[TextContent(text="o" * 500)]), Context()
+            ).text
+        )
+        == 100
+    )
 
 
 def test_truncate_makes_one_text_of_several():
@@ -200,7 +272,10 @@ def test_truncate_makes_one_text_of_several():
     image = ImageContent(data=b"png")
     result = ToolResult(output=[TextContent(text="a" * 10), image, TextContent(text="b" * 90)])
 
-    assert truncate(40)(result, Context()).output == [TextContent(text="a" * 10 + "\n… [90 of 101 truncated]"), image]
+    assert truncate(40)(result, Context()).output == [
+        TextContent(text="a" * 10 + "\n… [90 of 101 truncated]"),
+        image,
+    ]
 
 
 # ---- redact
@@ -210,7 +285,10 @@ def test_redact_cleans_text_value_and_errors():
     """What matches is gone from the text, the value and the error."""
     tool = echo_tool({"key": "sk-12345", "n": 1}, output_guardrails=[redact([r"sk-\w+"])])
     failed = echo_tool(ValueError("bad key sk-12345"), output_guardrails=[redact([r"sk-\w+"])])
-    details = echo_tool(ToolResult.failed("x", details={"k": ["sk-1"], "sk-2": 3}), output_guardrails=[redact([r"sk-\w+"])])
+    details = echo_tool(
+        ToolResult.failed("x", details={"k": ["sk-1"], "sk-2": 3}),
+        output_guardrails=[redact([r"sk-\w+"])],
+    )
 
     assert json.loads(call(tool).text) == {"key": "[redacted]", "n": 1}
     assert "12345" not in str(call(tool).value)
@@ -221,18 +299,24 @@ def test_redact_cleans_text_value_and_errors():
 @pytest.mark.parametrize("error", [ValueError, ToolError])
 def test_redact_takes_half_a_secret_at_the_end_of_the_longest_error_message(error):
     """An error message has 4,000 characters at most, and what was cut there in two is not shown by half."""
-    tool = echo_tool(error("x " * 1980 + "secret-token " * 9), output_guardrails=[redact(["secret-token"])])
+    tool = echo_tool(
+        error("x " * 1980 + "secret-token " * 9), output_guardrails=[redact(["secret-token"])]
+    )
     text = call(tool).text
 
     assert text.endswith(" [redacted] [redacted] [redacted]") and "se" not in text
-    assert call(echo_tool(error("one secret two"), output_guardrails=[redact(["secret"])])).text.endswith("one [redacted] two")
+    assert call(
+        echo_tool(error("one secret two"), output_guardrails=[redact(["secret"])])
+    ).text.endswith("one [redacted] two")
 
 
 def test_redact_cleans_numbers_in_details():
     """A number that matches goes, wherever it stands in the details; None, and what does not match, stays what it is."""
     redacted = redact([r"4111\d{12}", "null"])
     card = 4111111111111111
-    failed = ToolResult.failed("x", details={"card": card, "all": (card, {card}), card: 1.5, "none": None, "yes": True})
+    failed = ToolResult.failed(
+        "x", details={"card": card, "all": (card, {card}), card: 1.5, "none": None, "yes": True}
+    )
 
     assert redacted(failed, Context()).error.details == {
         "card": "[redacted]",
@@ -244,20 +328,26 @@ def test_redact_cleans_numbers_in_details():
     assert redacted(ToolResult.failed("x"), Context()) is None
 
 
-@pytest.mark.parametrize("secret", ["pässwört", 'with "quotes"', "back\\slash", "new\nline", "emoji 🙂", "tab\tbed"])
+@pytest.mark.parametrize(
+    "secret", ["pässwört", 'with "quotes"', "back\\slash", "new\nline", "emoji 🙂", "tab\tbed"]
+)
 @pytest.mark.parametrize("levels", [0, 1, 2, 3])
 def test_redact_sees_through_escapes(secret, levels):
     """The escaped spelling of a secret, in JSON and in JSON inside JSON, is found."""
     text = secret
     for _ in range(levels):
         text = json.dumps({"inner": text})
-    cleaned = call(echo_tool(f"log: {text} end", output_guardrails=[redact([re.escape(secret)])])).text
+    cleaned = call(
+        echo_tool(f"log: {text} end", output_guardrails=[redact([re.escape(secret)])])
+    ).text
 
     assert "[redacted]" in cleaned
     for _ in range(levels + 1):
         assert secret not in cleaned
         cleaned = (
-            cleaned.encode().decode("unicode_escape", "replace") if "\\u" in cleaned else cleaned.replace("\\\\", "\\").replace('\\"', '"')
+            cleaned.encode().decode("unicode_escape", "replace")
+            if "\\u" in cleaned
+            else cleaned.replace("\\\\", "\\").replace('\\"', '"')
         )
 
 
@@ -265,7 +355,12 @@ def test_redact_before_truncate_leaves_no_half_secret():
     """In this order no part of a secret survives the cut, wherever it falls."""
     secret = "sk-" + "A" * 40
     for start in range(0, 120, 7):
-        text = call(echo_tool("x" * start + " " + secret + " y" * 200, output_guardrails=[redact([r"sk-A{40}"]), truncate(100)])).text
+        text = call(
+            echo_tool(
+                "x" * start + " " + secret + " y" * 200,
+                output_guardrails=[redact([r"sk-A{40}"]), truncate(100)],
+            )
+        ).text
         assert "sk-A" not in text
 
 
@@ -273,7 +368,12 @@ def test_truncate_before_redact_drops_a_cut_word():
     """In the other order, too, a cut falls between words: half a secret does not escape the pattern."""
     secret = "sk-" + "A" * 40
     for start in range(0, 90, 3):
-        text = call(echo_tool("x " * start + secret + " y" * 200, output_guardrails=[truncate(100), redact([r"sk-A{40}"])])).text
+        text = call(
+            echo_tool(
+                "x " * start + secret + " y" * 200,
+                output_guardrails=[truncate(100), redact([r"sk-A{40}"])],
+            )
+        ).text
         assert "sk-A" not in text
 
 
@@ -286,13 +386,20 @@ def test_truncate_before_redact_leaves_no_half_secret(before):
         text = redact([r"sk-A{40}"])(cut, Context()).text
 
         assert "sk-" not in text and "truncated]" in text
-    failed = call(echo_tool(ValueError("x" * 50 + secret + "y" * 200), output_guardrails=[truncate(100), redact([r"sk-A{40}"])]))
+    failed = call(
+        echo_tool(
+            ValueError("x" * 50 + secret + "y" * 200),
+            output_guardrails=[truncate(100), redact([r"sk-A{40}"])],
+        )
+    )
     assert failed.text == "ValueError: [redacted]… [229 of 305 truncated]"
 
 
 def test_redact_keeps_the_words_that_truncate_did_not_cut():
     """Behind a cut between words nothing but the matches is redacted, and a text that only looks cut in its middle is not."""
-    text = call(echo_tool("word, " * 100, output_guardrails=[truncate(60), redact(["secret"])])).text
+    text = call(
+        echo_tool("word, " * 100, output_guardrails=[truncate(60), redact(["secret"])])
+    ).text
 
     assert "[redacted]" not in text and text.startswith("word, word, word,")
     assert redact(["secret"])(ToolResult.of("one… [3 of 4 truncated] more"), Context()) is None
@@ -300,14 +407,22 @@ def test_redact_keeps_the_words_that_truncate_did_not_cut():
 
 def test_overlapping_matches_are_redacted_whole():
     """Matches that overlap leave nothing of either."""
-    assert call(echo_tool("abcdef", output_guardrails=[redact(["abcd", "cdef"])])).text == "[redacted]"
+    assert (
+        call(echo_tool("abcdef", output_guardrails=[redact(["abcd", "cdef"])])).text == "[redacted]"
+    )
 
 
-@pytest.mark.parametrize("patterns", ["one", re.compile("one"), [r"("], None, [1], [b"one"], [re.compile(b"one")]], ids=repr)
+@pytest.mark.parametrize(
+    "patterns",
+    ["one", re.compile("one"), [r"("], None, [1], [b"one"], [re.compile(b"one")]],
+    ids=repr,
+)
 def test_patterns_are_checked_at_definition(patterns):
     """One pattern instead of a list, and what is no pattern for text, is refused at once."""
     for make in (redact, block):
-        with pytest.raises(DefinitionError, match="^patterns must be a list of regular expressions"):
+        with pytest.raises(
+            DefinitionError, match="^patterns must be a list of regular expressions"
+        ):
             make(patterns)
 
 
@@ -338,7 +453,11 @@ def test_block_without_argument_looks_everywhere():
     """Keys and values at every depth are looked at."""
     tool, ran = run_command(input_guardrails=[block(["secret"])])
 
-    for arguments in ({"command": "secret"}, {"command": "x", "extra": {"k": ["a", "secret"]}}, {"command": "x", "extra": {"secret": []}}):
+    for arguments in (
+        {"command": "secret"},
+        {"command": "x", "extra": {"k": ["a", "secret"]}},
+        {"command": "x", "extra": {"secret": []}},
+    ):
         assert call(tool, arguments).is_error
     assert ran == []
 
@@ -368,10 +487,19 @@ def test_block_with_the_name_that_a_model_sends_fails_closed():
         ran.append(cmd)
         return "ran"
 
-    by_alias, by_name = (FunctionTool(shell, input_guardrails=[block(["rm"], argument=name)]) for name in ("command", "cmd"))
+    by_alias, by_name = (
+        FunctionTool(shell, input_guardrails=[block(["rm"], argument=name)])
+        for name in ("command", "cmd")
+    )
 
-    assert [call(by_alias, {"command": command}).is_error for command in ("rm", "ls")] == [True, True]
-    assert [call(by_name, {"command": command}).is_error for command in ("rm", "ls")] == [True, False]
+    assert [call(by_alias, {"command": command}).is_error for command in ("rm", "ls")] == [
+        True,
+        True,
+    ]
+    assert [call(by_name, {"command": command}).is_error for command in ("rm", "ls")] == [
+        True,
+        False,
+    ]
     assert ran == ["ls"]
 
 
@@ -402,7 +530,10 @@ def test_rate_limit_counts_per_tool_and_context(monkeypatch):
     monkeypatch.setattr("functool.guardrails.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("functool.guardrails.time.time", lambda: 0.0)
     limit = rate_limit(2, 10)
-    one, two = echo_tool(1, name="one", input_guardrails=[limit]), echo_tool(2, name="two", input_guardrails=[limit])
+    one, two = (
+        echo_tool(1, name="one", input_guardrails=[limit]),
+        echo_tool(2, name="two", input_guardrails=[limit]),
+    )
     context, other = Context(), Context()
 
     assert [call(one, context=context).success for _ in range(3)] == [True, True, False]
@@ -416,13 +547,27 @@ def test_rate_limit_counts_per_tool_and_context(monkeypatch):
 def test_rate_limit_holds_under_parallel_calls():
     """A hundred calls at once: two run."""
     tool, context = echo_tool(1, input_guardrails=[rate_limit(2, 60)]), Context()
-    results = asyncio.run(Toolset([tool]).call_all([ToolCall(name="echo", id=str(i)) for i in range(100)], context))
+    results = asyncio.run(
+        Toolset([tool]).call_all([ToolCall(name="echo", id=str(i)) for i in range(100)], context)
+    )
 
     assert sum(result.success for result in results) == 2
 
 
 @pytest.mark.parametrize(
-    ("calls", "seconds"), [(0, 1), (True, 1), ("1", 1), (1, 0), (1, -1), (1.5, 1), (1, float("nan")), (1, "5"), (1, None), (1, True)]
+    ("calls", "seconds"),
+    [
+        (0, 1),
+        (True, 1),
+        ("1", 1),
+        (1, 0),
+        (1, -1),
+        (1.5, 1),
+        (1, float("nan")),
+        (1, "5"),
+        (1, None),
+        (1, True),
+    ],
 )
 def test_rate_limit_refuses_nonsense(calls, seconds):
     """Bad numbers are refused at definition."""
@@ -455,9 +600,21 @@ def test_without_an_approver_the_result_carries_the_request():
     request = result.metadata["approval"]
 
     assert result.error.type == "ApprovalRequired" and ran == []
-    assert (request.tool, request.arguments, request.call_id) == ("pay", {"amount": 5, "to": "bob"}, "c1")
+    assert (request.tool, request.arguments, request.call_id) == (
+        "pay",
+        {"amount": 5, "to": "bob"},
+        "c1",
+    )
     assert ApprovalRequest.from_json(request.to_json()) == request
-    assert set(json.loads(request.to_json())) == {"id", "tool", "definition", "arguments", "call_id", "digest", "created"}
+    assert set(json.loads(request.to_json())) == {
+        "id",
+        "tool",
+        "definition",
+        "arguments",
+        "call_id",
+        "digest",
+        "created",
+    }
 
 
 def test_an_approved_call_runs_once():
@@ -484,7 +641,10 @@ def test_one_approval_is_enough_for_all_who_ask():
     assert ran == [(5, "bob")]
 
 
-@pytest.mark.parametrize(("arguments", "id"), [({"amount": 6}, "c1"), ({"amount": 5, "to": "eve"}, "c1"), ({"amount": 5}, "c2")])
+@pytest.mark.parametrize(
+    ("arguments", "id"),
+    [({"amount": 6}, "c1"), ({"amount": 5, "to": "eve"}, "c1"), ({"amount": 5}, "c2")],
+)
 def test_another_call_is_another_request(arguments, id):
     """Edited arguments or another call id run nothing."""
     tool, ran = guarded()
@@ -500,7 +660,9 @@ def test_a_changed_definition_is_another_request():
     tool, ran = guarded()
     context = Context()
     context.approve(asked(tool, {"amount": 5}, context))
-    changed = FunctionTool(tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()])
+    changed = FunctionTool(
+        tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()]
+    )
 
     assert call(changed, {"amount": 5}, context).error.type == "ApprovalRequired"
     assert ran == []
@@ -508,7 +670,13 @@ def test_a_changed_definition_is_another_request():
 
 @pytest.mark.parametrize(
     "change",
-    [{"arguments": {"amount": 500, "to": "bob"}}, {"call_id": "c9"}, {"definition": "0" * 64}, {"digest": "0" * 64}, {"tool": "look"}],
+    [
+        {"arguments": {"amount": 500, "to": "bob"}},
+        {"call_id": "c9"},
+        {"definition": "0" * 64},
+        {"digest": "0" * 64},
+        {"tool": "look"},
+    ],
 )
 def test_a_request_that_does_not_match_itself_is_refused(change):
     """`approve` recomputes the digest."""
@@ -523,11 +691,22 @@ def test_a_request_that_does_not_match_itself_is_refused(change):
     assert call(tool, {"amount": 500}, context).is_error and ran == []
 
 
-FIELDS = dict.fromkeys(["id", "tool", "definition", "call_id", "digest", "created"], "x") | {"arguments": {}}
+FIELDS = dict.fromkeys(["id", "tool", "definition", "call_id", "digest", "created"], "x") | {
+    "arguments": {}
+}
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"id": 1}', "null", json.dumps({**FIELDS, "arguments": []}), json.dumps({**FIELDS, "id": 1})]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"id": 1}',
+        "null",
+        json.dumps({**FIELDS, "arguments": []}),
+        json.dumps({**FIELDS, "id": 1}),
+    ],
 )
 def test_a_broken_request_is_a_value_error(text):
     """`from_json` says what it wants."""
@@ -610,7 +789,10 @@ def test_when_says_which_calls_need_approval():
         assert call(tool, {"amount": 5}).success
         assert call(tool, {"amount": 50}).error.type == "ApprovalRequired"
     tool, _ = guarded(lambda call, context: context.deps == "guest")
-    assert [call(tool, {"amount": 5}, Context(who)).success for who in ("admin", "guest")] == [True, False]
+    assert [call(tool, {"amount": 5}, Context(who)).success for who in ("admin", "guest")] == [
+        True,
+        False,
+    ]
 
 
 def test_twenty_executions_of_one_grant_run_once():
@@ -620,7 +802,12 @@ def test_twenty_executions_of_one_grant_run_once():
     context.approve(asked(tool, {"amount": 5}, context))
 
     async def main():
-        return await asyncio.gather(*(tool.invoke(ToolCall(name="pay", arguments={"amount": 5}, id="c1"), context) for _ in range(20)))
+        return await asyncio.gather(
+            *(
+                tool.invoke(ToolCall(name="pay", arguments={"amount": 5}, id="c1"), context)
+                for _ in range(20)
+            )
+        )
 
     results = asyncio.run(main())
 
@@ -704,10 +891,14 @@ def oracle(inputs, outputs):
 @pytest.mark.parametrize("inputs", list(itertools.product(VERDICTS, repeat=2)), ids="-".join)
 def test_every_verdict_at_every_position(inputs, caplog):
     """Two input and two output guardrails of every verdict, sync and async, do what the oracle says."""
-    caplog.set_level("CRITICAL", "functool")  # The tracebacks of thousands of crashes take longer than the rest.
+    caplog.set_level(
+        "CRITICAL", "functool"
+    )  # The tracebacks of thousands of crashes take longer than the rest.
 
     async def main():
-        for outputs, is_async in itertools.product(itertools.product(VERDICTS, repeat=2), (False, True)):
+        for outputs, is_async in itertools.product(
+            itertools.product(VERDICTS, repeat=2), (False, True)
+        ):
             log, ran = [], []
 
             async def body(n: int):
@@ -731,7 +922,9 @@ def test_every_verdict_at_every_position(inputs, caplog):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("value", [{"pin": "7777"}, "pin 7777", ["\u0667", "7777"]], ids=["object", "text", "list"])
+@pytest.mark.parametrize(
+    "value", [{"pin": "7777"}, "pin 7777", ["\u0667", "7777"]], ids=["object", "text", "list"]
+)
 def test_redact_reads_a_value_that_the_output_does_not_show(value):
     """Integrations make structured output of the value: a secret in it does not get past because the text hides it."""
 
@@ -755,7 +948,9 @@ def test_redact_reads_names_and_addresses():
 
     result = asyncio.run(show(ToolCall(name="show")))
 
-    assert result.output == [FileContent(data=b"7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt")]
+    assert result.output == [
+        FileContent(data=b"7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt")
+    ]
     assert content.name == "7777.txt"
 
 
@@ -770,12 +965,18 @@ def test_what_redact_makes_of_a_value():
     assert cleaned("pin 7777") == "pin [redacted]"
     assert cleaned(kept) is kept and cleaned(None, pattern="null") is None
     assert cleaned("other 7777", shown="pin 7777") == "pin [redacted]"
-    assert redact(["7{4}"])(ToolResult(output=[TextContent(text="fine")], value=kept), Context()) is None
+    assert (
+        redact(["7{4}"])(ToolResult(output=[TextContent(text="fine")], value=kept), Context())
+        is None
+    )
 
 
 def test_redact_passes_over_empty_matches():
     """A pattern that also matches nothing redacts only what it found, and every stretch of it."""
-    assert call(echo_tool("abxxcx", output_guardrails=[redact(["x*"])])).text == "ab[redacted]c[redacted]"
+    assert (
+        call(echo_tool("abxxcx", output_guardrails=[redact(["x*"])])).text
+        == "ab[redacted]c[redacted]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -816,12 +1017,17 @@ def test_the_name_of_a_partial_is_its_functions():
 
     for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
         tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
-        assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [{"name": name, "stage": "input", "did": "refused"}]
+        assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [
+            {"name": name, "stage": "input", "did": "refused"}
+        ]
 
 
 def test_a_match_inside_of_another_is_redacted_with_it():
     """Only the outer match is replaced."""
-    assert call(echo_tool("abcdef!", output_guardrails=[redact(["abcdef", "cd"])])).text == "[redacted]!"
+    assert (
+        call(echo_tool("abcdef!", output_guardrails=[redact(["abcdef", "cd"])])).text
+        == "[redacted]!"
+    )
 
 
 def test_block_lets_through_what_matches_nowhere():
@@ -841,17 +1047,30 @@ def test_approval_without_a_schema_fails_closed():
 
 def test_truncate_keeps_a_short_error_message():
     """A message within the limit stays whole beside an output that does not."""
-    result = call(echo_tool(ToolResult.failed("short", output=[TextContent(text="o" * 500)]), output_guardrails=[truncate(100)]))
+    result = call(
+        echo_tool(
+            ToolResult.failed("short", output=[TextContent(text="o" * 500)]),
+            output_guardrails=[truncate(100)],
+        )
+    )
 
-    assert result.error.message == "short" and result.text.startswith("short") and len(result.text) <= 100
+    assert (
+        result.error.message == "short"
+        and result.text.startswith("short")
+        and len(result.text) <= 100
+    )
 
 
 def test_truncate_holds_for_a_count_that_does_not_grow_with_the_text():
     """Where a shorter text may count for more, the limit holds all the same."""
     text = "a,\n,\n ,,\n ,a ba\n bb,,\n,,,, ,bb b,bb,\na,,\nbb\nbb\nb,  bb b bb,bbba \n\n\n\n\n,b\n\n\naa"
-    result = truncate(67, count=lambda shown: len(shown) + 3 * shown.count("b…"))(ToolResult.of(text), Context())
+    result = truncate(67, count=lambda shown: len(shown) + 3 * shown.count("b…"))(
+        ToolResult.of(text), Context()
+    )
 
-    assert len(result.text) + 3 * result.text.count("b…") <= 67 and text.startswith(result.text.partition("…")[0])
+    assert len(result.text) + 3 * result.text.count("b…") <= 67 and text.startswith(
+        result.text.partition("…")[0]
+    )
 
 
 def test_what_block_says():
@@ -864,7 +1083,9 @@ def test_what_block_says():
     assert refusal("rm", "command") == "Blocked: the argument 'command' matches a blocked pattern."
     assert refusal("rm") == "Blocked: the call matches a blocked pattern."
     with pytest.raises(LookupError, match="^the tool has no argument 'other' to look at$"):
-        block(["rm"], argument="other")(ToolCall(name="shell", arguments={"command": "ls"}), Context())
+        block(["rm"], argument="other")(
+            ToolCall(name="shell", arguments={"command": "ls"}), Context()
+        )
 
 
 def test_block_outside_of_a_tool():
@@ -882,7 +1103,9 @@ def test_block_passes_a_call_that_leaves_all_out():
     def shell(command: Annotated[str, Field(default_factory=lambda: "ls")]) -> str:
         return command
 
-    assert call(FunctionTool(shell, input_guardrails=[block(["rm"], argument="command")])).text == "ls"
+    assert (
+        call(FunctionTool(shell, input_guardrails=[block(["rm"], argument="command")])).text == "ls"
+    )
 
 
 def test_each_rate_limit_counts_for_itself(monkeypatch):
@@ -899,7 +1122,10 @@ def test_each_rate_limit_counts_for_itself(monkeypatch):
     second = "Too many calls: at most 1 in 0.5 seconds. Try again in 0.5 seconds."
     late = "Too many calls: at most 3 in 60 seconds. Try again in "
     assert told == ["1", second, "1", second, "1", second, f"{late}58.5 seconds.", second]
-    with pytest.raises(DefinitionError, match="^rate_limit needs a positive int and a positive number of seconds, not 0 and 'x'$"):
+    with pytest.raises(
+        DefinitionError,
+        match="^rate_limit needs a positive int and a positive number of seconds, not 0 and 'x'$",
+    ):
         rate_limit(0, "x")
 
 
@@ -925,11 +1151,25 @@ def test_the_definition_is_name_description_and_parameters():
         return "paid"
 
     def definition(func=pay, **options):
-        tool = FunctionTool(func, **{"name": "pay", "description": "Pay.", **options}, input_guardrails=[require_approval()])
+        tool = FunctionTool(
+            func,
+            **{"name": "pay", "description": "Pay.", **options},
+            input_guardrails=[require_approval()],
+        )
         return asked(tool, {"amount": 5}).definition
 
     assert definition() == definition() and re.fullmatch("[0-9a-f]{64}", definition())
-    assert len({definition(), definition(name="refund"), definition(description="Pay twice."), definition(pay_more)}) == 4
+    assert (
+        len(
+            {
+                definition(),
+                definition(name="refund"),
+                definition(description="Pay twice."),
+                definition(pay_more),
+            }
+        )
+        == 4
+    )
 
 
 def test_what_approval_says(caplog):
@@ -940,9 +1180,14 @@ def test_what_approval_says(caplog):
         return call(tool, {"amount": 5}, Context(approver=lambda request: answer)).text
 
     assert call(tool, {"amount": 5}).text == "The call of pay needs a person's approval first."
-    assert (said(False), said(Decision(approved=False, reason="no"))) == ("A person refused this call.", "A person refused this call: no")
+    assert (said(False), said(Decision(approved=False, reason="no"))) == (
+        "A person refused this call.",
+        "A person refused this call: no",
+    )
     said("yes")
-    assert str(caplog.records[0].exc_info[1]) == "the approver returned str, expected bool or Decision"
+    assert (
+        str(caplog.records[0].exc_info[1]) == "the approver returned str, expected bool or Decision"
+    )
 
 
 def test_a_refusal_says_who_refused_where(caplog):
@@ -962,9 +1207,19 @@ def test_a_refusal_says_who_refused_where(caplog):
     for guardrail in (plain, own, broken):
         for stage in ("input", "output"):
             answer = call(echo_tool(1, on_error_func=note, **{f"{stage}_guardrails": [guardrail]}))
-            assert answer.text == (f"The guardrail broken failed, so the {stage} was refused." if guardrail is broken else "no")
+            assert answer.text == (
+                f"The guardrail broken failed, so the {stage} was refused."
+                if guardrail is broken
+                else "no"
+            )
 
-    assert seen == [("input", "plain"), ("output", "plain"), *[("billing", "budget")] * 2, ("input", "broken"), ("output", "broken")]
+    assert seen == [
+        ("input", "plain"),
+        ("output", "plain"),
+        *[("billing", "budget")] * 2,
+        ("input", "broken"),
+        ("output", "broken"),
+    ]
     assert ["guardrail broken" in message for message in caplog.messages] == [True, True]
     assert [str(record.exc_info[1]) for record in caplog.records] == ["boom", "boom"]
 
@@ -983,7 +1238,9 @@ class Both(list):
 )
 def test_one_guardrail_is_no_list_of_them(given, kind):
     """What can be called is never taken for a list, even if it could be read as one, nor is a text, even an empty one."""
-    with pytest.raises(DefinitionError, match=f" input_guardrails must be a list of callables, not {kind}$"):
+    with pytest.raises(
+        DefinitionError, match=f" input_guardrails must be a list of callables, not {kind}$"
+    ):
         echo_tool(1, input_guardrails=given)
 
 
@@ -993,10 +1250,19 @@ def test_a_replacement_is_listed_and_its_value_kept_in_step(caplog):
     def write(result, context):
         return dataclasses.replace(result, output=[TextContent(text="written")])
 
-    nothing, failed = (call(echo_tool(value, output_guardrails=[write])) for value in (None, ValueError("x")))
+    nothing, failed = (
+        call(echo_tool(value, output_guardrails=[write])) for value in (None, ValueError("x"))
+    )
 
     assert (nothing.text, nothing.value) == ("written", "written")
     assert (failed.text, failed.value) == ("ValueError: x\nwritten", None)
-    assert nothing.metadata == failed.metadata == {"guardrails": [{"name": "write", "stage": "output", "did": "replaced"}]}
+    assert (
+        nothing.metadata
+        == failed.metadata
+        == {"guardrails": [{"name": "write", "stage": "output", "did": "replaced"}]}
+    )
     call(echo_tool(1, input_guardrails=[lambda value, context: 42]))
-    assert str(caplog.records[0].exc_info[1]) == "the guardrail returned int, expected ToolCall or None"
+    assert (
+        str(caplog.records[0].exc_info[1])
+        == "the guardrail returned int, expected ToolCall or None"
+    )

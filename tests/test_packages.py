@@ -21,14 +21,21 @@ def functions_of(package):
     module = importlib.import_module(package)
     modules = [module]
     for info in pkgutil.walk_packages(getattr(module, "__path__", []), f"{package}."):
-        if not any(part.startswith("_") or part in ("tests", "testing", "contrib") for part in info.name.split(".")):
+        if not any(
+            part.startswith("_") or part in ("tests", "testing", "contrib")
+            for part in info.name.split(".")
+        ):
             try:
                 modules.append(importlib.import_module(info.name))
             except Exception:  # A module that needs something else to be installed is none of ours.
                 continue
     for module in modules:
         for name, func in vars(module).items():
-            if inspect.isfunction(func) and func.__module__.split(".")[0] == package and not name.startswith("_"):
+            if (
+                inspect.isfunction(func)
+                and func.__module__.split(".")[0] == package
+                and not name.startswith("_")
+            ):
                 yield func
 
 

@@ -19,7 +19,12 @@ def names(requirements):
 
 def test_dependencies():
     """The core needs four packages; every other library is an extra."""
-    assert names(PROJECT["dependencies"]) == {"pydantic", "docstring-parser", "typing-extensions", "jsonschema"}
+    assert names(PROJECT["dependencies"]) == {
+        "pydantic",
+        "docstring-parser",
+        "typing-extensions",
+        "jsonschema",
+    }
 
 
 def test_readme_names_every_extra():
@@ -36,15 +41,25 @@ def test_pins(file):
     first, *lines = file.read_text(encoding="utf-8").splitlines()
 
     assert first.startswith("# ")
-    loose = [line for line in lines if line and not re.match(r"#|-r core\.txt$|[A-Za-z0-9_.\[\]-]+==[0-9]\S*( ;.*)?$", line)]
+    loose = [
+        line
+        for line in lines
+        if line and not re.match(r"#|-r core\.txt$|[A-Za-z0-9_.\[\]-]+==[0-9]\S*( ;.*)?$", line)
+    ]
     assert loose == []
 
 
 def test_ci_runs_every_suite():
     """`.ci/run` calls every target that has an environment of its own, and `make help` names it."""
-    suites = {f"test-{file.stem}" for file in REQUIREMENTS} - {"test-core", "test-lint", "test-mutants"}
+    suites = {f"test-{file.stem}" for file in REQUIREMENTS} - {
+        "test-core",
+        "test-lint",
+        "test-mutants",
+    }
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
-    helped = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    helped = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
 
     assert {suite for suite in suites if not re.search(rf"\b{suite}\b", ci)} == set()
     assert {suite for suite in suites if f"make {suite} " not in helped} == set()
@@ -54,19 +69,33 @@ def test_every_integration_test_has_one_suite():
     """No file in tests/integrations is left out of the suites; none runs in two, but the one that takes each suite's own bridges."""
     targets = ("test-systems", "test-agents", "test-mcp")
     told = [
-        subprocess.run(["make", "--no-print-directory", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            ["make", "--no-print-directory", "-n", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for target in targets
     ]
-    run = [file for text in told for file in re.findall(r"tests/integrations/test_\w+\.py", text.splitlines()[-1])]
+    run = [
+        file
+        for text in told
+        for file in re.findall(r"tests/integrations/test_\w+\.py", text.splitlines()[-1])
+    ]
     everywhere = "tests/integrations/test_bundled_exports.py"
 
     assert run.count(everywhere) == len(targets)
     run = [file for file in run if file != everywhere] + [everywhere]
-    assert sorted(run) == sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests/integrations").glob("test_*.py"))
+    assert sorted(run) == sorted(
+        str(path.relative_to(ROOT)) for path in (ROOT / "tests/integrations").glob("test_*.py")
+    )
 
 
 def test_changelog_has_a_place_for_changes():
     """The changelog follows Keep a Changelog: unreleased changes come first."""
-    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
 
     assert headings[0] == "[Unreleased]"

@@ -64,9 +64,22 @@ def test_the_plain_schema():
         "properties": {
             "a": {"type": "integer", "description": "An a."},
             "b": {"type": "string", "default": "x"},
-            "c": {"type": "number", "minimum": 0, "maximum": 1, "examples": [0.5], "title": "See", "default": 0.5},
+            "c": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "examples": [0.5],
+                "title": "See",
+                "default": 0.5,
+            },
             "d": {"$ref": "#/$defs/Inner", "default": {"n": 3}, "description": "A d."},
-            "e": {"anyOf": [{"type": "array", "items": {"type": "string", "enum": ["p", "q"]}}, {"type": "null"}], "default": None},
+            "e": {
+                "anyOf": [
+                    {"type": "array", "items": {"type": "string", "enum": ["p", "q"]}},
+                    {"type": "null"},
+                ],
+                "default": None,
+            },
         },
         "required": ["a"],
         "additionalProperties": False,
@@ -86,7 +99,8 @@ def test_a_tool_without_arguments():
     assert (
         schema_of(lambda: None)
         if False
-        else FunctionTool(lambda: None, name="f").schema.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+        else FunctionTool(lambda: None, name="f").schema.parameters
+        == {"type": "object", "properties": {}, "additionalProperties": False}
     )
 
 
@@ -110,8 +124,15 @@ def test_rest_arguments():
 
     def untyped(**rest): ...
 
-    assert schema_of(typed)["additionalProperties"]["properties"]["n"] == {"type": "integer", "default": 3, "description": "N."}
-    assert schema_of(trees)["additionalProperties"] == {"$ref": "#/$defs/Tree"} and "Tree" in schema_of(trees)["$defs"]
+    assert schema_of(typed)["additionalProperties"]["properties"]["n"] == {
+        "type": "integer",
+        "default": 3,
+        "description": "N.",
+    }
+    assert (
+        schema_of(trees)["additionalProperties"] == {"$ref": "#/$defs/Tree"}
+        and "Tree" in schema_of(trees)["$defs"]
+    )
     assert schema_of(untyped)["additionalProperties"] is True
 
 
@@ -142,15 +163,39 @@ def outer():
 
     return go, on, Day
 """
-    names = {"TypedDict": TypedDict, "Generic": Generic, "T": T, "NotRequired": NotRequired, "Required": Required, "Unpack": Unpack}
-    space = {**names, "BaseModel": BaseModel, "Annotated": Annotated, "FunctionTool": FunctionTool, "__name__": "made"}
+    names = {
+        "TypedDict": TypedDict,
+        "Generic": Generic,
+        "T": T,
+        "NotRequired": NotRequired,
+        "Required": Required,
+        "Unpack": Unpack,
+    }
+    space = {
+        **names,
+        "BaseModel": BaseModel,
+        "Annotated": Annotated,
+        "FunctionTool": FunctionTool,
+        "__name__": "made",
+    }
     exec(source.replace("return go, on,", "return FunctionTool(go), FunctionTool(on),"), space)
     go, on, day = space["outer"]()
 
     assert go.schema.parameters["required"] == ["one", "plain"]
-    assert go.schema.parameters["properties"]["many"] == {"type": "array", "items": {"type": "integer"}}
-    assert go.schema.parameters["properties"]["plain"] == {"type": "integer", "description": "Said."}
-    assert run(go, one=1, many=[2], day={"n": 3}, plain=4).value == {"one": 1, "many": [2], "day": day(n=3), "plain": 4}
+    assert go.schema.parameters["properties"]["many"] == {
+        "type": "array",
+        "items": {"type": "integer"},
+    }
+    assert go.schema.parameters["properties"]["plain"] == {
+        "type": "integer",
+        "description": "Said.",
+    }
+    assert run(go, one=1, many=[2], day={"n": 3}, plain=4).value == {
+        "one": 1,
+        "many": [2],
+        "day": day(n=3),
+        "plain": 4,
+    }
     assert "one: a valid integer" in run(go, one="x", plain=4).text
     assert on.schema.parameters["required"] == ["one", "plain", "must"]
 
@@ -176,8 +221,14 @@ def test_the_docstring_describes_rest_arguments():
             rest: A count.
         """
 
-    assert schema_of(typed)["additionalProperties"] == {"type": "integer", "description": "A count."}
-    assert schema_of(described)["additionalProperties"] == {"type": "integer", "description": "Own."}
+    assert schema_of(typed)["additionalProperties"] == {
+        "type": "integer",
+        "description": "A count.",
+    }
+    assert schema_of(described)["additionalProperties"] == {
+        "type": "integer",
+        "description": "Own.",
+    }
     strict = FunctionTool(typed, strict=True).schema.parameters["properties"]["rest"]["items"]
     assert strict["properties"]["value"] == {"type": "integer", "description": "A count."}
 
@@ -309,7 +360,11 @@ def test_describe_alone():
 
     parts = describe(go)
 
-    assert ([p.name for p in parts.parameters], parts.rest, parts.hidden) == (["a"], "rest", {"context": Context})
+    assert ([p.name for p in parts.parameters], parts.rest, parts.hidden) == (
+        ["a"],
+        "rest",
+        {"context": Context},
+    )
     with pytest.raises(Unresolved, match="Nowhere"):
         describe(late)
 
@@ -334,7 +389,12 @@ def test_returned_schema(annotation, schema):
     assert returned_schema(annotation) == schema
 
 
-DEFINITIONS = {"S": {"type": "string"}, "N": {"type": ["integer", "null"]}, "L": {"type": "array"}, "R": {"$ref": "#/$defs/R"}}
+DEFINITIONS = {
+    "S": {"type": "string"},
+    "N": {"type": ["integer", "null"]},
+    "L": {"type": "array"},
+    "R": {"$ref": "#/$defs/R"},
+}
 
 
 @pytest.mark.parametrize(
@@ -398,11 +458,21 @@ def test_takes_only_containers(schema, only):
         (False, set()),
         ({"type": "array"}, {"array", "any"}),
         ({"type": "object"}, {"object", "any"}),
-        ({"type": "array", "items": {"type": "integer", "enum": [1]}}, {"array", "integer", "enum", "listed number"}),
-        ({"type": "object", "additionalProperties": {"$ref": "#/x"}}, {"object", "$ref"}),
-        ({"anyOf": [{"type": ["string", "null"]}, {"const": 1}]}, {"string", "null", "const", "listed number"}),
         (
-            {"type": "object", "properties": {"a": {"prefixItems": [{"type": "number"}]}}, "patternProperties": {"x": {"type": "boolean"}}},
+            {"type": "array", "items": {"type": "integer", "enum": [1]}},
+            {"array", "integer", "enum", "listed number"},
+        ),
+        ({"type": "object", "additionalProperties": {"$ref": "#/x"}}, {"object", "$ref"}),
+        (
+            {"anyOf": [{"type": ["string", "null"]}, {"const": 1}]},
+            {"string", "null", "const", "listed number"},
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"prefixItems": [{"type": "number"}]}},
+                "patternProperties": {"x": {"type": "boolean"}},
+            },
             {"object", "number", "boolean"},
         ),
     ],
@@ -417,7 +487,9 @@ def test_is_recursive():
     """A definition that leads back to itself, straight or round a corner."""
     ref = lambda name: {"items": {"$ref": f"#/$defs/{name}"}}  # noqa: E731
 
-    assert is_recursive({"A": ref("A")}) and is_recursive({"A": ref("B"), "B": ref("C"), "C": ref("A")})
+    assert is_recursive({"A": ref("A")}) and is_recursive(
+        {"A": ref("B"), "B": ref("C"), "C": ref("A")}
+    )
     assert not is_recursive({"A": ref("B"), "B": ref("C"), "C": {}}) and not is_recursive({})
 
 
@@ -578,7 +650,10 @@ def test_a_type_that_pydantic_serializes_by_a_function_of_its_own_keeps_its_sche
 
     assert returned_schema(Path) == path
     assert returned_schema(list[Path]) == {"type": "array", "items": path}
-    assert returned_schema(defaultdict[str, int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert returned_schema(defaultdict[str, int]) == {
+        "type": "object",
+        "additionalProperties": {"type": "integer"},
+    }
 
 
 @pytest.mark.parametrize("mark", [Inject, Inject("user"), Inject(None)])
@@ -588,7 +663,10 @@ def test_inject_without_a_function_is_refused(mark):
     def greet(user: Annotated[str, mark]):
         """Greet."""
 
-    with pytest.raises(DefinitionError, match=r"greet .*parameter 'user': Inject needs a function of the context: Annotated\["):
+    with pytest.raises(
+        DefinitionError,
+        match=r"greet .*parameter 'user': Inject needs a function of the context: Annotated\[",
+    ):
         FunctionTool(greet)
 
 
@@ -603,5 +681,7 @@ def test_nothing_is_injected_into_starred_parameters(hidden):
         """Take named ones."""
 
     for function in (many, named):
-        with pytest.raises(DefinitionError, match=rf"{function.__name__} .*parameter 'them': only one"):
+        with pytest.raises(
+            DefinitionError, match=rf"{function.__name__} .*parameter 'them': only one"
+        ):
             FunctionTool(function)

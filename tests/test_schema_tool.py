@@ -5,9 +5,21 @@ import threading
 
 import pytest
 
-from functool import Context, DefinitionError, SchemaError, SchemaTool, ToolCall, ToolError, ToolResult
+from functool import (
+    Context,
+    DefinitionError,
+    SchemaError,
+    SchemaTool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+)
 
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}}, "required": ["city"]}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}},
+    "required": ["city"],
+}
 
 
 def call(tool, arguments="{}", context=None):
@@ -26,12 +38,23 @@ def test_handlers_take_arguments_and_perhaps_the_context():
     def star(*given):
         return len(given)
 
-    assert call(SchemaTool("f", "F.", PARAMETERS, both), {"city": "Rome"}).value == ({"city": "Rome", "days": 1}, "c1")
-    assert call(SchemaTool("f", "F.", PARAMETERS, one), '{"city": "Rome", "days": 2}').value == ({"city": "Rome", "days": 2}, False)
+    assert call(SchemaTool("f", "F.", PARAMETERS, both), {"city": "Rome"}).value == (
+        {"city": "Rome", "days": 1},
+        "c1",
+    )
+    assert call(SchemaTool("f", "F.", PARAMETERS, one), '{"city": "Rome", "days": 2}').value == (
+        {"city": "Rome", "days": 2},
+        False,
+    )
     assert call(SchemaTool("f", "F.", PARAMETERS, star), {"city": "Rome"}).value == 2
     assert (
         call(
-            SchemaTool("f", "F.", PARAMETERS, lambda arguments: both(arguments, Context().view(call=ToolCall(name="x", id="i")))),
+            SchemaTool(
+                "f",
+                "F.",
+                PARAMETERS,
+                lambda arguments: both(arguments, Context().view(call=ToolCall(name="x", id="i"))),
+            ),
             {"city": "a"},
         ).value[1]
         == "i"
@@ -44,18 +67,27 @@ def test_a_result_or_an_error_of_the_handler():
     def refuse(arguments):
         raise ToolError("closed")
 
-    assert call(SchemaTool("f", "F.", PARAMETERS, lambda a: ToolResult.failed("no")), {"city": "x"}).text == "no"
+    assert (
+        call(
+            SchemaTool("f", "F.", PARAMETERS, lambda a: ToolResult.failed("no")), {"city": "x"}
+        ).text
+        == "no"
+    )
     assert call(SchemaTool("f", "F.", PARAMETERS, refuse), {"city": "x"}).text == "closed"
 
 
-@pytest.mark.parametrize("parameters", [{"type": "array"}, {"type": "string"}, [], None, "object"], ids=str)
+@pytest.mark.parametrize(
+    "parameters", [{"type": "array"}, {"type": "string"}, [], None, "object"], ids=str
+)
 def test_parameters_are_the_schema_of_an_object(parameters):
     """Another root is refused at definition."""
     with pytest.raises(DefinitionError, match="object"):
         SchemaTool("f", "F.", parameters, print)
 
 
-@pytest.mark.parametrize("properties", [[1], {"a": {"anyOf": 7}}, {"a": {"anyOf": [7], "oneOf": 7}, "b": {"oneOf": 7}}])
+@pytest.mark.parametrize(
+    "properties", [[1], {"a": {"anyOf": 7}}, {"a": {"anyOf": [7], "oneOf": 7}, "b": {"oneOf": 7}}]
+)
 def test_parameters_that_are_no_schema_are_refused(properties):
     """What cannot be read as a JSON Schema is the author's error, at the definition, with the tool's name."""
     with pytest.raises(DefinitionError, match="'f' are no JSON Schema"):
@@ -89,7 +121,10 @@ def test_strict_schemas_are_encoded_and_decoded():
     """A foreign schema has a strict form too, and the handler sees the plain one."""
     schema = {
         "type": "object",
-        "properties": {"m": {"type": "object", "additionalProperties": {"type": "integer"}}, "n": {"type": "integer"}},
+        "properties": {
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "n": {"type": "integer"},
+        },
         "required": ["m"],
     }
     tool = SchemaTool("f", "F.", schema, lambda arguments: arguments, strict=True)
@@ -114,14 +149,25 @@ def test_the_callers_schema_is_not_shared():
 
 def test_a_builtin_class_is_a_handler():
     """A class that has no signature at all gets the arguments alone."""
-    assert call(SchemaTool("f", "F.", PARAMETERS, dict), {"city": "x"}).value == {"city": "x", "days": 1}
+    assert call(SchemaTool("f", "F.", PARAMETERS, dict), {"city": "x"}).value == {
+        "city": "x",
+        "days": 1,
+    }
 
 
 def test_strict_publishes_further_names_as_pairs():
     """What `additionalProperties` admit is published as a list of pairs, and reaches the handler flat, however it was sent."""
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": {"type": "integer"}}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": {"type": "integer"},
+    }
     tool = SchemaTool("t", "T.", schema, lambda arguments: arguments, strict=True)
 
     assert list(tool.schema.parameters["properties"]) == ["a", "extra"]
     for arguments in ({"a": "x", "extra": [{"key": "b", "value": 3}]}, {"a": "x", "b": 3}):
-        assert asyncio.run(tool(ToolCall(name="t", arguments=arguments))).value == {"a": "x", "b": 3}
+        assert asyncio.run(tool(ToolCall(name="t", arguments=arguments))).value == {
+            "a": "x",
+            "b": 3,
+        }

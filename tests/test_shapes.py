@@ -13,7 +13,11 @@ ROOT: dict[str, Any] = {
     "type": "object",
     "properties": {"a": INT, "b": STR},
     "required": ["a"],
-    "$defs": {"I": INT, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]}, "x/y~": STR},
+    "$defs": {
+        "I": INT,
+        "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]},
+        "x/y~": STR,
+    },
     "list": [INT, {"$ref": "#/list/1"}],
 }
 
@@ -36,11 +40,19 @@ ROOT: dict[str, Any] = {
         ({"$ref": "#/$defs/Loop"}, [None], [1, {}]),
         ({"anyOf": [INT, STR]}, [1, "a"], [None, []]),
         ({"oneOf": [INT, STR]}, [1, "a"], [None, []]),
-        ({"allOf": [{"type": ["integer", "string"]}, {"type": ["string", "null"]}]}, ["a"], [1, None]),
+        (
+            {"allOf": [{"type": ["integer", "string"]}, {"type": ["string", "null"]}]},
+            ["a"],
+            [1, None],
+        ),
         ({"anyOf": [INT, STR], "enum": [1, 2.5]}, [1], [2.5, "a"]),
         ({"type": "array", "items": INT}, [[], [1, 2]], [["a"], {}, "a"]),
         ({"type": "array"}, [[], [1, "a"]], [{}]),
-        ({"prefixItems": [INT, STR], "minItems": 1}, [[1], [1, "a"]], [[], ["a"], [1, 2], [1, "a", 1], {}]),
+        (
+            {"prefixItems": [INT, STR], "minItems": 1},
+            [[1], [1, "a"]],
+            [[], ["a"], [1, 2], [1, "a", 1], {}],
+        ),
         ({"prefixItems": [INT, STR], "minItems": 3}, [[1, "a"]], [[1], [1, "a", 1]]),
         ({"prefixItems": [INT, STR]}, [[], [1], [1, "a"]], [[1, "a", 1]]),
         (
@@ -52,12 +64,18 @@ ROOT: dict[str, Any] = {
         ({"properties": {}, "additionalProperties": True}, [{}, {"a": 1}], []),
         ({"type": "object", "additionalProperties": False}, [{}], [{"a": 1}]),
         ({"type": "object", "additionalProperties": INT}, [{}, {"a": 1}], [{"a": "x"}]),
-        ({"type": "object", "properties": {"b": STR}, "additionalProperties": INT}, [{"a": 1, "b": "x"}], [{"b": 1}, {"a": "x"}]),
+        (
+            {"type": "object", "properties": {"b": STR}, "additionalProperties": INT},
+            [{"a": 1, "b": "x"}],
+            [{"b": 1}, {"a": "x"}],
+        ),
         ({"type": "object", "patternProperties": {"^a": INT}}, [{"a": 1}], [{"a": "x"}]),
         ({"type": "object", "patternProperties": {"^a": INT, "^b": STR}}, [{}], [{"a": 1}]),
     ],
 )
-def test_fits_looks_at_types_names_and_constants(schema: Any, fitting: list[Any], strange: list[Any]) -> None:
+def test_fits_looks_at_types_names_and_constants(
+    schema: Any, fitting: list[Any], strange: list[Any]
+) -> None:
     """A value has a shape or has it not, whatever other keywords say."""
     assert [value for value in fitting if not fits(schema, value, ROOT, {})] == []
     assert [value for value in strange if fits(schema, value, ROOT, {})] == []
@@ -109,7 +127,12 @@ def test_lookup_stays_inside_of_the_schema(ref: Any, found: Any) -> None:
 
 def test_a_reference_that_leads_back_leads_nowhere() -> None:
     """A chain of references ends at a schema, or there is none."""
-    root = {"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}, "c": {"$ref": "#/d", "title": "C"}, "d": INT}
+    root = {
+        "a": {"$ref": "#/b"},
+        "b": {"$ref": "#/a"},
+        "c": {"$ref": "#/d", "title": "C"},
+        "d": INT,
+    }
 
     assert target_of(root, "#/a") is UNSET
     assert target_of(root, "#/c") is root["c"]
@@ -135,7 +158,13 @@ def test_types_are_told_by_value(value: Any, types: list[str], answer: bool) -> 
 
 def test_samples_vary_each_place() -> None:
     """Each type and constant comes up in its place; a recursive place ends empty, or makes no sample."""
-    node = {"type": "object", "properties": {"v": {"type": ["integer", "null"]}, "kids": {"type": "array", "items": {"$ref": "#/$defs/N"}}}}
+    node = {
+        "type": "object",
+        "properties": {
+            "v": {"type": ["integer", "null"]},
+            "kids": {"type": "array", "items": {"$ref": "#/$defs/N"}},
+        },
+    }
     endless = {"type": "object", "properties": {"next": {"$ref": "#/$defs/E"}}}
     defs = {"#/$defs/N": node, "#/$defs/E": endless}
 
@@ -143,13 +172,40 @@ def test_samples_vary_each_place() -> None:
     assert samples({"type": ["integer", "null"], "enum": [3, None]}, {}) == [3, None]
     assert samples({"const": "a", "type": "string"}, {}) == ["a"]
     assert samples({"anyOf": [{"type": "boolean"}, {"type": "number"}]}, {}) == [True, 0.5]
-    assert samples({"type": "array", "items": {"type": "null"}, "minItems": 2}, {}) == [[None, None]]
+    assert samples({"type": "array", "items": {"type": "null"}, "minItems": 2}, {}) == [
+        [None, None]
+    ]
     assert samples({"type": "array", "items": {"type": "null"}, "minItems": 0}, {}) == [[None]]
-    assert len(samples({"type": "array", "items": {"type": "null"}, "minItems": 10**9}, {})[0]) == 50
+    assert (
+        len(samples({"type": "array", "items": {"type": "null"}, "minItems": 10**9}, {})[0]) == 50
+    )
     assert samples(
-        {"type": "object", "properties": {"a": {"type": ["integer", "null"]}, "b": {"enum": ["x", "y"], "type": "string"}}}, {}
+        {
+            "type": "object",
+            "properties": {
+                "a": {"type": ["integer", "null"]},
+                "b": {"enum": ["x", "y"], "type": "string"},
+            },
+        },
+        {},
     ) == [{"a": None, "b": "y"}, {"a": 0, "b": "x"}, {"a": None, "b": "x"}, {"a": 0, "b": "y"}]
     assert samples(endless, defs) == []
-    assert {"v": 0, "kids": [{"v": 0, "kids": [{"v": 0, "kids": [{"v": 0, "kids": []}]}]}]} in samples(node, defs)
+    assert {
+        "v": 0,
+        "kids": [{"v": 0, "kids": [{"v": 0, "kids": [{"v": 0, "kids": []}]}]}],
+    } in samples(node, defs)
     assert len(samples({"type": "integer", "enum": [*range(99)]}, {})) == 50
-    assert len(samples({"anyOf": [{"type": "integer", "enum": [*range(40)]}, {"type": "integer", "enum": [*range(40)]}]}, {})) == 50
+    assert (
+        len(
+            samples(
+                {
+                    "anyOf": [
+                        {"type": "integer", "enum": [*range(40)]},
+                        {"type": "integer", "enum": [*range(40)]},
+                    ]
+                },
+                {},
+            )
+        )
+        == 50
+    )

@@ -66,9 +66,15 @@ def crash(result: ToolResult, context: Context) -> None:
 
 
 guarded = FunctionTool(
-    add.func, name="guarded", input_guardrails=[refuse_odd, one_more], output_guardrails=[redact(["secret"]), truncate(50), crash]
+    add.func,
+    name="guarded",
+    input_guardrails=[refuse_odd, one_more],
+    output_guardrails=[redact(["secret"]), truncate(50), crash],
 )
-TOOLS = Toolset([add, in_a_thread, fail, late, cancelled_from_within, progress, guarded], max_concurrency=AT_ONCE // 2)
+TOOLS = Toolset(
+    [add, in_a_thread, fail, late, cancelled_from_within, progress, guarded],
+    max_concurrency=AT_ONCE // 2,
+)
 
 # Name, arguments, and the type of the error.
 KINDS = [
@@ -113,7 +119,10 @@ async def soak(calls):
     while made < calls:
         count = min(AT_ONCE, calls - made)
         turn = [KINDS[(made + i) % len(KINDS)] for i in range(count)]
-        asked = [ToolCall(name=name, arguments=arguments, id=str(made + i)) for i, (name, arguments, _) in enumerate(turn)]
+        asked = [
+            ToolCall(name=name, arguments=arguments, id=str(made + i))
+            for i, (name, arguments, _) in enumerate(turn)
+        ]
         # Half of the turns have listeners.
         results = await TOOLS.call_all(asked, context if made // AT_ONCE % 2 else None)
         lost += count - len(results)
@@ -149,7 +158,12 @@ def test_nothing_leaks(caplog, capsys):
         print(f"\n{CALLS:,} calls: lost {missing[0]}, wrong {missing[1]}, grown by {grown}")
 
     assert missing == (0, 0)
-    assert grown["tasks"] <= 0 and grown["files"] <= 0 and grown["threads"] <= 0 and grown["abandoned"] <= 0
+    assert (
+        grown["tasks"] <= 0
+        and grown["files"] <= 0
+        and grown["threads"] <= 0
+        and grown["abandoned"] <= 0
+    )
     assert after["workers"] <= AT_ONCE
     assert grown["objects"] < SLACK_OBJECTS
     assert grown["bytes"] < SLACK_BYTES

@@ -20,7 +20,11 @@ NULL = {"type": "null"}
 
 
 def obj(*, required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": [*properties] if required is None else required}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties] if required is None else required,
+    }
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -38,7 +42,9 @@ def of(annotation: Any) -> Codec:
 
 def one(schema: Any, *, required: bool = True, **defs: Any) -> Codec:
     """The codec of an object with one property `v`."""
-    made = codec({**obj(v=schema, required=["v"] if required else []), **({"$defs": defs} if defs else {})})
+    made = codec(
+        {**obj(v=schema, required=["v"] if required else []), **({"$defs": defs} if defs else {})}
+    )
     assert violations(made.schema) == []
     return made
 
@@ -89,8 +95,14 @@ def reasons(schema: dict[str, Any], **options: Any) -> list[str]:
         ({"type": "object", "additionalProperties": False}, ["properties-missing"]),
         ({"type": ["object", "null"], "additionalProperties": False}, ["properties-missing"]),
         ({"type": "object", "properties": {}}, ["additional-properties"]),
-        ({"type": "object", "properties": {}, "additionalProperties": True}, ["additional-properties"]),
-        ({**closed(a={"type": "null"}, b={"type": "null"}), "required": []}, ["required-incomplete (a, b)"]),
+        (
+            {"type": "object", "properties": {}, "additionalProperties": True},
+            ["additional-properties"],
+        ),
+        (
+            {**closed(a={"type": "null"}, b={"type": "null"}), "required": []},
+            ["required-incomplete (a, b)"],
+        ),
         ({"type": "string", "format": "uri"}, ["format"]),
         ({"type": "string", "pattern": "^(?!a)"}, ["pattern-lookaround"]),
         ({"type": "string", "pattern": "(?=a)"}, ["pattern-lookaround"]),
@@ -126,14 +138,19 @@ def test_violations_names_every_forbidden_keyword(keyword: str) -> None:
     """Each keyword that the subset lacks is a violation of its own rule."""
     value: Any = {"prefixItems": [], "patternProperties": {}}.get(keyword, "x")
 
-    assert violations(closed(v={"type": "string", keyword: value})) == [f"#/properties/v: keyword-{keyword}"]
+    assert violations(closed(v={"type": "string", keyword: value})) == [
+        f"#/properties/v: keyword-{keyword}"
+    ]
 
 
 @pytest.mark.parametrize(
     ("schema", "found"),
     [
         (closed(), []),
-        ({**closed(), "$id": "urn:a", "$schema": "https://json-schema.org/draft/2020-12/schema"}, []),
+        (
+            {**closed(), "$id": "urn:a", "$schema": "https://json-schema.org/draft/2020-12/schema"},
+            [],
+        ),
         ({**closed(), "type": "string"}, ["#: root-type"]),
         ({**closed(), "type": ["object", "null"]}, ["#: root-type"]),
         ({**closed(), "anyOf": [closed()]}, ["#: root-combinator"]),
@@ -152,7 +169,12 @@ def test_violations_looks_everywhere() -> None:
     """Each kind of sub-schema is visited, with its own pointer."""
     bad = {"type": "string", "default": "x"}
     schema = {
-        **closed(a={"type": "array", "items": bad}, b={"anyOf": [NULL, bad]}, c={"oneOf": [bad]}, d={"allOf": [bad]}),
+        **closed(
+            a={"type": "array", "items": bad},
+            b={"anyOf": [NULL, bad]},
+            c={"oneOf": [bad]},
+            d={"allOf": [bad]},
+        ),
         "$defs": {"D": bad},
         "definitions": {"E": bad},
     }
@@ -180,7 +202,12 @@ def test_what_is_in_the_subset_stays() -> None:
     schema = {
         **closed(
             a={"type": "string", "enum": ["x", "y"], "title": "A", "description": "An a."},
-            b={"type": "array", "items": {"anyOf": [{"type": "number", "minimum": 1}, NULL]}, "minItems": 2, "maxItems": 3},
+            b={
+                "type": "array",
+                "items": {"anyOf": [{"type": "number", "minimum": 1}, NULL]},
+                "minItems": 2,
+                "maxItems": 3,
+            },
             c={"$ref": "#/$defs/C"},
             d={"type": "string", "format": "date", "examples": ["2026-01-01"]},
         ),
@@ -199,38 +226,78 @@ def test_what_is_in_the_subset_stays() -> None:
 @pytest.mark.parametrize(
     ("schema", "strict"),
     [
-        ({"type": "integer", "default": 10}, {"type": ["integer", "null"], "description": "Default: 10. Null means the default."}),
+        (
+            {"type": "integer", "default": 10},
+            {"type": ["integer", "null"], "description": "Default: 10. Null means the default."},
+        ),
         (
             {"type": "integer", "default": 10, "description": "How many."},
-            {"type": ["integer", "null"], "description": "How many. Default: 10. Null means the default."},
+            {
+                "type": ["integer", "null"],
+                "description": "How many. Default: 10. Null means the default.",
+            },
         ),
-        ({"type": "string", "default": None}, {"type": ["string", "null"], "description": "Default: null. Null means the default."}),
-        ({"type": "string"}, {"type": ["string", "null"], "description": "Null means that it is left out."}),
+        (
+            {"type": "string", "default": None},
+            {"type": ["string", "null"], "description": "Default: null. Null means the default."},
+        ),
+        (
+            {"type": "string"},
+            {"type": ["string", "null"], "description": "Null means that it is left out."},
+        ),
         (
             {"type": ["integer", "null"], "default": 5},
-            {"type": ["integer", "null"], "description": "Default: 5. Null is a value of its own here."},
+            {
+                "type": ["integer", "null"],
+                "description": "Default: 5. Null is a value of its own here.",
+            },
         ),
-        ({"type": ["integer", "null"], "default": None}, {"type": ["integer", "null"], "description": "Default: null."}),
-        ({"type": ["integer", "null"]}, {"type": ["integer", "null"], "description": "Null is a value of its own here."}),
+        (
+            {"type": ["integer", "null"], "default": None},
+            {"type": ["integer", "null"], "description": "Default: null."},
+        ),
+        (
+            {"type": ["integer", "null"]},
+            {"type": ["integer", "null"], "description": "Null is a value of its own here."},
+        ),
         (
             {"enum": ["a", "b"], "default": "a"},
-            {"type": ["string", "null"], "enum": ["a", "b", None], "description": 'Default: "a". Null means the default.'},
+            {
+                "type": ["string", "null"],
+                "enum": ["a", "b", None],
+                "description": 'Default: "a". Null means the default.',
+            },
         ),
         (
             {"const": "a", "type": "string", "default": "a"},
-            {"type": ["string", "null"], "enum": ["a", None], "description": 'Default: "a". Null means the default.'},
+            {
+                "type": ["string", "null"],
+                "enum": ["a", None],
+                "description": 'Default: "a". Null means the default.',
+            },
         ),
         (
             {"enum": ["a", None], "default": "a"},
-            {"type": ["string", "null"], "enum": ["a", None], "description": 'Default: "a". Null is a value of its own here.'},
+            {
+                "type": ["string", "null"],
+                "enum": ["a", None],
+                "description": 'Default: "a". Null is a value of its own here.',
+            },
         ),
         (
             {"type": ["string", "null"], "enum": ["F", "C"]},
-            {"type": ["string", "null"], "enum": ["F", "C", None], "description": "Null means that it is left out."},
+            {
+                "type": ["string", "null"],
+                "enum": ["F", "C", None],
+                "description": "Null means that it is left out.",
+            },
         ),
         (
             {"type": ["string", "integer"], "default": 1},
-            {"type": ["string", "integer", "null"], "description": "Default: 1. Null means the default."},
+            {
+                "type": ["string", "integer", "null"],
+                "description": "Default: 1. Null means the default.",
+            },
         ),
         (
             {"type": "array", "items": {"type": "integer"}, "default": [], "title": "V"},
@@ -240,30 +307,56 @@ def test_what_is_in_the_subset_stays() -> None:
                 "description": "Default: []. Null means the default.",
             },
         ),
-        ({**closed(), "title": "V"}, {"title": "V", "anyOf": [closed(), NULL], "description": "Null means that it is left out."}),
+        (
+            {**closed(), "title": "V"},
+            {
+                "title": "V",
+                "anyOf": [closed(), NULL],
+                "description": "Null means that it is left out.",
+            },
+        ),
         (
             {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1},
-            {"anyOf": [{"type": "integer"}, {"type": "string"}, NULL], "description": "Default: 1. Null means the default."},
+            {
+                "anyOf": [{"type": "integer"}, {"type": "string"}, NULL],
+                "description": "Default: 1. Null means the default.",
+            },
         ),
         (
             {"$ref": "#/$defs/D", "default": {}, "description": "A d."},
-            {"anyOf": [{"$ref": "#/$defs/D"}, NULL], "description": "A d. Default: {}. Null means the default."},
+            {
+                "anyOf": [{"$ref": "#/$defs/D"}, NULL],
+                "description": "A d. Default: {}. Null means the default.",
+            },
         ),
-        ({"$ref": "#/$defs/D"}, {"anyOf": [{"$ref": "#/$defs/D"}, NULL], "description": "Null means that it is left out."}),
+        (
+            {"$ref": "#/$defs/D"},
+            {
+                "anyOf": [{"$ref": "#/$defs/D"}, NULL],
+                "description": "Null means that it is left out.",
+            },
+        ),
         (
             {"$ref": "#/$defs/N", "default": 1},
-            {"anyOf": [{"$ref": "#/$defs/N"}], "description": "Default: 1. Null is a value of its own here."},
+            {
+                "anyOf": [{"$ref": "#/$defs/N"}],
+                "description": "Default: 1. Null is a value of its own here.",
+            },
         ),
         ({"type": "null", "default": None}, {"type": "null", "description": "Default: null."}),
     ],
 )
-def test_an_optional_property_is_required_and_says_what_null_means(schema: Any, strict: Any) -> None:
+def test_an_optional_property_is_required_and_says_what_null_means(
+    schema: Any, strict: Any
+) -> None:
     """What may be left out becomes nullable, once, and the description names the default."""
     made = one(schema, required=False, D=closed(), N={"type": ["integer", "null"]})
 
     assert form(made) == strict
     assert made.schema["required"] == ["v"]
-    assert [reason.split(": ")[:2] for reason in made.reasons] == [["#/properties/v", "required-incomplete"]]
+    assert [reason.split(": ")[:2] for reason in made.reasons] == [
+        ["#/properties/v", "required-incomplete"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -271,34 +364,64 @@ def test_an_optional_property_is_required_and_says_what_null_means(schema: Any, 
     [
         ({"type": "string", "minLength": 3}, {"type": "string", "description": "minLength: 3."}),
         (
-            {"type": "string", "description": "A name.", "minLength": 3, "maxLength": 5, "title": "N"},
+            {
+                "type": "string",
+                "description": "A name.",
+                "minLength": 3,
+                "maxLength": 5,
+                "title": "N",
+            },
             {"type": "string", "title": "N", "description": "A name. minLength: 3. maxLength: 5."},
         ),
         ({"type": "string", "format": "uri"}, {"type": "string", "description": 'format: "uri".'}),
         ({"type": "string", "format": "uuid"}, {"type": "string", "format": "uuid"}),
-        ({"type": "string", "pattern": "^(?!a)é"}, {"type": "string", "description": 'pattern: "^(?!a)é".'}),
+        (
+            {"type": "string", "pattern": "^(?!a)é"},
+            {"type": "string", "description": 'pattern: "^(?!a)é".'},
+        ),
         ({"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^a"}),
-        ({"type": "string", "contentEncoding": "base64"}, {"type": "string", "description": 'contentEncoding: "base64".'}),
-        ({"type": "string", "not": {"const": "a"}}, {"type": "string", "description": 'not: {"const": "a"}.'}),
+        (
+            {"type": "string", "contentEncoding": "base64"},
+            {"type": "string", "description": 'contentEncoding: "base64".'},
+        ),
+        (
+            {"type": "string", "not": {"const": "a"}},
+            {"type": "string", "description": 'not: {"const": "a"}.'},
+        ),
         (
             {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
             {"type": "array", "items": {"type": "integer"}, "description": "uniqueItems: true."},
         ),
         ({"type": "integer", "default": 3}, {"type": "integer", "description": "Default: 3."}),
         (
-            {"oneOf": [{"type": "integer"}, {"type": "string"}], "discriminator": {"propertyName": "kind"}},
+            {
+                "oneOf": [{"type": "integer"}, {"type": "string"}],
+                "discriminator": {"propertyName": "kind"},
+            },
             {"anyOf": [{"type": "integer"}, {"type": "string"}]},
         ),
-        ({"$ref": "#/$defs/D", "description": "A d."}, {"anyOf": [{"$ref": "#/$defs/D"}], "description": "A d."}),
+        (
+            {"$ref": "#/$defs/D", "description": "A d."},
+            {"anyOf": [{"$ref": "#/$defs/D"}], "description": "A d."},
+        ),
         ({"$ref": "#/$defs/D", "title": "D"}, {"anyOf": [{"$ref": "#/$defs/D"}], "title": "D"}),
         ({"$ref": "#/$defs/D", "type": "object"}, {"$ref": "#/$defs/D"}),
-        ({"allOf": [{"$ref": "#/$defs/D"}], "description": "A d."}, {"anyOf": [{"$ref": "#/$defs/D"}], "description": "A d."}),
-        ({"allOf": [{"type": "string", "description": "Inner."}]}, {"type": "string", "description": "Inner."}),
+        (
+            {"allOf": [{"$ref": "#/$defs/D"}], "description": "A d."},
+            {"anyOf": [{"$ref": "#/$defs/D"}], "description": "A d."},
+        ),
+        (
+            {"allOf": [{"type": "string", "description": "Inner."}]},
+            {"type": "string", "description": "Inner."},
+        ),
         ({"const": "a"}, {"type": "string", "const": "a"}),
         ({"const": None}, {"type": "null", "const": None}),
         (
             {"enum": ["a", 1, 1.5, True, None]},
-            {"type": ["string", "integer", "number", "boolean", "null"], "enum": ["a", 1, 1.5, True, None]},
+            {
+                "type": ["string", "integer", "number", "boolean", "null"],
+                "enum": ["a", 1, 1.5, True, None],
+            },
         ),
         ({"type": "string", "enum": ["a", None]}, {"type": "string", "enum": ["a"]}),
         ({"type": "boolean", "enum": [True, 1, "yes"]}, {"type": "boolean", "enum": [True]}),
@@ -309,18 +432,32 @@ def test_an_optional_property_is_required_and_says_what_null_means(schema: Any, 
         ({"type": "object", "properties": {}, "additionalProperties": False}, closed()),
         (
             {"type": ["array", "null"], "items": {"type": "string"}, "description": "Names."},
-            {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "description": "Names."},
+            {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+                "description": "Names.",
+            },
         ),
         (
             {"type": "string", "anyOf": [{"format": "date"}, {"format": "uri"}], "title": "V"},
-            {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "description": 'format: "uri".'}], "title": "V"},
+            {
+                "anyOf": [
+                    {"type": "string", "format": "date"},
+                    {"type": "string", "description": 'format: "uri".'},
+                ],
+                "title": "V",
+            },
         ),
         (
             {"anyOf": [{"type": "string"}, {"type": "string"}, {"$ref": "#/$defs/D"}]},
             {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/D"}]},
         ),
         (
-            {"prefixItems": [{"type": "integer"}, {"type": "integer"}], "minItems": 2, "maxItems": 2, "type": "array"},
+            {
+                "prefixItems": [{"type": "integer"}, {"type": "integer"}],
+                "minItems": 2,
+                "maxItems": 2,
+                "type": "array",
+            },
             {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
         ),
         (
@@ -328,12 +465,26 @@ def test_an_optional_property_is_required_and_says_what_null_means(schema: Any, 
             {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
         ),
         (
-            {"prefixItems": [{"type": "integer"}] * 3, "minItems": 5, "maxItems": 2, "items": False},
+            {
+                "prefixItems": [{"type": "integer"}] * 3,
+                "minItems": 5,
+                "maxItems": 2,
+                "items": False,
+            },
             {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 2},
         ),
-        ({"prefixItems": [{"type": "integer"}]}, {"type": "array", "items": {"type": "integer"}, "minItems": 0, "maxItems": 1}),
         (
-            {"type": "object", "anyOf": [{"$ref": "#/$defs/D"}, {"properties": {}, "additionalProperties": False, "title": "E"}]},
+            {"prefixItems": [{"type": "integer"}]},
+            {"type": "array", "items": {"type": "integer"}, "minItems": 0, "maxItems": 1},
+        ),
+        (
+            {
+                "type": "object",
+                "anyOf": [
+                    {"$ref": "#/$defs/D"},
+                    {"properties": {}, "additionalProperties": False, "title": "E"},
+                ],
+            },
             {"anyOf": [{"$ref": "#/$defs/D"}, closed() | {"title": "E"}]},
         ),
     ],
@@ -359,7 +510,10 @@ ANY = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, NU
         ({"description": "What you like."}, {**ANY, "description": "What you like."}),
         ({"type": "array"}, {"type": "array", "items": ANY}),
         ({"type": "array", "items": {}}, {"type": "array", "items": ANY}),
-        ({"type": "array", "prefixItems": [], "maxItems": 0}, {"type": "array", "items": ANY, "maxItems": 0}),
+        (
+            {"type": "array", "prefixItems": [], "maxItems": 0},
+            {"type": "array", "items": ANY, "maxItems": 0},
+        ),
     ],
 )
 def test_any_value_becomes_a_scalar(schema: Any, strict: Any) -> None:
@@ -374,10 +528,19 @@ def test_any_value_becomes_a_scalar(schema: Any, strict: Any) -> None:
 
 def test_a_required_name_without_a_schema_is_any_value() -> None:
     """A name that is required and nowhere described becomes a property of any scalar type."""
-    made = codec({"type": "object", "properties": {"a": STR}, "required": ["a", "b"], "additionalProperties": False})
+    made = codec(
+        {
+            "type": "object",
+            "properties": {"a": STR},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        }
+    )
 
     assert made.schema["required"] == ["a", "b"]
-    assert made.schema["properties"]["b"] == {"anyOf": [{"type": name} for name in ("string", "number", "boolean", "null")]}
+    assert made.schema["properties"]["b"] == {
+        "anyOf": [{"type": name} for name in ("string", "number", "boolean", "null")]
+    }
 
 
 def test_the_reason_says_the_remedy() -> None:
@@ -385,7 +548,9 @@ def test_the_reason_says_the_remedy() -> None:
     reason = "null stands for its absence; require it, and let its type admit null if nothing can be meant"
 
     assert one({"type": "integer", "default": 1}).reasons == ()
-    assert codec(obj(v=INT, required=[])).reasons == (f"#/properties/v: required-incomplete: {reason}",)
+    assert codec(obj(v=INT, required=[])).reasons == (
+        f"#/properties/v: required-incomplete: {reason}",
+    )
 
 
 def test_an_any_with_a_default_keeps_null() -> None:
@@ -402,10 +567,20 @@ INT, STR = {"type": "integer"}, {"type": "string"}
 @pytest.mark.parametrize(
     ("schema", "strict", "plain", "sent"),
     [
-        ({"type": "object", "additionalProperties": INT}, pairs(INT), {"a": 1, "b": 2}, [("a", 1), ("b", 2)]),
+        (
+            {"type": "object", "additionalProperties": INT},
+            pairs(INT),
+            {"a": 1, "b": 2},
+            [("a", 1), ("b", 2)],
+        ),
         ({"type": "object"}, pairs(ANY), {"a": None}, [("a", None)]),
         ({"type": "object", "additionalProperties": True}, pairs(ANY), {}, []),
-        ({"additionalProperties": {"type": "array", "items": INT}}, pairs({"type": "array", "items": INT}), {"a": [1]}, [("a", [1])]),
+        (
+            {"additionalProperties": {"type": "array", "items": INT}},
+            pairs({"type": "array", "items": INT}),
+            {"a": [1]},
+            [("a", [1])],
+        ),
         (
             {"type": "object", "additionalProperties": INT, "propertyNames": {"enum": ["a", 1]}},
             pairs(INT, {"type": "string", "enum": ["a"]}),
@@ -418,7 +593,12 @@ INT, STR = {"type": "integer"}, {"type": "string"}
             {"a": 1},
             [("a", 1)],
         ),
-        ({"type": "object", "patternProperties": {"^a": INT}}, pairs(INT, {"type": "string", "pattern": "^a"}), {"a": 1}, [("a", 1)]),
+        (
+            {"type": "object", "patternProperties": {"^a": INT}},
+            pairs(INT, {"type": "string", "pattern": "^a"}),
+            {"a": 1},
+            [("a", 1)],
+        ),
         (
             {"type": "object", "patternProperties": {"^(?!a)": INT}, "additionalProperties": False},
             pairs(INT, {"type": "string", "description": 'pattern: "^(?!a)".'}),
@@ -433,14 +613,19 @@ INT, STR = {"type": "integer"}, {"type": "string"}
             [("b", 1)],
         ),
         (
-            {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": INT}},
+            {
+                "type": "object",
+                "additionalProperties": {"type": "object", "additionalProperties": INT},
+            },
             pairs(pairs(INT)),
             {"a": {"b": 1}},
             [("a", [{"key": "b", "value": 1}])],
         ),
     ],
 )
-def test_an_object_with_any_names_becomes_pairs(schema: Any, strict: Any, plain: Any, sent: Any) -> None:
+def test_an_object_with_any_names_becomes_pairs(
+    schema: Any, strict: Any, plain: Any, sent: Any
+) -> None:
     """A dict is sent as an array of keys and values, and read as a dict."""
     made = one(schema, K={"format": "uuid", "title": "K"})
     encoded = [{"key": key, "value": value} for key, value in sent]
@@ -451,7 +636,9 @@ def test_an_object_with_any_names_becomes_pairs(schema: Any, strict: Any, plain:
     assert made.decode({"v": plain}) == {"v": plain}
     assert made.flat_nulls != ()
     assert made.flat_nulls is None
-    assert "#/properties/v: properties-missing" in {": ".join(reason.split(": ")[:2]) for reason in made.reasons}
+    assert "#/properties/v: properties-missing" in {
+        ": ".join(reason.split(": ")[:2]) for reason in made.reasons
+    }
 
 
 @pytest.mark.parametrize(
@@ -483,14 +670,21 @@ MIXED = {"type": "array", "prefixItems": [INT, STR], "minItems": 2, "maxItems": 
 
 def test_a_tuple_of_unlike_items_becomes_an_object() -> None:
     """Items of several types get a name each; titles, such as a NamedTuple's, stay with them."""
-    point = {"type": "array", "prefixItems": [{**INT, "title": "X"}, {**INT, "title": "Y"}], "minItems": 2, "maxItems": 2}
+    point = {
+        "type": "array",
+        "prefixItems": [{**INT, "title": "X"}, {**INT, "title": "Y"}],
+        "minItems": 2,
+        "maxItems": 2,
+    }
 
     assert form(one(MIXED)) == closed(item_0=INT, item_1=STR)
     assert form(one(point)) == closed(item_0={**INT, "title": "X"}, item_1={**INT, "title": "Y"})
     assert one(MIXED).encode({"v": [1, "a"]}) == {"v": {"item_0": 1, "item_1": "a"}}
     assert one(MIXED).decode({"v": {"item_0": 1, "item_1": "a"}}) == {"v": [1, "a"]}
     assert one(MIXED).decode({"v": [1, "a"]}) == {"v": [1, "a"]}
-    assert [reason.split(": ")[:2] for reason in one(MIXED).reasons] == [["#/properties/v", "keyword-prefixItems"]]
+    assert [reason.split(": ")[:2] for reason in one(MIXED).reasons] == [
+        ["#/properties/v", "keyword-prefixItems"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -528,7 +722,10 @@ class Triple(NamedTuple):
         ([1], {"item_0": 1, "item_1": None, "item_3": None}),
         ([1, "z"], {"item_0": 1, "item_1": "z", "item_3": None}),
         ([1, "z", None], {"item_0": 1, "item_1": "z", "item_2": None, "item_3": None}),
-        ([1, "z", 2, [3, "w"]], {"item_0": 1, "item_1": "z", "item_2": 2, "item_3": {"item_0": 3, "item_1": "w"}}),
+        (
+            [1, "z", 2, [3, "w"]],
+            {"item_0": 1, "item_1": "z", "item_2": 2, "item_3": {"item_0": 3, "item_1": "w"}},
+        ),
     ],
 )
 def test_a_named_tuple_may_end_early(plain: Any, sent: Any) -> None:
@@ -551,8 +748,16 @@ def test_a_tuple_without_a_least_length_may_be_empty() -> None:
 
 def test_a_tuple_fills_a_gap_with_the_default() -> None:
     """An item left out before one that is given gets its default, a fresh one each time; without one the object stays."""
-    gap = {"type": "array", "prefixItems": [INT, {"type": "array", "items": INT, "default": [7]}, STR], "minItems": 1}
-    unknown = {"type": "array", "prefixItems": [INT, {"type": "array", "items": INT}, STR], "minItems": 1}
+    gap = {
+        "type": "array",
+        "prefixItems": [INT, {"type": "array", "items": INT, "default": [7]}, STR],
+        "minItems": 1,
+    }
+    unknown = {
+        "type": "array",
+        "prefixItems": [INT, {"type": "array", "items": INT}, STR],
+        "minItems": 1,
+    }
     sent = {"v": {"item_0": 1, "item_1": None, "item_2": "a"}}
     made = one(gap)
 
@@ -568,7 +773,12 @@ def test_a_tuple_fills_a_gap_with_the_default() -> None:
 
 def test_null_drops_what_may_be_left_out() -> None:
     """Null of a property that may be left out and admits no null is dropped, at each depth; every other null stays."""
-    inner = obj(a={**INT, "default": 1}, b={"type": ["integer", "null"], "default": 2}, c=INT, required=["c"])
+    inner = obj(
+        a={**INT, "default": 1},
+        b={"type": ["integer", "null"], "default": 2},
+        c=INT,
+        required=["c"],
+    )
     made = codec(obj(p=inner, q={**inner, "default": {}}, required=["p"]))
     full = {"p": {"a": None, "b": None, "c": None}, "q": {"a": 1, "b": 1, "c": 1}}
 
@@ -581,7 +791,15 @@ def test_null_drops_what_may_be_left_out() -> None:
 
 def test_flat_arguments_only_drop_nulls() -> None:
     """Where decoding is dropping nulls at the top, their names are known."""
-    made = codec(obj(a=INT, b={**INT, "default": 1}, c={"type": ["integer", "null"], "default": 1}, d=STR, required=["a"]))
+    made = codec(
+        obj(
+            a=INT,
+            b={**INT, "default": 1},
+            c={"type": ["integer", "null"], "default": 1},
+            d=STR,
+            required=["a"],
+        )
+    )
 
     assert made.flat_nulls == ("b", "d")
     assert made.flat_nulls != ()
@@ -610,7 +828,10 @@ def test_keys_come_in_the_order_of_the_schema() -> None:
 
 def test_further_names_become_one_property() -> None:
     """Typed further names are published as pairs under the name that is asked for, and read flat."""
-    schema = {**obj(a={**INT, "default": 1}, required=[]), "additionalProperties": {"type": "object", "additionalProperties": INT}}
+    schema = {
+        **obj(a={**INT, "default": 1}, required=[]),
+        "additionalProperties": {"type": "object", "additionalProperties": INT},
+    }
     made = codec(schema, rest="options")
     pair = {"key": "x", "value": [{"key": "y", "value": 2}]}
 
@@ -638,11 +859,15 @@ def test_further_names_alone_stay_an_object_at_the_root() -> None:
 @pytest.mark.parametrize("name", ["a", "z"])
 def test_a_further_name_never_overwrites(name: str) -> None:
     """A pair that names a declared property, or a name that is given too, is left to validation."""
-    made = codec({**obj(a={**INT, "default": 1}, required=[]), "additionalProperties": INT}, rest="rest")
+    made = codec(
+        {**obj(a={**INT, "default": 1}, required=[]), "additionalProperties": INT}, rest="rest"
+    )
     value = {"z": 1, "rest": [{"key": name, "value": 2}]}
 
     assert made.decode(value) == value
-    assert made.decode({"a": None, "rest": [{"key": "a", "value": 2}]}) == {"rest": [{"key": "a", "value": 2}]}
+    assert made.decode({"a": None, "rest": [{"key": "a", "value": 2}]}) == {
+        "rest": [{"key": "a", "value": 2}]
+    }
 
 
 def test_further_names_of_an_inner_object() -> None:
@@ -651,8 +876,12 @@ def test_further_names_of_an_inner_object() -> None:
     made = one(inner)
 
     assert form(made) == closed(extra=INT, extra_=pairs(STR))
-    assert made.decode({"v": {"extra": 1, "extra_": [{"key": "x", "value": "y"}]}}) == {"v": {"extra": 1, "x": "y"}}
-    assert made.encode({"v": {"extra": 1, "x": "y"}}) == {"v": {"extra": 1, "extra_": [{"key": "x", "value": "y"}]}}
+    assert made.decode({"v": {"extra": 1, "extra_": [{"key": "x", "value": "y"}]}}) == {
+        "v": {"extra": 1, "x": "y"}
+    }
+    assert made.encode({"v": {"extra": 1, "x": "y"}}) == {
+        "v": {"extra": 1, "extra_": [{"key": "x", "value": "y"}]}
+    }
 
 
 def test_a_further_name_that_is_the_published_one_is_read_as_the_pairs() -> None:
@@ -689,12 +918,33 @@ def test_members_are_told_apart_by_their_shape() -> None:
     made = of(list[Cat | Dog])
     strict = [
         {"kind": "cat", "lives": None},
-        {"kind": "dog", "lives": None, "owner": {"pets": [{"kind": "cat", "lives": None}], "names": [{"key": "a", "value": "b"}]}},
+        {
+            "kind": "dog",
+            "lives": None,
+            "owner": {
+                "pets": [{"kind": "cat", "lives": None}],
+                "names": [{"key": "a", "value": "b"}],
+            },
+        },
     ]
-    plain = [{"kind": "cat"}, {"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": {"a": "b"}}}]
-    mixed = [{"kind": "cat", "lives": None}, {"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": [{"key": "a", "value": "b"}]}}]
+    plain = [
+        {"kind": "cat"},
+        {"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": {"a": "b"}}},
+    ]
+    mixed = [
+        {"kind": "cat", "lives": None},
+        {
+            "kind": "dog",
+            "owner": {"pets": [{"kind": "cat"}], "names": [{"key": "a", "value": "b"}]},
+        },
+    ]
 
-    assert made.decode({"v": strict}) == made.decode({"v": plain}) == made.decode({"v": mixed}) == {"v": plain}
+    assert (
+        made.decode({"v": strict})
+        == made.decode({"v": plain})
+        == made.decode({"v": mixed})
+        == {"v": plain}
+    )
     assert made.encode({"v": plain}) == {"v": strict}
 
 
@@ -709,10 +959,18 @@ def test_a_value_of_no_member_stays() -> None:
 def test_a_mistake_inside_of_a_member_is_decoded_around() -> None:
     """A value that names its member by a constant is decoded as that member, so that validation finds only the mistake."""
     made = of(list[Cat | Dog])
-    wrong = {"kind": "dog", "lives": None, "owner": {"pets": [{"kind": "cat", "lives": None}], "names": "none"}}
+    wrong = {
+        "kind": "dog",
+        "lives": None,
+        "owner": {"pets": [{"kind": "cat", "lives": None}], "names": "none"},
+    }
 
-    assert made.decode({"v": [wrong]}) == {"v": [{"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": "none"}}]}
-    assert made.decode({"v": [{"kind": "cow", "lives": None}]}) == {"v": [{"kind": "cow", "lives": None}]}
+    assert made.decode({"v": [wrong]}) == {
+        "v": [{"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": "none"}}]
+    }
+    assert made.decode({"v": [{"kind": "cow", "lives": None}]}) == {
+        "v": [{"kind": "cow", "lives": None}]
+    }
     assert made.decode({"v": [{"lives": None, "more": 1}]}) == {"v": [{"lives": None, "more": 1}]}
 
 
@@ -768,7 +1026,9 @@ class Twin(BaseModel):
 )
 def test_members_that_cannot_be_told_apart_are_refused(annotation: Any) -> None:
     """A union has no strict form if a strict value of one member is, or may be, something else in another."""
-    assert reasons(create_model("Arguments", v=(annotation, ...)).model_json_schema()) == ["#/properties/v: same-strict-form"]
+    assert reasons(create_model("Arguments", v=(annotation, ...)).model_json_schema()) == [
+        "#/properties/v: same-strict-form"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -803,7 +1063,10 @@ def test_an_empty_array_is_the_empty_list() -> None:
 
 def test_recursion_that_needs_no_decoding_is_trivial() -> None:
     """A recursive type is walked only if something in it changes."""
-    tree = {**obj(v=INT, kids={"type": "array", "items": {"$ref": "#/$defs/Tree"}}), "title": "Tree"}
+    tree = {
+        **obj(v=INT, kids={"type": "array", "items": {"$ref": "#/$defs/Tree"}}),
+        "title": "Tree",
+    }
     leafy = {**tree, "properties": {**tree["properties"], "w": INT}}
 
     assert one({"$ref": "#/$defs/Tree"}, Tree=tree).flat_nulls == ()
@@ -825,7 +1088,9 @@ def test_types_that_recurse_through_each_other() -> None:
     assert made.encode(made.decode(sent)) == sent
 
 
-@pytest.mark.parametrize(("op", "depth"), [("not", 1), ("not", 98), ("all", 1), ("all", 48), ("via", 98)])
+@pytest.mark.parametrize(
+    ("op", "depth"), [("not", 1), ("not", 98), ("all", 1), ("all", 48), ("via", 98)]
+)
 def test_deep_values_are_decoded(op: str, depth: int) -> None:
     """A value of nearly a hundred levels, with a union in each, is decoded and encoded."""
 
@@ -857,9 +1122,18 @@ def test_members_with_the_same_names_do_not_multiply() -> None:
     """Each value of a recursive union is looked at once: forty levels of two alike members end."""
 
     def branch(op: str) -> dict[str, Any]:
-        return obj(left={"$ref": "#/$defs/E"}, right={"$ref": "#/$defs/E"}, n=INT, op={"const": op}, required=["left", "right", "op"])
+        return obj(
+            left={"$ref": "#/$defs/E"},
+            right={"$ref": "#/$defs/E"},
+            n=INT,
+            op={"const": op},
+            required=["left", "right", "op"],
+        )
 
-    made = one({"$ref": "#/$defs/E"}, E={"anyOf": [branch("a"), branch("b"), branch("c"), {"type": "integer"}]})
+    made = one(
+        {"$ref": "#/$defs/E"},
+        E={"anyOf": [branch("a"), branch("b"), branch("c"), {"type": "integer"}]},
+    )
     plain: Any = 1
     for _ in range(40):
         plain = {"left": plain, "right": 1, "op": "c"}
@@ -889,23 +1163,35 @@ def test_references_are_kept_and_named_once() -> None:
         }
     )
 
-    assert [made.schema["properties"][name]["$ref"] for name in "abc"] == ["#/$defs/A", "#/$defs/A_", "#/$defs/A"]
+    assert [made.schema["properties"][name]["$ref"] for name in "abc"] == [
+        "#/$defs/A",
+        "#/$defs/A_",
+        "#/$defs/A",
+    ]
     assert made.schema["$defs"]["A"] == STR
     assert made.schema["$defs"]["A_"] == INT
-    assert made.schema["properties"]["d"] == {"$ref": "#/$defs/x_1y_0"} and made.schema["$defs"]["x_1y_0"] == INT
+    assert (
+        made.schema["properties"]["d"] == {"$ref": "#/$defs/x_1y_0"}
+        and made.schema["$defs"]["x_1y_0"] == INT
+    )
     assert len(made.schema["$defs"]) == 4
     assert violations(made.schema) == []
 
 
 def test_the_root_may_be_a_reference_and_be_referred_to() -> None:
     """A root that refers to a definition is written out; `#` is the root itself."""
-    node = {**obj(next={"anyOf": [{"$ref": "#/$defs/Node"}, NULL]}, n=INT, required=["next"]), "title": "Node"}
+    node = {
+        **obj(next={"anyOf": [{"$ref": "#/$defs/Node"}, NULL]}, n=INT, required=["next"]),
+        "title": "Node",
+    }
     referring = codec({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
     itself = codec({**obj(next={"anyOf": [{"$ref": "#"}, NULL]}, n=INT, required=["next"])})
 
     for made in (referring, itself):
         assert violations(made.schema) == []
-        assert made.decode({"next": {"next": None, "n": None}, "n": None}) == {"next": {"next": None}}
+        assert made.decode({"next": {"next": None, "n": None}, "n": None}) == {
+            "next": {"next": None}
+        }
     assert "$defs" not in itself.schema
     assert referring.schema["title"] == "Node"
 
@@ -937,12 +1223,16 @@ def test_refuse_names_all_that_needs_encoding() -> None:
         "#/properties/pair: keyword-prefixItems",
         "#/properties/tags: properties-missing",
     ]
-    assert sorted(": ".join(reason.split(": ")[:2]) for reason in codec(schema).reasons) == sorted(reasons(schema, refuse=True))
+    assert sorted(": ".join(reason.split(": ")[:2]) for reason in codec(schema).reasons) == sorted(
+        reasons(schema, refuse=True)
+    )
 
 
 def test_refusals_come_together() -> None:
     """What has no strict form and what needs encoding are listed in one error."""
-    schema = obj(a={"allOf": [STR, STR]}, b={"oneOf": []}, c={**INT, "default": 1}, required=["a", "b"])
+    schema = obj(
+        a={"allOf": [STR, STR]}, b={"oneOf": []}, c={**INT, "default": 1}, required=["a", "b"]
+    )
 
     assert reasons(schema) == ["#/properties/a: keyword-allOf", "#/properties/b: keyword-oneOf"]
     assert reasons(schema, refuse=True) == [*reasons(schema), "#/properties/c: required-incomplete"]
@@ -950,7 +1240,10 @@ def test_refusals_come_together() -> None:
 
 def test_an_open_object_hides_no_other_refusal() -> None:
     """What is wrong inside of an object that is open to anything is listed beside that, so that one look mends all."""
-    schema = {**obj(a={"allOf": [STR, STR]}, b={**INT, "default": 1}, required=["a"]), "additionalProperties": True}
+    schema = {
+        **obj(a={"allOf": [STR, STR]}, b={**INT, "default": 1}, required=["a"]),
+        "additionalProperties": True,
+    }
 
     assert sorted(reasons(schema)) == ["#/properties/a: keyword-allOf", "#: additional-properties"]
     assert sorted(reasons(schema, refuse=True)) == [
@@ -972,10 +1265,19 @@ def test_an_open_object_hides_no_other_refusal() -> None:
         ({**obj(a=INT), "oneOf": [obj(b=INT)]}, "keyword-oneOf"),
         ({**obj(a=INT), "additionalProperties": True}, "additional-properties"),
         ({**obj(a=INT), "additionalProperties": {}}, "additional-properties"),
-        ({**obj(a=INT), "additionalProperties": {"description": "anything"}}, "additional-properties"),
+        (
+            {**obj(a=INT), "additionalProperties": {"description": "anything"}},
+            "additional-properties",
+        ),
         ({"type": "object", "required": ["a"]}, "additional-properties"),
-        ({"type": "object", "patternProperties": {"a": INT, "b": INT}}, "keyword-patternProperties"),
-        ({"type": "object", "patternProperties": {"a": INT}, "additionalProperties": INT}, "keyword-patternProperties"),
+        (
+            {"type": "object", "patternProperties": {"a": INT, "b": INT}},
+            "keyword-patternProperties",
+        ),
+        (
+            {"type": "object", "patternProperties": {"a": INT}, "additionalProperties": INT},
+            "keyword-patternProperties",
+        ),
         ({**MIXED, "items": INT}, "keyword-prefixItems"),
         ({"type": "array", "items": [INT]}, "items-shape"),
         ({"type": "boolean", "enum": ["yes"]}, "enum-type"),
@@ -1012,7 +1314,11 @@ def test_what_has_no_strict_form_deeper_is_named_there() -> None:
         **obj(
             a={"type": "array", "items": False},
             b={"anyOf": [INT, False]},
-            c={"type": "object", "additionalProperties": {"allOf": []}, "propertyNames": {"type": "string", "enum": [1]}},
+            c={
+                "type": "object",
+                "additionalProperties": {"allOf": []},
+                "propertyNames": {"type": "string", "enum": [1]},
+            },
             d={**MIXED, "prefixItems": [INT, False]},
             e={"$ref": "#/$defs/E"},
         ),
@@ -1029,10 +1335,18 @@ def test_what_has_no_strict_form_deeper_is_named_there() -> None:
     ]
 
 
-@pytest.mark.parametrize("defs", [{"A": {"$ref": "#/$defs/A"}}, {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A", "title": "B"}}])
+@pytest.mark.parametrize(
+    "defs",
+    [
+        {"A": {"$ref": "#/$defs/A"}},
+        {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A", "title": "B"}},
+    ],
+)
 def test_a_reference_to_itself_is_refused(defs: Any) -> None:
     """A definition that says only that it is itself says nothing."""
-    assert reasons({**obj(v={"$ref": "#/$defs/A"}), "$defs": defs}) == ["#/properties/v: ref-target"]
+    assert reasons({**obj(v={"$ref": "#/$defs/A"}), "$defs": defs}) == [
+        "#/properties/v: ref-target"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -1051,7 +1365,9 @@ def test_a_root_without_a_strict_form_is_refused(schema: Any, place: str) -> Non
     assert reasons(schema) == [place]
 
 
-@pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"properties": {}}, {"description": "", "type": "object"}])
+@pytest.mark.parametrize(
+    "schema", [{}, {"type": "object"}, {"properties": {}}, {"description": "", "type": "object"}]
+)
 def test_no_arguments_are_an_empty_object(schema: dict[str, Any]) -> None:
     """A schema that names nothing takes nothing."""
     made = codec(schema)
@@ -1062,7 +1378,9 @@ def test_no_arguments_are_an_empty_object(schema: dict[str, Any]) -> None:
 
 def test_a_type_named_twice_is_named_once() -> None:
     """JSON Schema takes no type twice, and an object named twice is still an object."""
-    made = codec(obj(a={"type": ["string", "string"]}, b={"type": ["object", "object"], "properties": {}}))
+    made = codec(
+        obj(a={"type": ["string", "string"]}, b={"type": ["object", "object"], "properties": {}})
+    )
 
     assert made.schema["properties"] == {"a": {"type": "string"}, "b": closed()}
 
@@ -1081,7 +1399,12 @@ def test_nothing_that_is_given_is_changed() -> None:
         ),
         "additionalProperties": INT,
     }
-    value = {"a": [{"key": "x", "value": 1}], "b": {"item_0": 1, "item_1": "z"}, "c": None, "extra": [{"key": "y", "value": 1}]}
+    value = {
+        "a": [{"key": "x", "value": 1}],
+        "b": {"item_0": 1, "item_1": "z"},
+        "c": None,
+        "extra": [{"key": "y", "value": 1}],
+    }
     before = copy.deepcopy((schema, value))
     made = codec(schema)
 
@@ -1104,10 +1427,19 @@ def test_a_mapping_is_read_like_a_dict() -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.5, 1.0, "a", "key", "string", "object", "#/$defs/A", "cat"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.sampled_from([0.5, 1.0, "a", "key", "string", "object", "#/$defs/A", "cat"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "b", "v", "key", "value", "kind", "lives", "item_0", "item_1", "x"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ["a", "b", "v", "key", "value", "kind", "lives", "item_0", "item_1", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=8,
 )
@@ -1162,11 +1494,20 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 any_schema = st.recursive(
-    st.booleans() | st.just({}) | st.fixed_dictionaries({"type": st.sampled_from(["string", "integer"])}), schemas, max_leaves=6
+    st.booleans()
+    | st.just({})
+    | st.fixed_dictionaries({"type": st.sampled_from(["string", "integer"])}),
+    schemas,
+    max_leaves=6,
 )
 
 
-@given(fields=st.dictionaries(st.sampled_from(["a", "b"]), any_schema, max_size=2), a=any_schema, b=any_schema, junk=json_values)
+@given(
+    fields=st.dictionaries(st.sampled_from(["a", "b"]), any_schema, max_size=2),
+    a=any_schema,
+    b=any_schema,
+    junk=json_values,
+)
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_any_schema_becomes_strict_or_is_refused(fields: Any, a: Any, b: Any, junk: Any) -> None:
     """Whatever a schema holds, references in circles included, its form meets the subset or every reason is named."""
@@ -1255,8 +1596,12 @@ def mapped(inner: Spec) -> Spec:
         keys = draw(st.lists(texts, unique=True, min_size=mode.endswith("in a union"), max_size=2))
         both = {key: inner.draw(draw, mode) for key in keys}
         if is_strict(draw, mode):
-            return {key: plain for key, (plain, _) in both.items()}, [{"key": key, "value": sent} for key, (_, sent) in both.items()]
-        return {key: plain for key, (plain, _) in both.items()}, {key: sent for key, (_, sent) in both.items()}
+            return {key: plain for key, (plain, _) in both.items()}, [
+                {"key": key, "value": sent} for key, (_, sent) in both.items()
+            ]
+        return {key: plain for key, (plain, _) in both.items()}, {
+            key: sent for key, (_, sent) in both.items()
+        }
 
     return Spec(dict[str, inner.annotation], draw)
 
@@ -1264,9 +1609,13 @@ def mapped(inner: Spec) -> Spec:
 def tupled(first: Spec, second: Spec, named: bool) -> Spec:
     annotation: Any = tuple[first.annotation, second.annotation]
     if named:
-        annotation = NamedTuple("Named", [("first", first.annotation), ("second", second.annotation)])  # type: ignore[misc]
+        annotation = NamedTuple(
+            "Named", [("first", first.annotation), ("second", second.annotation)]
+        )  # type: ignore[misc]
 
-    unlike = len({json.dumps(item) for item in TypeAdapter(annotation).json_schema()["prefixItems"]}) > 1
+    unlike = (
+        len({json.dumps(item) for item in TypeAdapter(annotation).json_schema()["prefixItems"]}) > 1
+    )
 
     def draw(draw: Any, mode: str) -> Any:
         (a, sent_a), (b, sent_b) = first.draw(draw, mode), second.draw(draw, mode)
@@ -1280,14 +1629,19 @@ def tupled(first: Spec, second: Spec, named: bool) -> Spec:
 def record(fields: dict[str, tuple[Spec, bool]], typed_dict: bool, tag: str = "") -> Spec:
     """An object whose fields are required or not; one that admits null is always given, since strict cannot leave it out."""
     if typed_dict:
-        annotation: Any = TypedDict("Typed", {name: spec.annotation for name, (spec, _) in fields.items()}, total=False)  # type: ignore[misc]
+        annotation: Any = TypedDict(
+            "Typed", {name: spec.annotation for name, (spec, _) in fields.items()}, total=False
+        )  # type: ignore[misc]
         fields = {name: (spec, False) for name, (spec, _) in fields.items()}
     else:
         tags = {"tag": (Literal[tag], ...)} if tag else {}
         annotation = create_model(
             f"Model{tag}",
             **tags,
-            **{name: (spec.annotation, ... if needed else Field(default=None)) for name, (spec, needed) in fields.items()},
+            **{
+                name: (spec.annotation, ... if needed else Field(default=None))
+                for name, (spec, needed) in fields.items()
+            },
         )
 
     def draw(draw: Any, mode: str) -> Any:
@@ -1305,9 +1659,15 @@ def record(fields: dict[str, tuple[Spec, bool]], typed_dict: bool, tag: str = ""
 def either(members: list[Spec]) -> Spec:
     def draw(draw: Any, mode: str) -> Any:
         # A mixture need not tell which member of an untagged union it is, nor an empty array whether it is a dict.
-        return draw(st.sampled_from(members)).draw(draw, "strict in a union" if is_strict(draw, mode) else "plain")
+        return draw(st.sampled_from(members)).draw(
+            draw, "strict in a union" if is_strict(draw, mode) else "plain"
+        )
 
-    return Spec(Union[tuple(spec.annotation for spec in members)], draw, any(spec.nullable for spec in members))
+    return Spec(
+        Union[tuple(spec.annotation for spec in members)],
+        draw,
+        any(spec.nullable for spec in members),
+    )
 
 
 def tagged(members: list[dict[str, tuple[Spec, bool]]]) -> Spec:
@@ -1317,7 +1677,12 @@ def tagged(members: list[dict[str, tuple[Spec, bool]]]) -> Spec:
         return draw(st.sampled_from(specs)).draw(draw, mode)
 
     union: Any = Union[tuple(spec.annotation for spec in specs)]
-    return Spec(union if len(specs) == 1 else __import__("typing").Annotated[union, Field(discriminator="tag")], draw)
+    return Spec(
+        union
+        if len(specs) == 1
+        else __import__("typing").Annotated[union, Field(discriminator="tag")],
+        draw,
+    )
 
 
 def node(depth: int = 2) -> Spec:
@@ -1326,7 +1691,11 @@ def node(depth: int = 2) -> Spec:
         sent: dict[str, Any] = {"next": None}
         if depth and draw(st.booleans()):
             plain["next"], sent["next"] = node(depth - 1).draw(draw, mode)
-        for name, spec in {"v": leaf(int, st.integers()), "kids": listed(node(depth - 1)), "names": mapped(node(depth - 1))}.items():
+        for name, spec in {
+            "v": leaf(int, st.integers()),
+            "kids": listed(node(depth - 1)),
+            "names": mapped(node(depth - 1)),
+        }.items():
             if depth and draw(st.booleans()):
                 plain[name], sent[name] = spec.draw(draw, mode)
             elif is_strict(draw, mode):
@@ -1337,7 +1706,9 @@ def node(depth: int = 2) -> Spec:
 
 
 def larger(inner: st.SearchStrategy[Spec]) -> st.SearchStrategy[Spec]:
-    fields = st.dictionaries(st.sampled_from(["a", "b", "key"]), st.tuples(inner, st.booleans()), min_size=1, max_size=3)
+    fields = st.dictionaries(
+        st.sampled_from(["a", "b", "key"]), st.tuples(inner, st.booleans()), min_size=1, max_size=3
+    )
     return st.one_of(
         inner.map(listed),
         inner.map(mapped),
@@ -1353,10 +1724,18 @@ SPECS = st.recursive(LEAVES | st.builds(node), larger, max_leaves=4)
 
 @given(
     data=st.data(),
-    fields=st.dictionaries(st.sampled_from(["x", "y"]), st.tuples(SPECS, st.booleans()), min_size=1),
+    fields=st.dictionaries(
+        st.sampled_from(["x", "y"]), st.tuples(SPECS, st.booleans()), min_size=1
+    ),
     mode=st.sampled_from(["plain", "strict", "mixed"]),
 )
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+@settings(
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ]
+)
 def test_laws(data: Any, fields: dict[str, tuple[Spec, bool]], mode: str) -> None:
     """For every type and value: the form meets the subset, encoding is undone, and the plain, strict and mixed forms decode alike."""
     spec = record(fields, False)

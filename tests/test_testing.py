@@ -86,9 +86,28 @@ def look(name: Annotated[str, Field(pattern="^a", description="d")]):
         (FunctionTool(good.func, name="x" * 65), "portable"),
         (FunctionTool(good.func, name="9lives"), "portable"),
         (FunctionTool(good.func, name="searchDocs"), "snake_case"),
-        (SchemaTool("f", "F.", {"type": "object", "properties": {"a": {"type": "text", "description": "d"}}}, print), "2020-12"),
-        (SchemaTool("f", "F.", {"type": "object", "properties": {"a": {"pattern": "(?=a)b", "description": "d"}}}, print), "linear engine"),
-        (SchemaTool("f", "F.", {"type": "object", "patternProperties": {"(?=a)b": {}}}, print), "linear engine"),
+        (
+            SchemaTool(
+                "f",
+                "F.",
+                {"type": "object", "properties": {"a": {"type": "text", "description": "d"}}},
+                print,
+            ),
+            "2020-12",
+        ),
+        (
+            SchemaTool(
+                "f",
+                "F.",
+                {"type": "object", "properties": {"a": {"pattern": "(?=a)b", "description": "d"}}},
+                print,
+            ),
+            "linear engine",
+        ),
+        (
+            SchemaTool("f", "F.", {"type": "object", "patternProperties": {"(?=a)b": {}}}, print),
+            "linear engine",
+        ),
         (FunctionTool(good.func, strict=True), "limit"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -133,7 +152,10 @@ def test_a_schema_that_only_says_it_is_strict():
 
     parameters = {"type": "object", "properties": {"a": {"allOf": [{}, {}], "description": "d"}}}
 
-    assert any("#/properties/a: keyword-allOf" in fault for fault in check_tool(Boast("f", "F.", parameters, print)))
+    assert any(
+        "#/properties/a: keyword-allOf" in fault
+        for fault in check_tool(Boast("f", "F.", parameters, print))
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,11 @@ from functool import (
 )
 from functool.executors import abandoned
 
-SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 7}}, "required": ["x"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "y": {"type": "integer", "default": 7}},
+    "required": ["x"],
+}
 
 
 class Echo(Tool):
@@ -73,7 +77,10 @@ def test_call_is_invoke():
         async def run(self, call, context):
             return ToolResult.of(context.deps)
 
-    assert asyncio.run(Deps()(ToolCall(name="echo", arguments={"x": 2}), Context("mine"))).value == "mine"
+    assert (
+        asyncio.run(Deps()(ToolCall(name="echo", arguments={"x": 2}), Context("mine"))).value
+        == "mine"
+    )
 
 
 def test_run_sees_canonical_arguments():
@@ -162,11 +169,23 @@ def test_every_step_of_the_road_knows_the_call_and_the_schema():
             note("on_error")(context)
             return ToolResult.failed("no")
 
-    options = {"input_guardrails": [note("input")], "output_guardrails": [note("output")], "on_error_func": note("error function")}
+    options = {
+        "input_guardrails": [note("input")],
+        "output_guardrails": [note("output")],
+        "on_error_func": note("error function"),
+    }
     call(Noting(**options), {"x": 1}, Context("mine"))
     call(Noting(**options), {"x": "no number"}, Context("mine"))
 
-    steps = ["on_invoke", "input", "on_output {'x': 1, 'y': 7}", "output", "error function", "on_error", "output"]
+    steps = [
+        "on_invoke",
+        "input",
+        "on_output {'x': 1, 'y': 7}",
+        "output",
+        "error function",
+        "on_error",
+        "output",
+    ]
     assert seen == [(step, "c1", "echo", "mine") for step in steps]
 
 
@@ -220,7 +239,12 @@ def test_a_guardrail_replacement_is_validated_again():
 def test_guardrails_later_in_the_list_see_the_new_call():
     """A replacement is what the next guardrail sees."""
     seen = []
-    tool = Echo(input_guardrails=[lambda c, x: dataclasses.replace(c, arguments={"x": 9}), lambda c, x: seen.append(c.arguments["x"])])
+    tool = Echo(
+        input_guardrails=[
+            lambda c, x: dataclasses.replace(c, arguments={"x": 9}),
+            lambda c, x: seen.append(c.arguments["x"]),
+        ]
+    )
     call(tool, {"x": 1})
 
     assert seen == [9]
@@ -241,7 +265,9 @@ def test_on_output_may_replace_the_result():
 
 class Broken(Tool):
     def __init__(self, error, **options):
-        super().__init__(name="broken", description="Break.", parameters={"type": "object"}, **options)
+        super().__init__(
+            name="broken", description="Break.", parameters={"type": "object"}, **options
+        )
         self.error = error
 
     async def run(self, call, context):
@@ -263,7 +289,11 @@ class Unprintable(Exception):
         (KeyError("k"), "KeyError", "KeyError: 'k'"),
         (Unprintable(), "Unprintable", "Unprintable"),
         (RecursionError("deep"), "RecursionError", "RecursionError: deep"),
-        (ExceptionGroup("several", [ValueError("a")]), "ExceptionGroup", "ExceptionGroup: several (1 sub-exception)"),
+        (
+            ExceptionGroup("several", [ValueError("a")]),
+            "ExceptionGroup",
+            "ExceptionGroup: several (1 sub-exception)",
+        ),
         (OSError("lone \ud800"), "OSError", "OSError: lone �"),
     ],
     ids=lambda v: v if isinstance(v, str) else type(v).__name__,
@@ -283,7 +313,9 @@ def test_a_long_error_is_cut():
 
 def test_details_of_a_tool_error_travel():
     """`ToolError(details=...)` becomes the failure's details."""
-    assert call(Broken(ToolError("no", details={"code": 3}))).error == ToolFailure(type="ToolError", message="no", details={"code": 3})
+    assert call(Broken(ToolError("no", details={"code": 3}))).error == ToolFailure(
+        type="ToolError", message="no", details={"code": 3}
+    )
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -336,8 +368,13 @@ def test_a_stray_cancellation_is_a_failure():
     causes = []
     note = lambda error, context: causes.append(type(error.__cause__))  # noqa: E731
 
-    for tool in (Broken(asyncio.CancelledError(), on_error_func=note), FunctionTool(_stray, on_error_func=note)):
-        assert call(tool).error == ToolFailure(type="ToolError", message="The tool was cancelled from within.")
+    for tool in (
+        Broken(asyncio.CancelledError(), on_error_func=note),
+        FunctionTool(_stray, on_error_func=note),
+    ):
+        assert call(tool).error == ToolFailure(
+            type="ToolError", message="The tool was cancelled from within."
+        )
     assert causes == [asyncio.CancelledError] * 2
 
 
@@ -392,7 +429,10 @@ def _refuse(value, context):
 
 @pytest.mark.parametrize(
     ("crash", "why"),
-    [(lambda e, c: 1 / 0, "division by zero"), (lambda e, c: 42, "an error function returned int, expected ToolResult, str or None")],
+    [
+        (lambda e, c: 1 / 0, "division by zero"),
+        (lambda e, c: 42, "an error function returned int, expected ToolResult, str or None"),
+    ],
     ids=["raises", "returns a number"],
 )
 def test_an_error_function_that_crashes_gets_the_default(crash, why, caplog):
@@ -458,21 +498,30 @@ def test_a_refused_output_is_answered_once():
 
 def test_a_changed_output_changes_the_value():
     """When output changes and value stays the same object, value becomes the new text."""
-    tool = Echo(output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="safe")])])
+    tool = Echo(
+        output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="safe")])]
+    )
 
     assert call(tool, {"x": 1}).value == "safe"
 
 
 def test_a_guardrail_may_set_the_value_itself():
     """A value that the guardrail replaced is kept."""
-    tool = Echo(output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="safe")], value=5)])
+    tool = Echo(
+        output_guardrails=[
+            lambda r, c: dataclasses.replace(r, output=[TextContent(text="safe")], value=5)
+        ]
+    )
 
     assert call(tool, {"x": 1}).value == 5
 
 
 def test_a_replaced_error_keeps_its_error_only_if_the_guardrail_keeps_it():
     """A guardrail decides whether an error result stays one."""
-    keep = Broken(ValueError("x"), output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="more")])])
+    keep = Broken(
+        ValueError("x"),
+        output_guardrails=[lambda r, c: dataclasses.replace(r, output=[TextContent(text="more")])],
+    )
     drop = Broken(ValueError("x"), output_guardrails=[lambda r, c: ToolResult.of("fine")])
 
     assert call(keep).error.message == "ValueError: x"
@@ -513,7 +562,9 @@ def test_metadata_says_what_guardrails_did():
         {"name": "widen", "stage": "input", "did": "replaced"},
         {"name": "shorten", "stage": "output", "did": "replaced"},
     ]
-    assert refused.metadata["guardrails"] == [{"name": "_refuse", "stage": "input", "did": "refused"}]
+    assert refused.metadata["guardrails"] == [
+        {"name": "_refuse", "stage": "input", "did": "refused"}
+    ]
 
 
 def test_a_guardrail_that_returns_what_it_got_replaced_nothing():
@@ -552,7 +603,11 @@ def test_a_body_beside_a_guardrail_may_return_whatever_it_may_alone():
         yield "one"
         yield "two"
 
-    made = {"data": {"a": [1]}, "other": dataclasses.make_dataclass("Point", ["x"])(3), "result": ToolResult.failed("no", type="Own")}
+    made = {
+        "data": {"a": [1]},
+        "other": dataclasses.make_dataclass("Point", ["x"])(3),
+        "result": ToolResult.failed("no", type="Own"),
+    }
 
     @FunctionTool(output_guardrails=[lambda result, context: None])
     async def body(kind: str):
@@ -560,8 +615,13 @@ def test_a_body_beside_a_guardrail_may_return_whatever_it_may_alone():
 
     async def main():
         context = Context()
-        context.subscribe(lambda event: seen.append((event.kind, event.tool_name, event.call_id, event.data)))
-        return {kind: await body(ToolCall(name="body", arguments={"kind": kind}, id="c1"), context) for kind in (*made, "generator")}
+        context.subscribe(
+            lambda event: seen.append((event.kind, event.tool_name, event.call_id, event.data))
+        )
+        return {
+            kind: await body(ToolCall(name="body", arguments={"kind": kind}, id="c1"), context)
+            for kind in (*made, "generator")
+        }
 
     results = asyncio.run(main())
 
@@ -588,7 +648,10 @@ def test_what_is_added_has_to_be_callable():
     tool = Echo()
     with pytest.raises(DefinitionError, match="^input_guardrails must hold callables, not int"):
         tool.add_input_guardrails([3])
-    with pytest.raises(DefinitionError, match="^output_guardrails must be a list of callables, not builtin_function_or_method"):
+    with pytest.raises(
+        DefinitionError,
+        match="^output_guardrails must be a list of callables, not builtin_function_or_method",
+    ):
         tool.add_output_guardrails(print)
     with pytest.raises(DefinitionError, match="^on_error_func must hold callables, not str"):
         tool.add_on_error_func("x")
@@ -641,15 +704,28 @@ def test_what_a_tool_is_made_of():
     """Name, description, parameters and output stand in the schema as they were given; strict is off unless it is asked for."""
     plain, empty = Echo(), SchemaTool("f", "F.", {}, print)
 
-    assert (plain.strict, plain.timeout, plain.description, plain.schema.output) == (False, None, "Echo.", None)
+    assert (plain.strict, plain.timeout, plain.description, plain.schema.output) == (
+        False,
+        None,
+        "Echo.",
+        None,
+    )
     assert plain.schema.parameters == plain.schema.plain == SCHEMA
-    assert empty.schema.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert empty.schema.parameters == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
 
     class Typed(Tool):
         run = Echo.run
 
-    assert Typed(name="t", description="T.", parameters={"properties": {}}, output={"type": "null"}).schema.output == {"type": "null"}
-    with pytest.raises(DefinitionError, match='^parameters must be a JSON Schema whose root has "type": "object"$'):
+    assert Typed(
+        name="t", description="T.", parameters={"properties": {}}, output={"type": "null"}
+    ).schema.output == {"type": "null"}
+    with pytest.raises(
+        DefinitionError, match='^parameters must be a JSON Schema whose root has "type": "object"$'
+    ):
         Typed(name="t", description="T.", parameters={"type": "array"})
 
 
@@ -695,7 +771,9 @@ def test_a_sync_body_is_answered_in_time_and_told_of():
     """A sync body cannot be killed: the error says that the work may go on."""
     kinds, end = [], threading.Event()
 
-    @FunctionTool(timeout=0.02, on_error_func=lambda e, c: kinds.append((type(e).__name__, e.still_running)))
+    @FunctionTool(
+        timeout=0.02, on_error_func=lambda e, c: kinds.append((type(e).__name__, e.still_running))
+    )
     def slow():
         end.wait(30)
 
@@ -703,7 +781,10 @@ def test_a_sync_body_is_answered_in_time_and_told_of():
     end.set()
 
     assert kinds == [("ToolTimeoutError", True)]
-    assert result.text == "The tool slow did not answer within 0.02 seconds; its work may still be going on."
+    assert (
+        result.text
+        == "The tool slow did not answer within 0.02 seconds; its work may still be going on."
+    )
 
 
 def test_a_tripwire_at_the_time_limit_leaves():
@@ -716,7 +797,9 @@ def test_a_tripwire_at_the_time_limit_leaves():
             raise Tripwire("too late") from None
 
     with pytest.raises(Tripwire, match="too late"):
-        call(SchemaTool("s", "S.", {"type": "object"}, print, timeout=0.01, input_guardrails=[guard]))
+        call(
+            SchemaTool("s", "S.", {"type": "object"}, print, timeout=0.01, input_guardrails=[guard])
+        )
 
 
 def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog, monkeypatch):
@@ -749,7 +832,10 @@ def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog, monke
 
     assert result.error.type == "ToolTimeoutError"
     assert (kinds, counted) == ([True], 1)
-    assert "the body of stubborn was abandoned: it did not end when it was cancelled" in caplog.messages
+    assert (
+        "the body of stubborn was abandoned: it did not end when it was cancelled"
+        in caplog.messages
+    )
 
 
 def test_the_time_limit_bounds_guardrails_too():
@@ -778,7 +864,14 @@ def test_after_the_deadline_error_functions_and_guardrails_are_bounded(monkeypat
 def test_the_answer_after_a_deadline_meets_the_output_guardrails():
     """Output guardrails see the time-out too."""
     seen = []
-    call(Echo(timeout=0.02, input_guardrails=[_hang], output_guardrails=[lambda r, c: seen.append(r.error.type)]), {"x": 1})
+    call(
+        Echo(
+            timeout=0.02,
+            input_guardrails=[_hang],
+            output_guardrails=[lambda r, c: seen.append(r.error.type)],
+        ),
+        {"x": 1},
+    )
 
     assert seen == ["ToolTimeoutError"]
 
@@ -796,7 +889,12 @@ def test_what_is_answered_after_a_deadline_knows_the_call():
         async def run(self, call, context):
             await asyncio.sleep(60)
 
-    tool = Slow(timeout=0.02, input_guardrails=[wider], output_guardrails=[softer], on_error_func=lambda e, c: f"{c.call.id} is late")
+    tool = Slow(
+        timeout=0.02,
+        input_guardrails=[wider],
+        output_guardrails=[softer],
+        on_error_func=lambda e, c: f"{c.call.id} is late",
+    )
     result = call(tool, {"x": 1})
 
     assert result.text == "c1 is late\nTry later."
@@ -810,7 +908,9 @@ def test_a_quick_body_is_not_touched_by_its_limit():
     """Within the limit nothing changes."""
     assert call(Echo(timeout=30), {"x": 1}).value == {"x": 1, "y": 7}
     refused = call(Echo(timeout=30, input_guardrails=[_refuse]), {"x": 1})
-    assert refused.metadata["guardrails"] == [{"name": "_refuse", "stage": "input", "did": "refused"}]
+    assert refused.metadata["guardrails"] == [
+        {"name": "_refuse", "stage": "input", "did": "refused"}
+    ]
 
 
 # ---- wrappers
@@ -821,7 +921,11 @@ def test_a_wrapper_renames_and_describes():
     inner = Echo()
     tool = WrapperTool(inner, name="parrot", description="Repeat.")
 
-    assert (tool.name, tool.description, tool.schema.parameters) == ("parrot", "Repeat.", inner.schema.parameters)
+    assert (tool.name, tool.description, tool.schema.parameters) == (
+        "parrot",
+        "Repeat.",
+        inner.schema.parameters,
+    )
     assert tool.schema is tool.schema and inner.schema.name == "echo"
     assert call(tool, {"x": 1}).value == {"x": 1, "y": 7}
 
@@ -872,7 +976,10 @@ def test_text_that_replaces_arguments_is_read_by_parameter_names():
     def louder(call, context):
         return dataclasses.replace(call, arguments=json.dumps({**call.arguments, "times": 2}))
 
-    for tool in (FunctionTool(greet, input_guardrails=[louder]), WrapperTool(FunctionTool(greet), input_guardrails=[louder])):
+    for tool in (
+        FunctionTool(greet, input_guardrails=[louder]),
+        WrapperTool(FunctionTool(greet), input_guardrails=[louder]),
+    ):
         assert call(tool, {"name": "Al"}).value == "AlAl"
 
 
@@ -950,7 +1057,9 @@ def test_run_must_return_a_result():
         async def run(self, call, context):
             return "text"
 
-    assert call(Wrong(), {"x": 1}).text == "TypeError: run of echo must return a ToolResult, not str"
+    assert (
+        call(Wrong(), {"x": 1}).text == "TypeError: run of echo must return a ToolResult, not str"
+    )
 
 
 def test_debug_logging_says_outcomes_without_values(caplog):
@@ -959,7 +1068,12 @@ def test_debug_logging_says_outcomes_without_values(caplog):
         call(Echo(), {"x": 41234})
         call(Echo(), {"x": "41234!"}, id="c2")
 
-    assert caplog.messages == ["call 'c1' of echo", "call 'c1' of echo: success", "call 'c2' of echo", "call 'c2' of echo: ArgumentError"]
+    assert caplog.messages == [
+        "call 'c1' of echo",
+        "call 'c1' of echo: success",
+        "call 'c2' of echo",
+        "call 'c2' of echo: ArgumentError",
+    ]
 
 
 def test_a_shared_result_is_not_written_to():
@@ -1010,7 +1124,12 @@ def test_a_wrapper_with_a_time_limit_validates_nothing():
     inner, outer = [], []
     echo = Echo(on_error_func=lambda error, context: inner.append(type(error)))
 
-    result = call(WrapperTool(echo, timeout=5, on_error_func=lambda error, context: outer.append(type(error))), '{"x": "?"}')
+    result = call(
+        WrapperTool(
+            echo, timeout=5, on_error_func=lambda error, context: outer.append(type(error))
+        ),
+        '{"x": "?"}',
+    )
 
     assert (result.error.type, inner, outer) == ("ArgumentError", [ArgumentError], [])
 
@@ -1027,7 +1146,11 @@ def test_metadata_lists_the_guardrails_of_a_wrapper_and_of_its_inner_tool():
     def inner(result, context):
         return dataclasses.replace(result, output=[TextContent(text="inner")])
 
-    tool = WrapperTool(Echo(input_guardrails=[raised], output_guardrails=[inner]), input_guardrails=[raised], output_guardrails=[outer])
+    tool = WrapperTool(
+        Echo(input_guardrails=[raised], output_guardrails=[inner]),
+        input_guardrails=[raised],
+        output_guardrails=[outer],
+    )
     result = call(tool, '{"x": 1}')
 
     assert tool.tool.seen == [{"x": 3, "y": 7}]
@@ -1047,7 +1170,9 @@ def test_an_outer_time_limit_knows_of_a_thread_that_goes_on():
     def wait() -> None:
         end.wait(30)
 
-    result = call(WrapperTool(wait, timeout=0.05, on_error_func=lambda error, context: errors.append(error)))
+    result = call(
+        WrapperTool(wait, timeout=0.05, on_error_func=lambda error, context: errors.append(error))
+    )
     end.set()
 
     assert errors[0].still_running and "may still be going on" in result.text
@@ -1141,7 +1266,9 @@ def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
     quitter.add_output_guardrails([_refuse_once])
     result = call(quitter)
     assert result.text == "c1 cancelled itself"
-    assert result.metadata["guardrails"] == [{"name": "_refuse_once", "stage": "output", "did": "refused"}]
+    assert result.metadata["guardrails"] == [
+        {"name": "_refuse_once", "stage": "output", "did": "refused"}
+    ]
 
 
 def test_what_answers_a_body_that_cancelled_itself_is_bounded_too(monkeypatch):
@@ -1205,7 +1332,11 @@ def test_an_error_result_that_is_redacted_keeps_no_old_value():
 
     @FunctionTool(output_guardrails=[clean])
     async def odd() -> ToolResult:
-        return ToolResult(output=[TextContent(text="pin")], value="pin", error=ToolFailure(type="x", message="bad"))
+        return ToolResult(
+            output=[TextContent(text="pin")],
+            value="pin",
+            error=ToolFailure(type="x", message="bad"),
+        )
 
     assert "pin" not in repr(call(odd))
 
@@ -1246,5 +1377,9 @@ def test_what_inner_guardrails_did_stays_when_the_wrapper_refuses(rescued):
     result = call(WrapperTool(inner, output_guardrails=[refuse], on_error_func=rescue))
 
     replaced = {"name": "bump", "stage": "input", "did": "replaced"}
-    assert result.metadata["guardrails"] == [replaced, {"name": "refuse", "stage": "output", "did": "refused"}, *[replaced] * rescued]
+    assert result.metadata["guardrails"] == [
+        replaced,
+        {"name": "refuse", "stage": "output", "did": "refused"},
+        *[replaced] * rescued,
+    ]
     assert result.is_error is not rescued

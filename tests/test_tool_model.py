@@ -77,7 +77,9 @@ class Range(ToolModel):
 
 
 def call(model, arguments, context=None):
-    return asyncio.run(model.tool().invoke(ToolCall(name="t", arguments=arguments, id="c1"), context))
+    return asyncio.run(
+        model.tool().invoke(ToolCall(name="t", arguments=arguments, id="c1"), context)
+    )
 
 
 def test_what_needs_no_instance():
@@ -85,10 +87,18 @@ def test_what_needs_no_instance():
     schema = Calculator.input_schema()
 
     assert (Calculator.tool_name(), Calculator.tool_description()) == ("calculator", "Do one sum.")
-    assert [model.tool_name() for model in (HTTPFetch, Named, NamedPlainly)] == ["http_fetch", "given", "plainly"]
+    assert [model.tool_name() for model in (HTTPFetch, Named, NamedPlainly)] == [
+        "http_fetch",
+        "given",
+        "plainly",
+    ]
     assert schema["required"] == ["operation", "a"]
     assert schema["properties"]["a"] == {"type": "number", "description": "The first number."}
-    assert schema["properties"]["b"] == {"type": "number", "description": "The second number.", "default": 1.0}
+    assert schema["properties"]["b"] == {
+        "type": "number",
+        "description": "The second number.",
+        "default": 1.0,
+    }
 
 
 def test_an_instance_runs_directly():
@@ -111,7 +121,10 @@ def test_as_a_tool():
     context.subscribe(log)
 
     assert call(Calculator, '{"operation": "add", "a": 5}').value == 6.0
-    assert call(Calculator, {"operation": "divide", "a": 1, "b": 0}).error.message == "Division by zero"
+    assert (
+        call(Calculator, {"operation": "divide", "a": 1, "b": 0}).error.message
+        == "Division by zero"
+    )
     assert call(Calculator, {"operation": "pow", "a": 1}).error.type == "ArgumentError"
     assert call(Calculator, {"operation": "add", "a": 1, "c": 2}).error.type == "ArgumentError"
     assert call(HTTPFetch, {"name": "x", "context": 4}, context).value == ("x", 4, "c1")
@@ -131,8 +144,12 @@ def test_validators_of_the_model_count_once():
 def test_options_are_those_of_a_function_tool():
     """Guardrails, strict and names may be given to `tool()`."""
     seen = []
-    tool = Calculator.tool(name="sums", strict=True, input_guardrails=[lambda c, x: seen.append(c.arguments["b"])])
-    result = asyncio.run(tool.invoke(ToolCall(name="sums", arguments={"operation": "add", "a": 1, "b": None})))
+    tool = Calculator.tool(
+        name="sums", strict=True, input_guardrails=[lambda c, x: seen.append(c.arguments["b"])]
+    )
+    result = asyncio.run(
+        tool.invoke(ToolCall(name="sums", arguments={"operation": "add", "a": 1, "b": None}))
+    )
 
     assert (tool.name, tool.strict, result.value, seen) == ("sums", True, 2.0, [1.0])
 

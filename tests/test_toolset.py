@@ -43,7 +43,10 @@ async def trip():
 
 
 def calls(*names):
-    return [ToolCall(name=name, arguments={"a": i} if name == "add" else {}, id=str(i)) for i, name in enumerate(names)]
+    return [
+        ToolCall(name=name, arguments={"a": i} if name == "add" else {}, id=str(i))
+        for i, name in enumerate(names)
+    ]
 
 
 def run(work):
@@ -54,7 +57,13 @@ def test_it_is_a_mapping():
     """A Toolset maps names to tools, in order, and cannot be written to."""
     tools = Toolset([add, fail])
 
-    assert (list(tools), len(tools), tools["add"], "fail" in tools, tools.get("x")) == (["add", "fail"], 2, add, True, None)
+    assert (list(tools), len(tools), tools["add"], "fail" in tools, tools.get("x")) == (
+        ["add", "fail"],
+        2,
+        add,
+        True,
+        None,
+    )
     with pytest.raises(TypeError):
         tools["new"] = add
 
@@ -72,7 +81,11 @@ def test_what_is_no_set_of_tools_is_refused(tools):
 
 def test_a_set_of_a_mapping():
     """The tools of a mapping, another set too, are taken under their own names."""
-    assert dict(Toolset({"plus": add, "f": fail})) == dict(Toolset(Toolset([add, fail]))) == {"add": add, "fail": fail}
+    assert (
+        dict(Toolset({"plus": add, "f": fail}))
+        == dict(Toolset(Toolset([add, fail])))
+        == {"add": add, "fail": fail}
+    )
 
 
 @pytest.mark.parametrize("limit", [0, -1, True])
@@ -107,7 +120,9 @@ def test_unknown_tools_are_answered_with_close_names():
     assert run(Toolset().call(ToolCall(name="x"))).error.type == "UnknownToolError"
 
 
-@pytest.mark.parametrize("switch", [False, lambda context: context.deps == "admin", lambda context: 1 / 0])
+@pytest.mark.parametrize(
+    "switch", [False, lambda context: context.deps == "admin", lambda context: 1 / 0]
+)
 def test_disabled_tools(switch):
     """A tool that is switched off, or whose switch crashes, is a `ToolDisabledError`, and not listed."""
     tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch)), fail])
@@ -124,7 +139,12 @@ def test_a_turn_keeps_order_and_siblings():
     results = run(Toolset([add, fail]).call_all(calls("add", "fail", "nope", "add")))
 
     assert [result.call_id for result in results] == ["0", "1", "2", "3"]
-    assert [result.error.type if result.error else result.value for result in results] == [1, "ToolError", "UnknownToolError", 4]
+    assert [result.error.type if result.error else result.value for result in results] == [
+        1,
+        "ToolError",
+        "UnknownToolError",
+        4,
+    ]
     assert run(Toolset([add]).call_all([])) == []
 
 
@@ -167,7 +187,10 @@ def test_a_turn_may_run_one_call_after_the_other():
     run(tools.call_all([ToolCall(name="work", arguments={"n": n}) for n in range(5)]))
 
     assert state["order"] == [("work", n, 1) for n in range(5)]
-    assert [result.is_error for result in run(tools.call_all(calls("control", "work")))] == [True, True]
+    assert [result.is_error for result in run(tools.call_all(calls("control", "work")))] == [
+        True,
+        True,
+    ]
     assert len(state["order"]) == 5
 
 
@@ -196,7 +219,11 @@ def test_a_tool_that_takes_control_is_not_run_beside_others():
     """None of such a turn runs, and each answer says why; alone it runs."""
     tool, state = counting_tool("control", takes_control=True)
     tools = Toolset([tool, add])
-    results = run(tools.call_all([ToolCall(name="control", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]))
+    results = run(
+        tools.call_all(
+            [ToolCall(name="control", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]
+        )
+    )
 
     assert [result.is_error for result in results] == [True, True]
     assert all("control" in result.text for result in results)
@@ -229,7 +256,10 @@ def test_a_tripwire_is_raised_after_the_others_have_ended():
         run(Toolset([tool, trip, add]).call_all(calls("trip", "work", "add")))
 
     assert state["now"] == 0 and len(state["order"]) == 1
-    assert [(result.call_id, result.success) for result in caught.value.results] == [("1", True), ("2", True)]
+    assert [(result.call_id, result.success) for result in caught.value.results] == [
+        ("1", True),
+        ("2", True),
+    ]
 
 
 def test_cancelling_the_caller_cancels_what_runs():
@@ -245,7 +275,9 @@ def test_cancelling_the_caller_cancels_what_runs():
             cleaned.append(n)
 
     async def main():
-        task = asyncio.ensure_future(Toolset([slow]).call_all([ToolCall(name="slow", arguments={"n": n}) for n in range(3)]))
+        task = asyncio.ensure_future(
+            Toolset([slow]).call_all([ToolCall(name="slow", arguments={"n": n}) for n in range(3)])
+        )
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -260,7 +292,9 @@ def test_ten_thousand_parallel_calls():
     many = [ToolCall(name="add", arguments={"a": i}, id=str(i)) for i in range(10_000)]
     results = run(Toolset([add]).call_all(many))
 
-    assert [(result.call_id, result.value) for result in results] == [(str(i), i + 1) for i in range(10_000)]
+    assert [(result.call_id, result.value) for result in results] == [
+        (str(i), i + 1) for i in range(10_000)
+    ]
 
 
 # ---- sync code
@@ -325,7 +359,11 @@ def test_call_sync_from_another_thread():
     """Threads of the host's own may call."""
     results = []
     threads = [
-        threading.Thread(target=lambda i=i: results.append(Toolset([add]).call_sync(ToolCall(name="add", arguments={"a": i})).value))
+        threading.Thread(
+            target=lambda i=i: results.append(
+                Toolset([add]).call_sync(ToolCall(name="add", arguments={"a": i})).value
+            )
+        )
         for i in range(8)
     ]
     for thread in threads:
@@ -341,7 +379,11 @@ def test_a_tool_may_call_tools():
 
     @FunctionTool
     def outer(depth: int) -> int:
-        return 0 if depth == 0 else tools.call_sync(ToolCall(name="outer", arguments={"depth": depth - 1})).value + 1
+        return (
+            0
+            if depth == 0
+            else tools.call_sync(ToolCall(name="outer", arguments={"depth": depth - 1})).value + 1
+        )
 
     tools = Toolset([outer])
 
@@ -362,13 +404,18 @@ def test_the_events_of_a_call():
     """`tool:pre`, then exactly one of `tool:post` and `tool:error`, with their data."""
     events, results = events_of(Toolset([add, fail]), calls("add", "fail", "nope"))
 
-    for i, (name, kind) in enumerate([("add", "tool:post"), ("fail", "tool:error"), ("nope", "tool:error")]):
+    for i, (name, kind) in enumerate(
+        [("add", "tool:post"), ("fail", "tool:error"), ("nope", "tool:error")]
+    ):
         own = [event for event in events if event.call_id == str(i)]
         assert [event.kind for event in own] == ["tool:pre", kind]
         assert {event.tool_name for event in own} == {name}
         assert own[1].data["result"] == results[i]
     assert events[0].data == {"input": {"a": 0}}
-    assert sorted(e.data["error"].type for e in events if e.kind == "tool:error") == ["ToolError", "UnknownToolError"]
+    assert sorted(e.data["error"].type for e in events if e.kind == "tool:error") == [
+        "ToolError",
+        "UnknownToolError",
+    ]
 
 
 def test_disabled_and_controlling_tools_have_error_events():
@@ -388,7 +435,12 @@ def test_debug_events_go_to_those_who_asked():
     full, results = events_of(Toolset([add]), calls("add"), debug=True)
 
     assert [event.kind for event in plain] == ["tool:pre", "tool:post"]
-    assert [event.kind for event in full] == ["tool:pre", "tool:pre:debug", "tool:post", "tool:post:debug"]
+    assert [event.kind for event in full] == [
+        "tool:pre",
+        "tool:pre:debug",
+        "tool:post",
+        "tool:post:debug",
+    ]
     assert full[1].data["call"] == calls("add")[0] and full[3].data["result"] == results[0]
 
 
@@ -436,7 +488,12 @@ def test_progress_stands_between_pre_and_post():
 
 def test_describe():
     """What a host's templates need, in order."""
-    tool = MockTool("m", "Mock.", prompts=ToolPrompts(system="S", user_reminder="R"), settings=ToolSettings(display_name="M"))
+    tool = MockTool(
+        "m",
+        "Mock.",
+        prompts=ToolPrompts(system="S", user_reminder="R"),
+        settings=ToolSettings(display_name="M"),
+    )
 
     assert Toolset([tool]).describe() == [
         {
@@ -465,7 +522,11 @@ def test_describe_hands_out_copies():
 def test_a_result_object_shared_by_calls_is_not_changed():
     """Each call gets its own id also where a tool answers with one object."""
     shared = ToolResult.of("x")
-    results = run(Toolset([MockTool("m", "M.", return_value=shared)]).call_all([ToolCall(name="m", id="a"), ToolCall(name="m", id="b")]))
+    results = run(
+        Toolset([MockTool("m", "M.", return_value=shared)]).call_all(
+            [ToolCall(name="m", id="a"), ToolCall(name="m", id="b")]
+        )
+    )
 
     assert ([result.call_id for result in results], shared.call_id) == (["a", "b"], "")
 
@@ -486,7 +547,9 @@ def test_an_async_switch_is_a_mistake_that_disables():
     tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch))])
 
     assert tools.enabled() == []
-    assert run(tools.call(ToolCall(name="add", arguments={"a": 1}))).error.type == "ToolDisabledError"
+    assert (
+        run(tools.call(ToolCall(name="add", arguments={"a": 1}))).error.type == "ToolDisabledError"
+    )
 
 
 def test_a_tripwire_is_an_error_event():
@@ -502,7 +565,10 @@ def test_a_tripwire_is_an_error_event():
     assert seen[1][1] == {"error": ToolFailure(type="Tripwire", message="stop all"), "result": None}
 
 
-@pytest.mark.parametrize("leaving", [SystemExit("bye"), KeyboardInterrupt("bye"), BaseExceptionGroup("bye", [SystemExit()])])
+@pytest.mark.parametrize(
+    "leaving",
+    [SystemExit("bye"), KeyboardInterrupt("bye"), BaseExceptionGroup("bye", [SystemExit()])],
+)
 def test_what_leaves_a_call_is_an_error_event(leaving):
     """Also what is no `Exception`, and so passes through, ends the call for those who listen."""
     seen = []
@@ -517,7 +583,10 @@ def test_what_leaves_a_call_is_an_error_event(leaving):
         run(Toolset([leave]).call_all(calls("leave"), context))
 
     assert [kind for kind, _ in seen] == ["tool:pre", "tool:error"]
-    assert seen[1][1] == {"error": ToolFailure(type=type(leaving).__name__, message=str(leaving)), "result": None}
+    assert seen[1][1] == {
+        "error": ToolFailure(type=type(leaving).__name__, message=str(leaving)),
+        "result": None,
+    }
 
 
 def test_a_call_that_is_thrown_away_is_closed_in_silence(recwarn):
@@ -546,7 +615,11 @@ def test_a_call_that_cancels_itself_takes_no_sibling_along():
         asyncio.current_task().cancel()
         await asyncio.sleep(1)
 
-    results = run(Toolset([quitter, add]).call_all([ToolCall(name="quitter", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]))
+    results = run(
+        Toolset([quitter, add]).call_all(
+            [ToolCall(name="quitter", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]
+        )
+    )
 
     assert [result.call_id for result in results] == ["1", "2"]
     assert results[0].error.type == "ToolError" and results[1].value == 2
@@ -580,7 +653,14 @@ def test_a_name_that_is_no_text_is_unknown(name, listened):
     odd = ToolCall(name=name, id="odd")
 
     assert run(Toolset([add]).call(odd, context)).error.type == "UnknownToolError"
-    assert [r.call_id for r in run(Toolset([add]).call_all([odd, ToolCall(name="add", arguments={"a": 1}, id="fine")], context))] == [
+    assert [
+        r.call_id
+        for r in run(
+            Toolset([add]).call_all(
+                [odd, ToolCall(name="add", arguments={"a": 1}, id="fine")], context
+            )
+        )
+    ] == [
         "odd",
         "fine",
     ]
@@ -603,8 +683,12 @@ def test_a_call_alone_that_cancels_itself_is_answered(exclusive):
 
     tools = Toolset([quitter, add])
 
-    assert [result.error.type for result in run(tools.call_all([ToolCall(name="quitter")]))] == ["ToolError"]
-    assert [result.success for result in run(tools.call_all(calls("add", "quitter", "quitter", "add")))] == [True, False, False, True]
+    assert [result.error.type for result in run(tools.call_all([ToolCall(name="quitter")]))] == [
+        "ToolError"
+    ]
+    assert [
+        result.success for result in run(tools.call_all(calls("add", "quitter", "quitter", "add")))
+    ] == [True, False, False, True]
 
 
 @pytest.mark.parametrize("cancelled_at", ["tool:pre", "tool:progress"])
@@ -634,8 +718,15 @@ def test_a_cancelled_call_has_one_outcome(cancelled_at):
         return task.cancelled()
 
     assert run(main())
-    assert [event.kind for event in seen if event.kind != "tool:progress"] == ["tool:pre", "tool:error"]
-    assert (seen[-1].data["error"].type, seen[-1].data["result"], seen[-1].call_id) == ("CancelledError", None, "1")
+    assert [event.kind for event in seen if event.kind != "tool:progress"] == [
+        "tool:pre",
+        "tool:error",
+    ]
+    assert (seen[-1].data["error"].type, seen[-1].data["result"], seen[-1].call_id) == (
+        "CancelledError",
+        None,
+        "1",
+    )
     assert seen[-1].data["error"].message
 
 
@@ -677,13 +768,22 @@ def test_sync_code_hands_on_its_context():
     tools, one = Toolset([deps]), ToolCall(name="deps", id="7")
 
     assert tools.call_sync(one, Context("mine")).value == "mine"
-    assert [(r.value, r.call_id) for r in tools.call_all_sync([one, one], Context("mine"))] == [("mine", "7")] * 2
+    assert [(r.value, r.call_id) for r in tools.call_all_sync([one, one], Context("mine"))] == [
+        ("mine", "7")
+    ] * 2
 
 
 def test_a_switch_always_gets_a_context():
     """Where the caller has none, `is_enabled` is asked with an empty one."""
     seen = []
-    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=lambda context: seen.append(context) or True))])
+    tools = Toolset(
+        [
+            FunctionTool(
+                add.func,
+                settings=ToolSettings(is_enabled=lambda context: seen.append(context) or True),
+            )
+        ]
+    )
 
     assert [tool.name for tool in tools.enabled()] == ["add"]
     assert run(tools.call(calls("add")[0])).success and run(tools.call_all(calls("add")))[0].success
@@ -694,8 +794,16 @@ def test_the_sets_of_a_set_keep_its_limit():
     """What is filtered or renamed runs no more calls at once than before; of two limits the smaller holds."""
     tools = Toolset([add, fail], max_concurrency=3)
 
-    assert tools.filtered(lambda tool: True).max_concurrency == tools.prefixed("x_").max_concurrency == 3
-    assert (tools | Toolset([trip])).max_concurrency == (Toolset([trip], max_concurrency=5) | tools).max_concurrency == 3
+    assert (
+        tools.filtered(lambda tool: True).max_concurrency
+        == tools.prefixed("x_").max_concurrency
+        == 3
+    )
+    assert (
+        (tools | Toolset([trip])).max_concurrency
+        == (Toolset([trip], max_concurrency=5) | tools).max_concurrency
+        == 3
+    )
     assert Toolset([add, fail]).filtered(lambda tool: True).max_concurrency is None
     assert (Toolset([add]) | Toolset([trip])).max_concurrency is None
 
@@ -703,19 +811,33 @@ def test_the_sets_of_a_set_keep_its_limit():
 def test_what_is_wrong_with_a_set_is_said():
     """The errors name the tool, what stands there instead, and the remedy."""
     for wrong, words in [
-        (lambda: Toolset([add, add]), r"two tools are named 'add': rename one with WrapperTool\(tool, name=\.\.\.\)"),
+        (
+            lambda: Toolset([add, add]),
+            r"two tools are named 'add': rename one with WrapperTool\(tool, name=\.\.\.\)",
+        ),
         (lambda: Toolset([len]), "a Toolset holds tools, not len: decorate it with @FunctionTool"),
-        (lambda: Toolset([FunctionTool]), "a Toolset holds tools, not FunctionTool: it is a class, make a tool with it"),
-        (lambda: Toolset([], max_concurrency=0), "max_concurrency must be a positive int or None, not 0"),
+        (
+            lambda: Toolset([FunctionTool]),
+            "a Toolset holds tools, not FunctionTool: it is a class, make a tool with it",
+        ),
+        (
+            lambda: Toolset([], max_concurrency=0),
+            "max_concurrency must be a positive int or None, not 0",
+        ),
     ]:
         with pytest.raises(DefinitionError, match=f"^{words}$"):
             wrong()
 
 
-@pytest.mark.parametrize("ask", [Toolset.call, lambda tools, call: tools.call_all([call])], ids=["call", "call_all"])
+@pytest.mark.parametrize(
+    "ask", [Toolset.call, lambda tools, call: tools.call_all([call])], ids=["call", "call_all"]
+)
 def test_what_is_no_call_is_said(ask):
     """A dict in the place of a call is the host's mistake: the error says what a call is, and no body runs."""
-    with pytest.raises(TypeError, match=r"^a call must be a ToolCall\(name=\.\.\., arguments=\.\.\., id=\.\.\.\), not dict$"):
+    with pytest.raises(
+        TypeError,
+        match=r"^a call must be a ToolCall\(name=\.\.\., arguments=\.\.\., id=\.\.\.\), not dict$",
+    ):
         run(ask(Toolset([add]), {"name": "add", "arguments": {"a": 1, "b": 2}}))
 
 
@@ -732,7 +854,9 @@ def test_a_broken_switch_is_logged(broken, caplog):
     assert run(tools.call(calls("add")[0])).text == "The tool 'add' is disabled."
     (record,) = caplog.records
     assert record.getMessage() == "is_enabled of add failed, so the tool is disabled"
-    assert str(record.exc_info[1]) == ("is_enabled has to be sync" if switch is later else "division by zero")
+    assert str(record.exc_info[1]) == (
+        "is_enabled has to be sync" if switch is later else "division by zero"
+    )
 
 
 def test_the_full_details_of_debug_events():
@@ -761,7 +885,9 @@ def test_what_cancelled_itself_and_what_was_stopped_say_so():
     answers = run(Toolset([quitter, control]).call_all([ToolCall(name="quitter", id="1")]))
     turn = run(Toolset([quitter, control]).call_all(calls("quitter", "control")))
 
-    assert [(answer.text, answer.call_id) for answer in answers] == [("The call was cancelled from within.", "1")]
+    assert [(answer.text, answer.call_id) for answer in answers] == [
+        ("The call was cancelled from within.", "1")
+    ]
     assert {answer.text for answer in turn} == {
         "Nothing was run: 'control' takes control and cannot be called together with other tools. Call it alone."
     }

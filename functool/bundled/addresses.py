@@ -1,7 +1,8 @@
 """Which addresses a tool may connect to: public ones, and those that the host names itself.
 
-A name can be made to mean any address, at any moment, so nothing is decided about names alone: they are resolved
-once, every address is judged, and the connection is made to an address that was judged.
+A name can be made to mean any address, at any moment, so nothing is decided about names alone: they
+are resolved once, every address is judged, and the connection is made to an address that was
+judged.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from functool.executors import in_thread
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
-# The IANA special-purpose registries, multicast, and addresses that look public and lead into a cloud's own control
-# plane. The tables of `ipaddress` differ between the Python versions that functool runs on, so they are a second
-# opinion, not the first.
+# The IANA special-purpose registries, multicast, and addresses that look public and lead into a
+# cloud's own control plane. The tables of `ipaddress` differ between the Python versions that
+# functool runs on, so they are a second opinion, not the first.
 _CLOSED_4 = tuple(
     map(
         IPv4Network,
@@ -46,7 +47,8 @@ _CLOSED_4 = tuple(
     )
 )
 _GLOBAL_6 = IPv6Network("2000::/3")
-# Teredo is 2001::/32 and 6to4 is 2002::/16: tunnels whose other end is an IPv4 address that the sender chose.
+# Teredo is 2001::/32 and 6to4 is 2002::/16: tunnels whose other end is an IPv4 address that the
+# sender chose.
 _CLOSED_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -64,10 +66,9 @@ class UrlNotAllowed(ToolError):
 class Reach:
     """The hosts and addresses that are within reach.
 
-    Args:
-        allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks. None is every host.
-            An address that is not public is within reach only if an address or network here covers it: a name, or a
-            pattern, never opens it.
+    Args: allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks.
+        None is every host. An address that is not public is within reach only if an address or
+        network here covers it: a name, or a pattern, never opens it.
 
         trusted: Hosts that the host itself connects to, whatever their addresses are.
 
@@ -89,16 +90,16 @@ class Reach:
     async def addresses(self, host: str, port: int, resolve: Resolve) -> list[str]:
         """Return the addresses of `host` to connect to: each of them was judged.
 
-        Raises:
-            UrlNotAllowed: The host is spelt oddly, is not within reach, or has an address that is not.
-            OSError: The name does not resolve.
+        Raises: UrlNotAllowed: The host is spelt oddly, is not within reach, or has an address that
+            is not. OSError: The name does not resolve.
         """
         host = _plain(host)
         literal = self.judge(host)
         found = [host] if literal else await resolve(host, port)
         if host in self._trusted:
             return found
-        # One bad address is enough: an answer that mixes public and private ones is an attack or a mistake.
+        # One bad address is enough: an answer that mixes public and private ones is an attack or a
+        # mistake.
         if not found or not all(self.admits_address(address) for address in found):
             raise UrlNotAllowed(f"The host {host!r} has an address that is not public.")
         return found
@@ -106,18 +107,22 @@ class Reach:
     def judge(self, host: str) -> bool:
         """Judge all that the spelling of a host tells, and return whether it is an address.
 
-        Raises:
-            UrlNotAllowed: The host is spelt oddly, is not within reach, or is an address that is not.
+        Raises: UrlNotAllowed: The host is spelt oddly, is not within reach, or is an address that
+            is not.
         """
         host = _plain(host)
         literal = _address(host)
-        if literal is None and (not _HOST.fullmatch(host) or _NUMERIC.fullmatch(host.rsplit(".", 1)[-1])):
+        if literal is None and (
+            not _HOST.fullmatch(host) or _NUMERIC.fullmatch(host.rsplit(".", 1)[-1])
+        ):
             raise UrlNotAllowed("The URL spells its host in a way that is not allowed.")
         if host in self._trusted:
             return literal is not None
         if not self._admits_host(host, literal):
             raise UrlNotAllowed(f"The host {host!r} is not one of those that this tool may reach.")
-        if host.rsplit(".", 1)[-1] == "localhost" or (literal is not None and not self.admits_address(host)):
+        if host.rsplit(".", 1)[-1] == "localhost" or (
+            literal is not None and not self.admits_address(host)
+        ):
             raise UrlNotAllowed(f"The address of {host!r} is not public.")
         return literal is not None
 
@@ -148,7 +153,11 @@ def is_public(address: Address) -> bool:
         return is_public(_low_32(address))
     if (int(address) >> 32) & 0xFFFFFFFF in _ISATAP and not is_public(_low_32(address)):
         return False
-    return address in _GLOBAL_6 and address.is_global and not any(address in network for network in _CLOSED_6)
+    return (
+        address in _GLOBAL_6
+        and address.is_global
+        and not any(address in network for network in _CLOSED_6)
+    )
 
 
 async def system_addresses(host: str, port: int) -> list[str]:
@@ -181,7 +190,9 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 
 def _pattern(text: str) -> str:
     if not _PATTERN.fullmatch(text):
-        raise DefinitionError(f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or an address")
+        raise DefinitionError(
+            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or an address"
+        )
     return text.lower().removesuffix(".")
 
 

@@ -22,7 +22,9 @@ try:
     from azure.search.documents.aio import SearchClient
     from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery
 except ImportError as missing:
-    raise ImportError("AzureAISearchTool needs azure-search-documents: pip install 'functool[azure-search]'") from missing
+    raise ImportError(
+        "AzureAISearchTool needs azure-search-documents: pip install 'functool[azure-search]'"
+    ) from missing
 
 __all__ = ["AzureAISearchTool", "AzureIndex", "Embed", "SearchFailed"]
 
@@ -49,29 +51,28 @@ class AzureAISearchTool(WrapperTool):
         DefinitionError: The options contradict each other.
     """
 
-    def __init__(self, endpoint: str, index_name: str, *, timeout: float = 30.0, **options: Any) -> None:
+    def __init__(
+        self, endpoint: str, index_name: str, *, timeout: float = 30.0, **options: Any
+    ) -> None:
         super().__init__(search_tool(AzureIndex(endpoint, index_name, **options)), timeout=timeout)
 
 
 class AzureIndex:
-    """An index for `search_tool`. Each query opens and closes a connection of its own, so that any event loop may ask.
+    """An index for `search_tool`.
 
-    Args:
-        endpoint: The URL of the service.
-        index_name: The index.
-        key: An API key of the service; a query key is enough.
-        credential: A token credential for `azure.core` (async), in place of a key.
-        mode: `text` ranks by words, `vector` by meaning, `hybrid` by both.
-        vector_field: The field of the vectors, for `vector` and `hybrid`.
-        embed: Makes the vector of a text; without it the service does, with the vectorizer of the index.
-        id_field: The key field of the index.
-        title_field: The field to show as title; None if there is none.
-        text_field: The field to make snippets of.
-        metadata_fields: More fields to return.
-        filter_fields: The fields that a model may filter by.
-        filter: An OData filter that always applies, such as who may see what.
+    Each query opens and closes a connection of its own, so that any event loop may ask.
+
+    Args: endpoint: The URL of the service. index_name: The index. key: An API key of the service; a
+        query key is enough. credential: A token credential for `azure.core` (async), in place of a
+        key. mode: `text` ranks by words, `vector` by meaning, `hybrid` by both. vector_field: The
+        field of the vectors, for `vector` and `hybrid`. embed: Makes the vector of a text; without
+        it the service does, with the vectorizer of the index. id_field: The key field of the index.
+        title_field: The field to show as title; None if there is none. text_field: The field to
+        make snippets of. metadata_fields: More fields to return. filter_fields: The fields that a
+        model may filter by. filter: An OData filter that always applies, such as who may see what.
         semantic_configuration: The name of one, to rank the best hits again by their meaning.
-        client_options: More for the SDK's `SearchClient`: `api_version`, `audience`, `connection_verify`.
+        client_options: More for the SDK's `SearchClient`: `api_version`, `audience`,
+        `connection_verify`.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class AzureIndex:
         if mode not in ("text", "vector", "hybrid"):
             raise DefinitionError(f"mode is 'text', 'vector' or 'hybrid', not {mode!r}")
         if (mode == "text") != (vector_field is None):
-            raise DefinitionError("the modes 'vector' and 'hybrid' need a vector_field, and 'text' has none")
+            raise DefinitionError(
+                "the modes 'vector' and 'hybrid' need a vector_field, and 'text' has none"
+            )
         self._where = (endpoint, index_name)
         self._credential = AzureKeyCredential(key) if key is not None else credential
         self._mode = mode
@@ -111,7 +114,9 @@ class AzureIndex:
         self._semantic = semantic_configuration
         self._options = dict(client_options or {})
 
-    async def query(self, text: str, *, limit: int = 10, offset: int = 0, filters: Filters | None = None) -> SearchPage:
+    async def query(
+        self, text: str, *, limit: int = 10, offset: int = 0, filters: Filters | None = None
+    ) -> SearchPage:
         """Ask the service for one page of hits: `SearchIndex.query` over HTTP.
 
         Raises:
@@ -131,18 +136,28 @@ class AzureIndex:
             async with SearchClient(*self._where, self._credential, **self._options) as client:
                 found = await client.search(**asked)
                 rows: list[Mapping[str, Any]] = []
-                async for row in found:  # The SDK goes on to further pages if the service says that there are any.
+                async for row in (
+                    found
+                ):  # The SDK goes on to further pages if the service says that there are any.
                     rows.append(row)
                     if len(rows) == limit:
                         break
-                total = await found.get_count()  # Asked for first, it would cost a request of its own.
+                total = (
+                    await found.get_count()
+                )  # Asked for first, it would cost a request of its own.
         except HttpResponseError as error:
-            raise SearchFailed(f"The search service answered with status {error.status_code}: {error.reason}.") from error
+            raise SearchFailed(
+                f"The search service answered with status {error.status_code}: {error.reason}."
+            ) from error
         except AzureError as error:
             raise SearchFailed("The search service could not be reached.") from error
         end = offset + len(rows)
         more = bool(rows) and (end < total if total is not None else len(rows) == limit)
-        return SearchPage(hits=[self._hit(row) for row in rows], total=end if total is None else total, next_offset=end if more else None)
+        return SearchPage(
+            hits=[self._hit(row) for row in rows],
+            total=end if total is None else total,
+            next_offset=end if more else None,
+        )
 
     def _words(self, text: str) -> dict[str, Any]:
         """The part of the request that is about words: none if only the meaning counts."""
@@ -150,15 +165,25 @@ class AzureIndex:
             return {"search_text": None}
         asked: dict[str, Any] = {"search_text": None if self._mode == "vector" else text}
         if self._semantic is not None:
-            asked |= {"query_type": "semantic", "semantic_configuration_name": self._semantic, "semantic_query": text}
+            asked |= {
+                "query_type": "semantic",
+                "semantic_configuration_name": self._semantic,
+                "semantic_query": text,
+            }
             return asked | {"query_caption": "extractive"}
-        return asked | {"highlight_fields": self._fields[2], "highlight_pre_tag": "", "highlight_post_tag": ""}
+        return asked | {
+            "highlight_fields": self._fields[2],
+            "highlight_pre_tag": "",
+            "highlight_post_tag": "",
+        }
 
     async def _vector(self, text: str, neighbours: int) -> VectorizedQuery | VectorizableTextQuery:
         shape: dict[str, Any] = {"k_nearest_neighbors": neighbours, "fields": self._vector_field}
         if self._embed is None:
             return VectorizableTextQuery(text=text, **shape)
-        vector = await (self._embed(text) if iscoroutinefunction(self._embed) else in_thread(self._embed, text))
+        vector = await (
+            self._embed(text) if iscoroutinefunction(self._embed) else in_thread(self._embed, text)
+        )
         return VectorizedQuery(vector=[float(number) for number in vector], **shape)
 
     def _where_clause(self, filters: Filters) -> str | None:
@@ -166,7 +191,9 @@ class AzureIndex:
         for field, value in filters.items():
             if field not in self._filter_fields:
                 open_ones = ", ".join(self._filter_fields) or "none"
-                raise ToolError(f"Documents cannot be filtered by {field[:100]!r}. Fields for filters: {open_ones}.")
+                raise ToolError(
+                    f"Documents cannot be filtered by {field[:100]!r}. Fields for filters: {open_ones}."
+                )
             clauses.append(f"{field} eq {_literal(value)}")
         return " and ".join(clauses) or None
 
@@ -194,5 +221,7 @@ def _literal(value: Any) -> str:
 def _snippet(row: Mapping[str, Any], text_field: str) -> str:
     captions = row.get("@search.captions") or ()
     highlights = (row.get("@search.highlights") or {}).get(text_field) or ()
-    text = " … ".join([caption.text for caption in captions if caption.text] or highlights) or str(row.get(text_field) or "")
+    text = " … ".join([caption.text for caption in captions if caption.text] or highlights) or str(
+        row.get(text_field) or ""
+    )
     return shortened(text)

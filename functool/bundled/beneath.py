@@ -46,19 +46,21 @@ class _How(ctypes.Structure):
 class Boundary:
     """Some directories, each held by a descriptor; the way to everything beneath them.
 
-    Links are followed as long as they stay beneath their directory (without `openat2` none is); mount points inside are
-    not entered.
+    Links are followed as long as they stay beneath their directory (without `openat2` none is);
+    mount points inside are not entered.
     """
 
-    def __init__(self, roots: Iterable[str | os.PathLike[str]], opener: OpenBeneath | None = None) -> None:
+    def __init__(
+        self, roots: Iterable[str | os.PathLike[str]], opener: OpenBeneath | None = None
+    ) -> None:
         """Hold the directories.
 
         Args:
             roots: The directories; relative paths are beneath the first.
             opener: How names are walked; None takes the best that the system has.
 
-        Raises:
-            DefinitionError: A directory cannot be opened, there is none, or the system cannot hold the boundary.
+        Raises: DefinitionError: A directory cannot be opened, there is none, or the system cannot
+            hold the boundary.
         """
         _require_support()
         self._roots: list[int] = []
@@ -69,11 +71,15 @@ class Boundary:
                 weakref.finalize(self, os.close, descriptor)
                 names = {posixpath.normpath(Path(root).absolute()), os.path.realpath(root)}
             except (OSError, ValueError) as error:
-                raise DefinitionError(f"{os.fspath(root)!r} cannot be opened as a directory: {error}") from error
+                raise DefinitionError(
+                    f"{os.fspath(root)!r} cannot be opened as a directory: {error}"
+                ) from error
             self._roots.append(descriptor)
             self._names += [(name, descriptor) for name in names]
         if not self._roots:
-            raise DefinitionError("no directory was given: file tools reach nothing but the directories they are given")
+            raise DefinitionError(
+                "no directory was given: file tools reach nothing but the directories they are given"
+            )
         self._names.sort(key=lambda entry: len(entry[0]), reverse=True)
         self._open = opener or best_opener(self._roots[0])
 
@@ -95,7 +101,9 @@ class Boundary:
             PathNotAllowed: The path leads out.
             FileNotFound: Nothing is there.
         """
-        descriptor = self.open(path, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        descriptor = self.open(
+            path, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        )
         try:
             return os.fstat(descriptor)
         finally:
@@ -108,7 +116,8 @@ class Boundary:
             PathNotAllowed: The path leads out, or is a directory, a device, a pipe or a socket.
             FileNotFound: Nothing is there.
         """
-        # To open a pipe or a device can change it, so look first. What counts is the second look, at what was opened.
+        # To open a pipe or a device can change it, so look first. What counts is the second look,
+        # at what was opened.
         require_regular(path, self.status(path))
         descriptor = self.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         try:
@@ -213,7 +222,9 @@ def told(path: str) -> Iterator[None]:
         if error.errno in ABSENT:
             raise FileNotFound(f"{path[:200]!r}: {reason}.") from error
         if error.errno in LEADS_OUT:
-            raise PathNotAllowed(f"{path[:200]!r} leads out of the allowed directories, by a link or mount.") from error
+            raise PathNotAllowed(
+                f"{path[:200]!r} leads out of the allowed directories, by a link or mount."
+            ) from error
         if error.errno in FORBIDDEN:
             raise PathNotAllowed(f"{path[:200]!r}: {reason}.") from error
         raise ToolError(f"{path[:200]!r}: {reason}.") from error
@@ -236,7 +247,12 @@ def openat2(directory: int, name: str, flags: int) -> int:
     how = _How(flags=flags, mode=0, resolve=BENEATH | NO_MAGIC_LINKS | NO_CROSSING_MOUNTS)
     failure = errno.EAGAIN
     for _ in range(ATTEMPTS):
-        arguments = ctypes.c_long(directory), os.fsencode(name), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+        arguments = (
+            ctypes.c_long(directory),
+            os.fsencode(name),
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )
         descriptor = int(_system_call()(ctypes.c_long(SYS_OPENAT2), *arguments))
         if descriptor >= 0:
             return descriptor
@@ -273,7 +289,8 @@ def _open_entry(directory: int, name: str, flags: int, device: int) -> int:
     try:
         descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
     except NotADirectoryError:
-        # What the kernel says of a link that should be a directory; it has to be told from a file that should be one.
+        # What the kernel says of a link that should be a directory; it has to be told from a file
+        # that should be one.
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
@@ -287,9 +304,23 @@ def _open_entry(directory: int, name: str, flags: int, device: int) -> int:
 
 
 def _require_support() -> None:
-    missing = [flag for flag in ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK") if not hasattr(os, flag)]
-    needed = {"open": os.open, "stat": os.stat, "mkdir": os.mkdir, "rename": os.rename, "unlink": os.unlink}
-    missing += [f"dir_fd of os.{name}" for name, function in needed.items() if function not in os.supports_dir_fd]
+    missing = [
+        flag for flag in ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK") if not hasattr(os, flag)
+    ]
+    needed = {
+        "open": os.open,
+        "stat": os.stat,
+        "mkdir": os.mkdir,
+        "rename": os.rename,
+        "unlink": os.unlink,
+    }
+    missing += [
+        f"dir_fd of os.{name}"
+        for name, function in needed.items()
+        if function not in os.supports_dir_fd
+    ]
     missing += [] if os.scandir in os.supports_fd else ["descriptors in os.scandir"]
     if missing:
-        raise DefinitionError(f"this system cannot hold file tools inside a directory: it lacks {', '.join(missing)}")
+        raise DefinitionError(
+            f"this system cannot hold file tools inside a directory: it lacks {', '.join(missing)}"
+        )

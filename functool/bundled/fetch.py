@@ -23,7 +23,16 @@ from pydantic import Field
 
 from functool import Content, DefinitionError, FunctionTool, Tool, ToolResult, ToolSettings
 from functool.bundled.addresses import Reach, UrlNotAllowed
-from functool.bundled.http_body import HTML, RequestFailed, ResponseTooLarge, content_of, http_error, media_type, read_body, text_of
+from functool.bundled.http_body import (
+    HTML,
+    RequestFailed,
+    ResponseTooLarge,
+    content_of,
+    http_error,
+    media_type,
+    read_body,
+    text_of,
+)
 from functool.bundled.outbound import REDIRECTS, Outbound, target
 
 if find_spec("html_to_markdown") is None:  # Only a process of its own imports it.
@@ -52,7 +61,9 @@ class Page:
     body: bytes
 
 
-def fetch_tool(*, timeout: float = 20.0, allow: Iterable[str] | None = None, max_bytes: int = 5_000_000) -> Tool:
+def fetch_tool(
+    *, timeout: float = 20.0, allow: Iterable[str] | None = None, max_bytes: int = 5_000_000
+) -> Tool:
     """Return a tool `fetch(url)` that reads one page: HTML as Markdown, other text as it is, images and files as such.
 
     Args:
@@ -77,7 +88,12 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
         """Read a web page or file. HTML is returned as Markdown."""
         page = await load(outbound, url, max_bytes)
         shown = await _content(page, max_bytes)
-        metadata = {"url": page.url, "status": page.status, "media_type": media_type(page.content_type), "size": len(page.body)}
+        metadata = {
+            "url": page.url,
+            "status": page.status,
+            "media_type": media_type(page.content_type),
+            "size": len(page.body),
+        }
         if page.status >= 400:
             return http_error(page.status, shown, metadata)
         return ToolResult.of(shown, metadata=metadata)
@@ -124,7 +140,8 @@ async def _markdown(html: str, limit: int) -> str:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={"PYTHONPATH": os.pathsep.join(sys.path)} | {name: os.environ[name] for name in START if name in os.environ},
+        env={"PYTHONPATH": os.pathsep.join(sys.path)}
+        | {name: os.environ[name] for name in START if name in os.environ},
     )
     request = json.dumps({"limit": limit}).encode() + b"\n" + html.encode("utf-8", "replace")
     try:

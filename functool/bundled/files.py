@@ -25,7 +25,16 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from functool import DefinitionError, FunctionTool, TextContent, Tool, ToolError, ToolResult, Toolset, ToolSettings
+from functool import (
+    DefinitionError,
+    FunctionTool,
+    TextContent,
+    Tool,
+    ToolError,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+)
 from functool.bundled.beneath import Boundary, FileNotFound, PathNotAllowed, require_regular, told
 
 __all__ = ["EditRefused", "FileNotFound", "FileTooLarge", "NotText", "PathNotAllowed", "file_tools"]
@@ -41,13 +50,31 @@ MAX_LINE = 10_000
 MAX_SHOWN = 500
 PIECE = 8_192
 
-TEXT_ENCODINGS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi", "mac", "shift_jis", "tis", "utf")
+TEXT_ENCODINGS = (
+    "ascii",
+    "big5",
+    "cp",
+    "euc",
+    "gb",
+    "iso",
+    "johab",
+    "koi",
+    "mac",
+    "shift_jis",
+    "tis",
+    "utf",
+)
 """How the names of plain character encodings begin: Python's other codecs can take time out of all proportion."""
 
-PathText = Annotated[str, Field(description="A path; a relative one is beneath the first allowed directory.")]
-GlobText = Annotated[str, Field(min_length=1, max_length=1_000, description="`*.py` here, `**/*.py` at any depth.")]
+PathText = Annotated[
+    str, Field(description="A path; a relative one is beneath the first allowed directory.")
+]
+GlobText = Annotated[
+    str, Field(min_length=1, max_length=1_000, description="`*.py` here, `**/*.py` at any depth.")
+]
 
-# One for the process: an edit reads, changes and replaces, and no other write of ours may come between.
+# One for the process: an edit reads, changes and replaces, and no other write of ours may come
+# between.
 _writing = threading.Lock()
 
 
@@ -64,7 +91,10 @@ class EditRefused(ToolError):
 
 
 def file_tools(
-    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, max_bytes: int = 1_048_576, read_only: bool = False
+    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    max_bytes: int = 1_048_576,
+    read_only: bool = False,
 ) -> Toolset:
     """Return `read_file`, `list_files`, `search_files`, `write_file` and `edit_file` for some directories.
 
@@ -102,7 +132,9 @@ class _Files:
         self,
         path: PathText,
         offset: Annotated[int, Field(ge=0, description="How many lines to skip.")] = 0,
-        limit: Annotated[int | None, Field(ge=1, description="How many lines to read, at most.")] = None,
+        limit: Annotated[
+            int | None, Field(ge=1, description="How many lines to read, at most.")
+        ] = None,
         encoding: str = "utf-8",
     ) -> ToolResult:
         """Read a text file, or some of its lines."""
@@ -115,7 +147,9 @@ class _Files:
                 with TextIOWrapper(file, encoding=encoding, newline="\n") as stream:
                     text = "".join(self._lines(path, stream, offset, limit))
             except UnicodeError as error:
-                raise NotText(f"{path!r} is not {encoding} text. Name another encoding; 'latin-1' fits all.") from error
+                raise NotText(
+                    f"{path!r} is not {encoding} text. Name another encoding; 'latin-1' fits all."
+                ) from error
             except OSError as error:
                 raise ToolError(f"{path!r} cannot be read: {error.strerror}.") from error
         return ToolResult.of(text, metadata={"path": path, "size": status.st_size})
@@ -126,7 +160,9 @@ class _Files:
             raise PathNotAllowed(f"{path!r} is not a directory.")
         found: list[str] = []
         notes: list[str] = []
-        for name, mode in self._visit(path, tuple(part for part in pattern.split("/") if part not in ("", ".")), notes):
+        for name, mode in self._visit(
+            path, tuple(part for part in pattern.split("/") if part not in ("", ".")), notes
+        ):
             found.append(_shown(name) + ("/" if stat.S_ISDIR(mode) else ""))
             if len(found) > MAX_LISTED:
                 break
@@ -139,7 +175,9 @@ class _Files:
         self,
         text: Annotated[str, Field(min_length=1, max_length=1_000)],
         path: PathText = ".",
-        regex: Annotated[bool, Field(description="Whether `text` is a regular expression.")] = False,
+        regex: Annotated[
+            bool, Field(description="Whether `text` is a regular expression.")
+        ] = False,
     ) -> ToolResult:
         """Find the lines that hold a text, in one file or in all files of a directory."""
         search = _Search(_matcher(text, regex), self.max_bytes)
@@ -167,12 +205,17 @@ class _Files:
                 _replace(path, directory, name, data)
         finally:
             os.close(directory)
-        return ToolResult.of(f"Wrote {len(data)} bytes to {path}.", metadata={"path": path, "size": len(data)})
+        return ToolResult.of(
+            f"Wrote {len(data)} bytes to {path}.", metadata={"path": path, "size": len(data)}
+        )
 
     def edit_file(
         self,
         path: PathText,
-        old: Annotated[str, Field(min_length=1, description="The text to replace, exactly; it must occur once.")],
+        old: Annotated[
+            str,
+            Field(min_length=1, description="The text to replace, exactly; it must occur once."),
+        ],
         new: str,
     ) -> ToolResult:
         """Replace a text that occurs exactly once in a file."""
@@ -193,7 +236,9 @@ class _Files:
                 os.close(directory)
         return ToolResult.of(f"Edited {path}.", metadata={"path": path, "size": len(data)})
 
-    def _lines(self, path: str, stream: TextIOWrapper, offset: int, limit: int | None) -> Iterator[str]:
+    def _lines(
+        self, path: str, stream: TextIOWrapper, offset: int, limit: int | None
+    ) -> Iterator[str]:
         line, scanned, kept = 0, 0, 0
         while limit is None or line < offset + limit:
             piece = stream.readline(PIECE)
@@ -207,7 +252,9 @@ class _Files:
                 raise self._too_large(path, None)
             line += piece.endswith("\n")
 
-    def _visit(self, path: str, wanted: tuple[str, ...], notes: list[str]) -> Iterator[tuple[str, int]]:
+    def _visit(
+        self, path: str, wanted: tuple[str, ...], notes: list[str]
+    ) -> Iterator[tuple[str, int]]:
         """Yield the path and the mode of what is beneath a directory and matches; links are not followed.
 
         What is left out is told in `notes`.
@@ -269,7 +316,11 @@ class _Search:
     @property
     def ended(self) -> bool:
         """Whether a limit was reached."""
-        return len(self.found) > MAX_MATCHES or self._scanned > MAX_SCANNED or time.monotonic() > self._deadline
+        return (
+            len(self.found) > MAX_MATCHES
+            or self._scanned > MAX_SCANNED
+            or time.monotonic() > self._deadline
+        )
 
     def look_into(self, path: str, descriptor: int, status: os.stat_result) -> None:
         """Add the matching lines of one file, and close it."""
@@ -290,7 +341,11 @@ class _Search:
     def notes(self, shown: int) -> list[str]:
         """Return what the model should know of what was left out, `shown` being the number of lines that were not."""
         notes = [f"{self._skipped} larger files were not searched."] if self._skipped else []
-        return [*notes, "The search reached its limits: there may be more."] if self.ended or shown < len(self.found) else notes
+        return (
+            [*notes, "The search reached its limits: there may be more."]
+            if self.ended or shown < len(self.found)
+            else notes
+        )
 
 
 def _matcher(text: str, regex: bool) -> Callable[[str], bool]:
@@ -298,9 +353,13 @@ def _matcher(text: str, regex: bool) -> Callable[[str], bool]:
         return lambda line: text in line
     try:
         # Rust's engine: linear in the line, whatever the expression. The cut bounds the factor.
-        expression = SchemaValidator(core_schema.str_schema(pattern=text, regex_engine="rust-regex"))
+        expression = SchemaValidator(
+            core_schema.str_schema(pattern=text, regex_engine="rust-regex")
+        )
     except SchemaError as error:
-        raise ToolError("Not a regular expression that is understood here: RE2's syntax, no look-around.") from error
+        raise ToolError(
+            "Not a regular expression that is understood here: RE2's syntax, no look-around."
+        ) from error
     return lambda line: expression.isinstance_python(line.rstrip("\r")[:MAX_LINE])
 
 
@@ -335,7 +394,8 @@ def _text_encoding(name: str) -> str:
 
 def _replaced_once(path: str, data: bytes, old: bytes, new: bytes) -> bytes:
     first = data.find(old)
-    # The second may overlap the first: then `count` sees one, and the edit would still be ambiguous.
+    # The second may overlap the first: then `count` sees one, and the edit would still be
+    # ambiguous.
     count = 0 if first < 0 else 1 if data.find(old, first + 1) < 0 else max(2, data.count(old))
     if count != 1:
         advice = "Read the file again." if count == 0 else "Give more of the text around it."
@@ -356,13 +416,17 @@ def _status(path: str, directory: int, name: str) -> os.stat_result | None:
     return status
 
 
-def _replace(path: str, directory: int, name: str, data: bytes, read: os.stat_result | None = None) -> None:
+def _replace(
+    path: str, directory: int, name: str, data: bytes, read: os.stat_result | None = None
+) -> None:
     """Put a new file in the place of `name`, all of it or nothing; `read` is the one that the data was made from."""
     old = _status(path, directory, name)
     temporary = f".{secrets.token_hex(8)}.tmp"
     # Nobody may open what takes the place of a private file, not even while it is written.
     mode = 0o666 if old is None else 0o600
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=directory)
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=directory
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -382,7 +446,11 @@ def _replace(path: str, directory: int, name: str, data: bytes, read: os.stat_re
 
 
 def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
-    return None if status is None else (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return (
+        None
+        if status is None
+        else (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    )
 
 
 def _mode(entry: os.DirEntry[str]) -> int:

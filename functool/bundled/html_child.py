@@ -1,7 +1,7 @@
 """Turn HTML into Markdown in a process of its own: standard input to standard output.
 
-Not imported by anything. Every HTML converter has pages that keep it busy for minutes, and one that is written in
-another language holds up all of Python meanwhile: a process can be killed.
+Not imported by anything. Every HTML converter has pages that keep it busy for minutes, and one that
+is written in another language holds up all of Python meanwhile: a process can be killed.
 """
 
 import json
@@ -29,7 +29,9 @@ def main() -> None:
     title = found.metadata.document.title if found.metadata else None
     if title and not text.startswith(f"# {title}\n"):
         text = f"# {title}\n\n{text}"
-    cut = len(text) > options["limit"] or any("depth_limit" in str(warning.kind) for warning in found.warnings)
+    cut = len(text) > options["limit"] or any(
+        "depth_limit" in str(warning.kind) for warning in found.warnings
+    )
     answer = {"text": text[: options["limit"]], "cut": cut}
     sys.stdout.buffer.write(json.dumps(answer).encode())
 

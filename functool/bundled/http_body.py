@@ -14,14 +14,24 @@ from functool import Content, FileContent, ImageContent, ToolError, ToolFailure,
 CHUNK = 65_536
 GZIP_MAGIC = b"\x1f\x8b"
 
-BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 HTML = frozenset({"text/html", "application/xhtml+xml"})
-_TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-ndjson|sql|rtf)|image/svg\+xml")
+_TEXT = re.compile(
+    r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|ecmascript|x-ndjson|sql|rtf)|image/svg\+xml"
+)
 _NAMED_CHARSET = re.compile(r"charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
-_META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_META_CHARSET = re.compile(
+    rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE
+)
 # Python's other codecs are no character encodings, and some take time out of all proportion.
-_CHARSET = re.compile(r"(utf|ascii|us-ascii|iso|latin|windows|cp|big5|gb|euc|shift|sjis|koi|mac|tis|johab|hz)[a-z0-9_:-]*")
+_CHARSET = re.compile(
+    r"(utf|ascii|us-ascii|iso|latin|windows|cp|big5|gb|euc|shift|sjis|koi|mac|tis|johab|hz)[a-z0-9_:-]*"
+)
 
 
 class RequestFailed(ToolError):

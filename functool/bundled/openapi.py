@@ -2,9 +2,11 @@
 
     from functool.bundled.openapi import openapi_tools
 
-    toolset = openapi_tools(text, base_url="https://api.example.com/v1", auth={"token": secret}, include=["list*"])
+    toolset = openapi_tools(text, base_url="https://api.example.com/v1", auth={"token": secret},
+    include=["list*"])
 
-A document is data from somebody else; `docs/security.md` says what it can and cannot make a tool do.
+A document is data from somebody else; `docs/security.md` says what it can and cannot make a tool
+do.
 """
 
 from __future__ import annotations
@@ -19,14 +21,34 @@ from urllib.parse import urljoin
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, ToolSettings
 from functool.bundled.addresses import UrlNotAllowed
-from functool.bundled.http_body import RequestFailed, ResponseTooLarge, content_of, http_error, media_type
+from functool.bundled.http_body import (
+    RequestFailed,
+    ResponseTooLarge,
+    content_of,
+    http_error,
+    media_type,
+)
 from functool.bundled.openapi_auth import Auth, Keyring
 from functool.bundled.openapi_document import Document, Spec, read
-from functool.bundled.openapi_operation import Listed, Operation, is_json, operations, security_schemes
+from functool.bundled.openapi_operation import (
+    Listed,
+    Operation,
+    is_json,
+    operations,
+    security_schemes,
+)
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
 
-__all__ = ["OpenAPITool", "RequestFailed", "ResponseTooLarge", "UnsafeValue", "UrlNotAllowed", "openapi_tools", "pin"]
+__all__ = [
+    "OpenAPITool",
+    "RequestFailed",
+    "ResponseTooLarge",
+    "UnsafeValue",
+    "UrlNotAllowed",
+    "openapi_tools",
+    "pin",
+]
 
 TIMEOUT = 60.0
 """Seconds for one call, redirects and body included."""
@@ -35,8 +57,9 @@ TIMEOUT = 60.0
 class OpenAPITool(Tool):
     """One operation of an API.
 
-    Its arguments are the parameters of the operation, and `body` if it has one. One call is one request: the pages of a
-    long list are the model's to ask for, by the parameters that the API has for it.
+    Its arguments are the parameters of the operation, and `body` if it has one. One call is one
+    request: the pages of a long list are the model's to ask for, by the parameters that the API has
+    for it.
 
     Args:
         spec: The document, as for `openapi_tools`.
@@ -64,7 +87,9 @@ class OpenAPITool(Tool):
         found = operation if isinstance(operation, Operation) else _named(document, operation)
         self._operation = found
         self._keyring = Keyring(auth, security_schemes(document))
-        self._wire = Wire(_server(found, client, base_url), chosen=base_url is not None, client=client)
+        self._wire = Wire(
+            _server(found, client, base_url), chosen=base_url is not None, client=client
+        )
         super().__init__(
             name=found.name,
             description=found.description,
@@ -81,10 +106,18 @@ class OpenAPITool(Tool):
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Send the request and return what the server says."""
-        arguments = call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
+        arguments = (
+            call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
+        )
         request = prepare(self._operation, arguments)
-        answer = await self._wire.send(request, await self._keyring.credentials(self._operation.security))
-        metadata = {"status": answer.status, "media_type": media_type(answer.content_type), "size": len(answer.body)}
+        answer = await self._wire.send(
+            request, await self._keyring.credentials(self._operation.security)
+        )
+        metadata = {
+            "status": answer.status,
+            "media_type": media_type(answer.content_type),
+            "size": len(answer.body),
+        }
         shown = _shown(answer)
         if answer.status >= 300:
             return http_error(answer.status, shown, metadata)
@@ -103,28 +136,28 @@ def openapi_tools(
 ) -> Toolset:
     """Return a toolset with a tool for each operation of an OpenAPI document (3.0 and 3.1).
 
-    Args:
-        spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is fetched.
-        client: An AsyncClient of httpx2 or httpx; its transport then decides what is reached. Without one, redirects to
-            other hosts lead to public addresses only.
-        base_url: The URL that the paths are appended to; by default the first server of the document, a relative one
-            seen from the client's own base URL. Always give it for a document that is not your own.
-        include: Patterns of the operations to take (`list*`), matched against operationId, tool name and `GET /path`.
-        exclude: Patterns of those to leave out.
-        auth: The secret of each security scheme by its name: a text, a pair of user and password, or a function (sync or
-            async) that returns one. A secret alone will do if the document has one scheme. It needs `base_url`, and is
-            sent to that origin only.
-        pinned: What `pin` returned when the document was looked at.
+    Args: spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is
+        fetched. client: An AsyncClient of httpx2 or httpx; its transport then decides what is
+        reached. Without one, redirects to other hosts lead to public addresses only. base_url: The
+        URL that the paths are appended to; by default the first server of the document, a relative
+        one seen from the client's own base URL. Always give it for a document that is not your own.
+        include: Patterns of the operations to take (`list*`), matched against operationId, tool
+        name and `GET /path`. exclude: Patterns of those to leave out. auth: The secret of each
+        security scheme by its name: a text, a pair of user and password, or a function (sync or
+        async) that returns one. A secret alone will do if the document has one scheme. It needs
+        `base_url`, and is sent to that origin only. pinned: What `pin` returned when the document
+        was looked at.
 
-    Raises:
-        DefinitionError: The document is not usable, an operation of it is not, `include` matches nothing, or a pinned
-            definition has changed.
+    Raises: DefinitionError: The document is not usable, an operation of it is not, `include`
+        matches nothing, or a pinned definition has changed.
     """
     document = read(spec)
     chosen = _chosen(document, include, exclude)
     if pinned is not None:
         _check_pins(document, chosen, pinned)
-    return Toolset(OpenAPITool(document, one, client=client, base_url=base_url, auth=auth) for one in chosen)
+    return Toolset(
+        OpenAPITool(document, one, client=client, base_url=base_url, auth=auth) for one in chosen
+    )
 
 
 def pin(spec: Spec) -> dict[str, str]:
@@ -140,23 +173,31 @@ def pin(spec: Spec) -> dict[str, str]:
     return {one.name: _fingerprint(document, one) for one in _sound(operations(document))}
 
 
-def _chosen(document: Document, include: Iterable[str] | None, exclude: Iterable[str] | None) -> list[Operation]:
+def _chosen(
+    document: Document, include: Iterable[str] | None, exclude: Iterable[str] | None
+) -> list[Operation]:
     wanted, unwanted = _patterns(include), _patterns(exclude)
     unmatched = set(wanted)
     chosen, broken = [], []
     for listed in operations(document):
         hits = {pattern for pattern in wanted if _matches(listed, pattern)}
         unmatched -= hits
-        if (include is not None and not hits) or any(_matches(listed, pattern) for pattern in unwanted):
+        if (include is not None and not hits) or any(
+            _matches(listed, pattern) for pattern in unwanted
+        ):
             continue
         try:
             chosen.append(listed.read())
         except DefinitionError as error:
             broken.append(f"{listed.name} ({listed.method} {listed.path[:100]}): {error}")
     if unmatched:
-        raise DefinitionError(f"no operation of the document matches {', '.join(map(repr, sorted(unmatched)))}")
+        raise DefinitionError(
+            f"no operation of the document matches {', '.join(map(repr, sorted(unmatched)))}"
+        )
     if broken:
-        raise DefinitionError(f"operations that cannot be tools, and can be excluded: {'; '.join(broken[:20])}")
+        raise DefinitionError(
+            f"operations that cannot be tools, and can be excluded: {'; '.join(broken[:20])}"
+        )
     return chosen
 
 
@@ -208,7 +249,9 @@ def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping
     }
     told = "; ".join(f"{what}: {', '.join(found[:20])}" for what, found in changes.items() if found)
     if told:
-        raise DefinitionError(f"the OpenAPI document is not the one that was pinned ({told}); look at it and pin it anew")
+        raise DefinitionError(
+            f"the OpenAPI document is not the one that was pinned ({told}); look at it and pin it anew"
+        )
 
 
 def _shown(answer: Answer) -> Any:

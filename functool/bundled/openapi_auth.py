@@ -31,11 +31,12 @@ class Credentials:
 
 
 class Keyring:
-    """The secrets of a host, by the name of their scheme. They are in no text that this object can become.
+    """The secrets of a host, by the name of their scheme.
 
-    Raises:
-        DefinitionError: A scheme is unknown or of a kind without a place for a secret, or a single secret does not say
-            which of several it is for.
+    They are in no text that this object can become.
+
+    Raises: DefinitionError: A scheme is unknown or of a kind without a place for a secret, or a
+        single secret does not say which of several it is for.
     """
 
     def __init__(self, auth: Auth | None, schemes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -43,13 +44,19 @@ class Keyring:
             auth = {}
         elif not isinstance(auth, Mapping):
             if len(schemes) != 1:
-                raise DefinitionError(f"say which security scheme auth is for: {{name: secret}}; known: {_known(schemes)}")
+                raise DefinitionError(
+                    f"say which security scheme auth is for: {{name: secret}}; known: {_known(schemes)}"
+                )
             auth = {next(iter(schemes)): auth}
         for name in auth:
             if name not in schemes:
-                raise DefinitionError(f"the document has no security scheme {name!r}; known: {_known(schemes)}")
+                raise DefinitionError(
+                    f"the document has no security scheme {name!r}; known: {_known(schemes)}"
+                )
             if not _place(schemes[name]):
-                raise DefinitionError(f"the security scheme {name!r} is no API key with a place, and neither bearer nor basic")
+                raise DefinitionError(
+                    f"the security scheme {name!r} is no API key with a place, and neither bearer nor basic"
+                )
         self._secrets = dict(auth)
         self._schemes = schemes
 
@@ -59,7 +66,9 @@ class Keyring:
         Raises:
             ToolError: A secret is not of the kind that its scheme needs.
         """
-        names = next((names for names in alternatives if all(name in self._secrets for name in names)), ())
+        names = next(
+            (names for names in alternatives if all(name in self._secrets for name in names)), ()
+        )
         found = Credentials()
         for name in names:
             source = self._secrets[name]
@@ -79,7 +88,11 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
         pair = base64.b64encode(":".join(secret).encode()).decode()
         found.headers["Authorization"] = f"Basic {pair}"
         return
-    if not isinstance(secret, str) or not secret or any(ord(c) < 33 or ord(c) > 126 for c in secret):
+    if (
+        not isinstance(secret, str)
+        or not secret
+        or any(ord(c) < 33 or ord(c) > 126 for c in secret)
+    ):
         raise ToolError(f"The credentials for {name!r} are not set up rightly.")
     if place == "bearer":
         found.headers["Authorization"] = f"Bearer {secret}"

@@ -1,7 +1,7 @@
 """Read an OpenAPI document as what it is: data from somebody else.
 
-Nothing is fetched and no file is opened. Text that a reader cannot see is taken out, and size and depth are bounded
-before anything walks through it.
+Nothing is fetched and no file is opened. Text that a reader cannot see is taken out, and size and
+depth are bounded before anything walks through it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ MAX_HOPS = 32
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# Not of category C, and yet nothing to see: fillers and variation selectors, in which whole messages have been hidden.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+# Not of category C, and yet nothing to see: fillers and variation selectors, in which whole
+# messages have been hidden.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,20 @@ class Document:
             DefinitionError: It leads out of the document, or to nothing.
         """
         if not reference.startswith("#"):
-            raise DefinitionError(f"the reference {reference[:200]!r} leads out of the document, and is not fetched")
+            raise DefinitionError(
+                f"the reference {reference[:200]!r} leads out of the document, and is not fetched"
+            )
         node: Any = self.root
         for part in reference[1:].split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict) and key in node:
                 node = node[key]
-            elif isinstance(node, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(node):
+            elif (
+                isinstance(node, list)
+                and key.isascii()
+                and key.isdigit()
+                and int(key[:9]) < len(node)
+            ):
                 node = node[int(key)]
             else:
                 raise DefinitionError(f"the reference {reference[:200]!r} points to nothing")
@@ -86,7 +96,9 @@ def read(spec: Spec) -> Document:
     """
     raw = _parsed(spec) if isinstance(spec, (str, bytes)) else spec
     if not isinstance(raw, Mapping):
-        raise DefinitionError("no OpenAPI document: give the document or its text, not a file name or URL")
+        raise DefinitionError(
+            "no OpenAPI document: give the document or its text, not a file name or URL"
+        )
     root = _Cleaner().clean(raw, 0)
     version = root.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
@@ -110,12 +122,19 @@ def visible(text: str) -> str:
     text = _CONTROLS.sub("", text)
     if text.isascii():
         return text
-    seen = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cs", "Cn"))
+    seen = "".join(
+        c
+        for c in text
+        if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cs", "Cn")
+    )
     return _BLANK.sub("", seen)
 
 
 class _Cleaner:
-    """Copies a tree of plain data. What an alias repeats counts as often as it is repeated: no bomb comes through."""
+    """Copies a tree of plain data.
+
+    What an alias repeats counts as often as it is repeated: no bomb comes through.
+    """
 
     def __init__(self) -> None:
         self._left = MAX_NODES
@@ -144,7 +163,9 @@ def _parsed(spec: str | bytes) -> Any:
         text = spec.decode("utf-8-sig") if isinstance(spec, bytes) else spec.removeprefix("\ufeff")
         return json.loads(text) if text.lstrip()[:1] == "{" else _yaml(text)
     except RecursionError as error:
-        raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep") from error
+        raise DefinitionError(
+            f"the OpenAPI document is nested more than {MAX_DEPTH} deep"
+        ) from error
     except ValueError as error:
         raise DefinitionError(f"the OpenAPI document cannot be read: {str(error)[:200]}") from error
 
@@ -154,30 +175,45 @@ def _yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError as missing:
-        raise ImportError("OpenAPI documents in YAML need PyYAML: pip install 'functool[openapi]'") from missing
+        raise ImportError(
+            "OpenAPI documents in YAML need PyYAML: pip install 'functool[openapi]'"
+        ) from missing
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         yaml_implicit_resolvers: dict[str, Any] = {}
 
     for tag, pattern, first in _YAML_TYPES:
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first)
+        Loader.add_implicit_resolver(
+            f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first
+        )
     depth = 0
     try:
         for event in yaml.parse(text, Loader=Loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+                event, yaml.CollectionEndEvent
+            )
             if depth > MAX_DEPTH:
                 raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep")
-            # Merged aliases grow without bound while they are read, before anything could count them.
+            # Merged aliases grow without bound while they are read, before anything could count
+            # them.
             if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
-                raise DefinitionError("the OpenAPI document uses YAML merge keys (<<), which are not supported")
+                raise DefinitionError(
+                    "the OpenAPI document uses YAML merge keys (<<), which are not supported"
+                )
         return yaml.load(text, Loader=Loader)
     except yaml.YAMLError as error:
-        raise DefinitionError(f"the OpenAPI document is no valid YAML: {str(error)[:200]}") from error
+        raise DefinitionError(
+            f"the OpenAPI document is no valid YAML: {str(error)[:200]}"
+        ) from error
 
 
 _YAML_TYPES: tuple[tuple[str, str, list[str | None]], ...] = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
-    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+", list("-+.0123456789")),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
+        list("-+.0123456789"),
+    ),
 )

@@ -19,10 +19,29 @@ FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
 STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
-# A model must not set what frames the message, says who is asking, or is sent by every client anyway.
+# A model must not set what frames the message, says who is asking, or is sent by every client
+# anyway.
 RESERVED_HEADERS = frozenset(
-    {"accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "cookie", "expect"}
-    | {"host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+    }
+    | {
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
 )
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -47,7 +66,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A request body, always the argument `body`. `encoding` says how the fields of a form are written."""
+    """A request body, always the argument `body`.
+
+    `encoding` says how the fields of a form are written.
+    """
 
     media_type: str
     required: bool
@@ -58,7 +80,10 @@ class Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """All that a tool needs to know. `security` lists the alternatives, each a tuple of names of security schemes."""
+    """All that a tool needs to know.
+
+    `security` lists the alternatives, each a tuple of names of security schemes.
+    """
 
     name: str
     method: str
@@ -75,7 +100,10 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """An operation that has not been looked at yet. `read` raises a `DefinitionError` if it cannot be a tool."""
+    """An operation that has not been looked at yet.
+
+    `read` raises a `DefinitionError` if it cannot be a tool.
+    """
 
     name: str
     operation_id: str
@@ -111,33 +139,43 @@ class _Reader:
         self._document = document
         self._requests = Schemas(document, "readOnly")
         self._responses = Schemas(document, "writeOnly")
-        # What a security scheme sends is the host's to give, also where the document lists it as a parameter.
+        # What a security scheme sends is the host's to give, also where the document lists it as a
+        # parameter.
         self._keys = {
             (str(scheme.get("in")), str(scheme.get("name")).lower())
             for scheme in security_schemes(document).values()
             if scheme.get("type") == "apiKey"
         }
 
-    def operation(self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]) -> Operation:
+    def operation(
+        self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
+    ) -> Operation:
         if not path.startswith("/") or any(part in (".", "..") for part in path.split("/")):
             raise DefinitionError("the path does not begin with a slash, or has a '..' in it")
         body = self._body(node)
         parameters = self._parameters(path, item, node)
-        root: dict[str, Any] = {"type": "object", "properties": {p.argument: p.schema for p in parameters}}
+        root: dict[str, Any] = {
+            "type": "object",
+            "properties": {p.argument: p.schema for p in parameters},
+        }
         required = [p.argument for p in parameters if p.required]
         if body is not None:
             root["properties"][BODY] = body.schema
             required += [BODY] if body.required else []
         root |= {"required": required} if required else {}
         if weight(root) > MAX_NODES:
-            raise DefinitionError(f"it takes more than {MAX_NODES:,} values to describe its arguments")
+            raise DefinitionError(
+                f"it takes more than {MAX_NODES:,} values to describe its arguments"
+            )
         schema, _ = self._requests.with_definitions({**root, "additionalProperties": False})
         texts = [str(node.get(word) or "").strip() for word in ("summary", "description")]
         return Operation(
             name=name,
             method=method.upper(),
             path=path,
-            description=shortened("\n\n".join(dict.fromkeys(filter(None, texts))) or f"{method.upper()} {path}"),
+            description=shortened(
+                "\n\n".join(dict.fromkeys(filter(None, texts))) or f"{method.upper()} {path}"
+            ),
             parameters=parameters,
             body=body,
             server=_server(node, item, self._document.root),
@@ -147,7 +185,9 @@ class _Reader:
             output=self._output(node),
         )
 
-    def _parameters(self, path: str, item: dict[str, Any], node: dict[str, Any]) -> tuple[Parameter, ...]:
+    def _parameters(
+        self, path: str, item: dict[str, Any], node: dict[str, Any]
+    ) -> tuple[Parameter, ...]:
         """Those of the path item, those of the operation, which count more, and those that only the path names."""
         found: dict[tuple[str, str], Parameter] = {}
         for entry in (*sequence(item.get("parameters")), *sequence(node.get("parameters"))):
@@ -176,7 +216,9 @@ class _Reader:
         if place == "header" and name.lower() in RESERVED_HEADERS:
             return None
         if place in ("header", "cookie") and not TOKEN.fullmatch(name):
-            raise DefinitionError(f"the {place} parameter {name[:100]!r} has a name that cannot be sent")
+            raise DefinitionError(
+                f"the {place} parameter {name[:100]!r} has a name that cannot be sent"
+            )
         style = node.get("style") if isinstance(node.get("style"), str) else STYLES[place]
         content = mapping(node.get("content"))
         media = mapping(next(iter(content.values()), None)) if content else node
@@ -201,9 +243,15 @@ class _Reader:
             return None
         media_type = min(content, key=_preference)
         if not (media_type.isascii() and media_type.isprintable()):
-            raise DefinitionError(f"the body has a media type that cannot be sent: {media_type[:100]!r}")
+            raise DefinitionError(
+                f"the body has a media type that cannot be sent: {media_type[:100]!r}"
+            )
         media = mapping(content[media_type])
-        schema = self._document.resolve(media.get("schema")) if media_type == MULTIPART else media.get("schema")
+        schema = (
+            self._document.resolve(media.get("schema"))
+            if media_type == MULTIPART
+            else media.get("schema")
+        )
         files = self._files(schema) if media_type == MULTIPART else frozenset()
         converted = self._requests.convert(schema)
         if media_type == MULTIPART:
@@ -227,12 +275,16 @@ class _Reader:
         part = mapping(self._document.resolve(schema))
         if part.get("type") == "array":
             part = mapping(self._document.resolve(part.get("items")))
-        return part.get("format") == "binary" or ("contentMediaType" in part and "contentEncoding" not in part)
+        return part.get("format") == "binary" or (
+            "contentMediaType" in part and "contentEncoding" not in part
+        )
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
         """The schema of the JSON that a success brings, where the document says it, in a size that is of use."""
         responses = mapping(node.get("responses"))
-        for status in sorted(status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())):
+        for status in sorted(
+            status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
+        ):
             try:
                 content = mapping(mapping(self._document.resolve(responses[status])).get("content"))
             except DefinitionError:
@@ -294,7 +346,12 @@ def _unique(stem: str, taken: set[str]) -> str:
 
 
 def _preference(media_type: str) -> tuple[int, str]:
-    order = (is_json(media_type), media_type == FORM, media_type == MULTIPART, media_type.startswith("text/"))
+    order = (
+        is_json(media_type),
+        media_type == FORM,
+        media_type == MULTIPART,
+        media_type.startswith("text/"),
+    )
     return next((at for at, found in enumerate(order) if found), len(order)), media_type
 
 
@@ -311,7 +368,9 @@ def _server(*nodes: dict[str, Any]) -> str:
             variables = mapping(server.get("variables"))
             filled = str(server.get("url") or "")
             for name in _VARIABLE.findall(filled):
-                filled = filled.replace(f"{{{name}}}", str(mapping(variables.get(name)).get("default", "")))
+                filled = filled.replace(
+                    f"{{{name}}}", str(mapping(variables.get(name)).get("default", ""))
+                )
             return filled
     return "/"
 

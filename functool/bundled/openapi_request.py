@@ -1,7 +1,7 @@
 """Write the arguments of a call into a request, in the styles of OpenAPI.
 
-Whatever a model gives stays inside the place it is given for: a path value is one encoded segment, and nothing ends
-a header, a cookie, a form field or a query parameter early.
+Whatever a model gives stays inside the place it is given for: a path value is one encoded segment,
+and nothing ends a header, a cookie, a form field or a query parameter early.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ MAX_DECODINGS = 5
 
 # What `allowReserved` lets through: not the characters that end a value.
 _RESERVED = ":/?@!$'()*,;"
-_DATA_URL = re.compile(r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL)
+_DATA_URL = re.compile(
+    r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL
+)
 _TEMPLATE = re.compile(r"\{([^{}/]*)\}")
 
 
@@ -50,7 +52,11 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
     Raises:
         UnsafeValue: A value would leave its place.
     """
-    given = [(p, arguments[p.argument]) for p in operation.parameters if arguments.get(p.argument) is not None]
+    given = [
+        (p, arguments[p.argument])
+        for p in operation.parameters
+        if arguments.get(p.argument) is not None
+    ]
     segments = {p.name: _segment(p, value) for p, value in given if p.place == "path"}
     headers = {p.name: _header(p, value) for p, value in given if p.place == "header"}
     content = None
@@ -59,9 +65,13 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
     return Prepared(
         method=operation.method,
         path=_path(operation.path, segments),
-        query="&".join(pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)),
+        query="&".join(
+            pair for p, value in given if p.place == "query" for pair in pairs(p.name, p, value)
+        ),
         headers=headers,
-        cookies=tuple(pair for p, value in given if p.place == "cookie" for pair in pairs(p.name, p, value)),
+        cookies=tuple(
+            pair for p, value in given if p.place == "cookie" for pair in pairs(p.name, p, value)
+        ),
         content=content,
     )
 
@@ -78,7 +88,9 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
     key = _quoted(name)
     joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
     if isinstance(value, dict) and style == "deepObject":
-        return [pair for k, v in value.items() for pair in _pairs(f"{name}[{k}]", v, style, True, keep)]
+        return [
+            pair for k, v in value.items() for pair in _pairs(f"{name}[{k}]", v, style, True, keep)
+        ]
     if isinstance(value, dict):
         items = [(str(k), _text(v)) for k, v in value.items()]
         if explode:
@@ -95,7 +107,10 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
 def _path(template: str, segments: Mapping[str, str]) -> str:
     """Fill in a path template, and look once more at what has become of it."""
     parts = re.split(_TEMPLATE, template)
-    path = "".join(segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~") for at, part in enumerate(parts))
+    path = "".join(
+        segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~")
+        for at, part in enumerate(parts)
+    )
     if _climbs(path):
         raise UnsafeValue("A path value must not be '.' or '..'.")
     return path
@@ -104,13 +119,17 @@ def _path(template: str, segments: Mapping[str, str]) -> str:
 def _segment(parameter: Parameter, value: Any) -> str:
     """A path value as one segment, in the styles `simple`, `label` and `matrix`."""
     if any(map(_climbs, _leaves(value))):
-        raise UnsafeValue(f"The value of {parameter.argument!r} must not have '.', '..' or control characters in it.")
+        raise UnsafeValue(
+            f"The value of {parameter.argument!r} must not have '.', '..' or control characters in it."
+        )
     explode, style = parameter.explode, parameter.style
     if parameter.as_json:
         text = _quoted(_json(value))
     elif isinstance(value, dict):
         items = [(_quoted(str(k)), _quoted(_text(v))) for k, v in value.items()]
-        flat = [f"{k}={v}" for k, v in items] if explode else [part for item in items for part in item]
+        flat = (
+            [f"{k}={v}" for k, v in items] if explode else [part for item in items for part in item]
+        )
         text = _joined(parameter, flat, named=not explode)
     elif isinstance(value, list):
         texts = [_quoted(_text(item)) for item in value]
@@ -154,7 +173,9 @@ def _header(parameter: Parameter, value: Any) -> str:
     else:
         text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
     if any(ord(c) < 32 or ord(c) > 126 for c in text) or text != text.strip():
-        raise UnsafeValue(f"The value of {parameter.argument!r} may have printable ASCII characters only, and no space at its ends.")
+        raise UnsafeValue(
+            f"The value of {parameter.argument!r} may have printable ASCII characters only, and no space at its ends."
+        )
     return text
 
 
@@ -182,7 +203,9 @@ def _form_fields(body: Body, value: Mapping[str, Any]) -> Iterable[str]:
             yield f"{_quoted(name)}={_quoted(_json(item))}"
         else:
             style = str(rule.get("style", "form"))
-            yield from _pairs(name, item, style, rule.get("explode", style in ("form", "deepObject")) is True)
+            yield from _pairs(
+                name, item, style, rule.get("explode", style in ("form", "deepObject")) is True
+            )
 
 
 def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> bytes:

@@ -1,7 +1,7 @@
 """The schemas of an OpenAPI document as JSON Schema 2020-12, with `$defs` for what they refer to.
 
-Only known keywords with values of the right kind are taken over: the rest of a document from somebody else is not
-passed on.
+Only known keywords with values of the right kind are taken over: the rest of a document from
+somebody else is not passed on.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class _Definition:
 class Schemas:
     """Converts schemas and remembers those that were referred to.
 
-    Args:
-        document: Where the references lead.
-        unsent: The keyword of the properties to leave out: `readOnly` in requests, `writeOnly` in responses.
+    Args: document: Where the references lead. unsent: The keyword of the properties to leave out:
+        `readOnly` in requests, `writeOnly` in responses.
     """
 
     def __init__(self, document: Document, unsent: str) -> None:
@@ -67,7 +66,9 @@ class Schemas:
                 made["$ref"] = f"#/$defs/{name}"
         return _nullable(made) if schema.get("nullable") is True and self._document.legacy else made
 
-    def with_definitions(self, schema: dict[str, Any], limit: int = MAX_NODES) -> tuple[dict[str, Any], bool]:
+    def with_definitions(
+        self, schema: dict[str, Any], limit: int = MAX_NODES
+    ) -> tuple[dict[str, Any], bool]:
         """Return a schema together with all that it refers to, the nearest first, and whether it is whole.
 
         What comes after `limit` values is described as anything.
@@ -100,7 +101,9 @@ class Schemas:
         self._names[reference] = name
         self._made[name] = _Definition()  # A schema may refer to itself.
         made = self.convert(schema)
-        self._made[name] = _Definition(schema=made, size=weight(made), references=tuple(_references(made)))
+        self._made[name] = _Definition(
+            schema=made, size=weight(made), references=tuple(_references(made))
+        )
         return name
 
     def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
@@ -123,7 +126,12 @@ class Schemas:
                 part = schema[word]
                 made[word] = part if isinstance(part, bool) else self.convert(part, depth + 1)
         # Several may fit in earnest; the server tells them apart.
-        for word, target in (("allOf", "allOf"), ("anyOf", "anyOf"), ("oneOf", "anyOf"), ("prefixItems", "prefixItems")):
+        for word, target in (
+            ("allOf", "allOf"),
+            ("anyOf", "anyOf"),
+            ("oneOf", "anyOf"),
+            ("prefixItems", "prefixItems"),
+        ):
             parts = [self.convert(part, depth + 1) for part in sequence(schema.get(word))]
             if parts and target in made:
                 made.setdefault("allOf", []).append({"anyOf": parts})
@@ -134,11 +142,19 @@ class Schemas:
 
     def _properties(self, made: dict[str, Any], schema: dict[str, Any], depth: int) -> None:
         properties = mapping(schema.get("properties"))
-        unsent = {name for name, part in properties.items() if mapping(part).get(self._unsent) is True}
+        unsent = {
+            name for name, part in properties.items() if mapping(part).get(self._unsent) is True
+        }
         if properties:
             kept = {name: part for name, part in properties.items() if name not in unsent}
-            made["properties"] = {name: self.convert(part, depth + 1) for name, part in kept.items()}
-        names = [name for name in sequence(schema.get("required")) if isinstance(name, str) and name not in unsent]
+            made["properties"] = {
+                name: self.convert(part, depth + 1) for name, part in kept.items()
+            }
+        names = [
+            name
+            for name in sequence(schema.get("required"))
+            if isinstance(name, str) and name not in unsent
+        ]
         if names:
             made["required"] = list(dict.fromkeys(names))
 
@@ -154,14 +170,20 @@ def weight(schema: Any) -> int:
     total = 0
     for part in _parts(schema):
         names = sum(map(len, mapping(part.get("properties"))))
-        texts = {word: value for word, value in part.items() if word in _PLAIN or word in ("description", "title", "required")}
+        texts = {
+            word: value
+            for word, value in part.items()
+            if word in _PLAIN or word in ("description", "title", "required")
+        }
         total += len(part) + len(part.get("enum", ())) + (names + len(json.dumps(texts))) // TEXT
     return total
 
 
 def _nullable(made: dict[str, Any]) -> dict[str, Any]:
     if "type" not in made and set(made) - {"description", "title", "default"}:
-        outer: dict[str, Any] = {key: made.pop(key) for key in ("description", "title", "default") if key in made}
+        outer: dict[str, Any] = {
+            key: made.pop(key) for key in ("description", "title", "default") if key in made
+        }
         return {**outer, "anyOf": [made, {"type": "null"}]}
     if "type" in made:
         made["type"] = list(dict.fromkeys([*_listed(made["type"]), "null"]))
@@ -180,7 +202,11 @@ def _bound(made: dict[str, Any], schema: dict[str, Any], word: str) -> None:
 
 
 def _listed(value: Any) -> list[Any]:
-    return [value] if isinstance(value, str) else [item for item in sequence(value) if isinstance(item, str)]
+    return (
+        [value]
+        if isinstance(value, str)
+        else [item for item in sequence(value) if isinstance(item, str)]
+    )
 
 
 def _number(value: Any) -> bool:
@@ -197,7 +223,10 @@ def _text(value: Any) -> bool:
 
 @lru_cache(4_096)
 def _pattern_runs(pattern: str) -> bool:
-    """Whether a pattern can be checked in linear time, and means the same in Python. Any other is left to the server."""
+    """Whether a pattern can be checked in linear time, and means the same in Python.
+
+    Any other is left to the server.
+    """
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
         with warnings.catch_warnings():  # A nested set is one in Rust, and none in JavaScript.

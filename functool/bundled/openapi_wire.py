@@ -24,7 +24,8 @@ MAX_REDIRECTS = 5
 OWN_HEADERS = {"Accept-Encoding": HEADERS["Accept-Encoding"]}
 """What is asked for with the host's client: only what `read_body` can decompress."""
 
-# Nothing but these is fetched again from somewhere else: what a request changes, it changes where it was meant to.
+# Nothing but these is fetched again from somewhere else: what a request changes, it changes where
+# it was meant to.
 SAFE = frozenset({"GET", "HEAD"})
 Origin: TypeAlias = tuple[str, str, int]
 
@@ -56,15 +57,17 @@ class Wire:
         chosen: Whether the host named that server, and not the document.
         client: The host's own client; its transport then decides what a name leads to.
 
-    Raises:
-        DefinitionError: The server is no absolute http or https URL, or the client is not an async one.
+    Raises: DefinitionError: The server is no absolute http or https URL, or the client is not an
+        async one.
     """
 
     def __init__(self, server: str, *, chosen: bool, client: Client | None = None) -> None:
         try:
             url = target(server)
         except UrlNotAllowed as error:
-            raise DefinitionError(f"{server[:200]!r} cannot be the server of an API: {error} Pass base_url.") from error
+            raise DefinitionError(
+                f"{server[:200]!r} cannot be the server of an API: {error} Pass base_url."
+            ) from error
         if url.query:
             raise DefinitionError(f"the server of an API has no query: {server[:200]!r}")
         if client is not None and not iscoroutinefunction(getattr(client, "send", None)):
@@ -79,8 +82,9 @@ class Wire:
     async def send(self, request: Prepared, credentials: Credentials) -> Answer:
         """Send a request, follow its redirects, and read the answer.
 
-        Credentials, arguments and what the client adds of its own go to the origin of the server alone; once a redirect
-        has left it, nothing of them is sent any more, wherever the next one leads.
+        Credentials, arguments and what the client adds of its own go to the origin of the server
+        alone; once a redirect has left it, nothing of them is sent any more, wherever the next one
+        leads.
 
         Raises:
             UnsafeValue: An argument would be taken for a credential.
@@ -99,7 +103,11 @@ class Wire:
             headers = dict(OWN_HEADERS if home and self._client is not None else HEADERS)
             if home:
                 cookies = "; ".join([*request.cookies, *credentials.cookies])
-                headers |= {**request.headers, **({"Cookie": cookies} if cookies else {}), **credentials.headers}
+                headers |= {
+                    **request.headers,
+                    **({"Cookie": cookies} if cookies else {}),
+                    **credentials.headers,
+                }
             async with self._open(method, url, headers, content, home=home) as response:
                 location = response.headers.get("location")
                 if response.status_code not in REDIRECTS or not location:
@@ -112,13 +120,25 @@ class Wire:
             if status == 303 or (status in (301, 302) and method == "POST"):
                 method, content = "GET" if method != "HEAD" else method, None
             if not home and method not in SAFE:
-                raise UrlNotAllowed("The server redirected a request that changes something to another origin.")
+                raise UrlNotAllowed(
+                    "The server redirected a request that changes something to another origin."
+                )
             if home:
-                url = target(_with_query(str(url), [pair for pair in credentials.query if pair not in str(url)]))
+                url = target(
+                    _with_query(
+                        str(url), [pair for pair in credentials.query if pair not in str(url)]
+                    )
+                )
         raise RequestFailed(f"The server redirected more than {MAX_REDIRECTS} times.")
 
     def _open(
-        self, method: str, url: httpx2.URL, headers: dict[str, str], content: bytes | None, *, home: bool
+        self,
+        method: str,
+        url: httpx2.URL,
+        headers: dict[str, str],
+        content: bytes | None,
+        *,
+        home: bool,
     ) -> AbstractAsyncContextManager[Any]:
         if self._client is None:
             return self._outbound.open(method, url, headers, content)
@@ -128,15 +148,25 @@ class Wire:
 
 @asynccontextmanager
 async def _open_with(
-    client: Client, method: str, url: str, headers: dict[str, str], content: bytes | None, *, home: bool
+    client: Client,
+    method: str,
+    url: str,
+    headers: dict[str, str],
+    content: bytes | None,
+    *,
+    home: bool,
 ) -> AsyncIterator[Any]:
     """Send with the host's client: as the client does at home, and with nothing that it adds anywhere else."""
     request = client.build_request(method, url, headers=headers, content=content)
     if not home:
         request = type(request)(method, url, headers=headers)
     try:
-        response = await client.send(request, stream=True, follow_redirects=False, **({} if home else {"auth": None}))
-    except Exception as error:  # Whatever the client raises; its text may hold the URL, and with it a key.
+        response = await client.send(
+            request, stream=True, follow_redirects=False, **({} if home else {"auth": None})
+        )
+    except (
+        Exception
+    ) as error:  # Whatever the client raises; its text may hold the URL, and with it a key.
         raise RequestFailed(f"The API could not be reached ({type(error).__name__}).") from error
     try:
         yield response
@@ -145,7 +175,11 @@ async def _open_with(
 
 
 def _origin(url: httpx2.URL) -> Origin:
-    return url.scheme, url.raw_host.decode("ascii").lower(), url.port or (443 if url.scheme == "https" else 80)
+    return (
+        url.scheme,
+        url.raw_host.decode("ascii").lower(),
+        url.port or (443 if url.scheme == "https" else 80),
+    )
 
 
 def _with_query(url: str, pairs: list[str]) -> str:

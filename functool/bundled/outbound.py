@@ -13,7 +13,9 @@ from functool.bundled.http_body import RequestFailed
 try:
     import httpx2
 except ImportError as missing:
-    raise ImportError("this tool needs httpx2: pip install 'functool[fetch]' or 'functool[openapi]'") from missing
+    raise ImportError(
+        "this tool needs httpx2: pip install 'functool[fetch]' or 'functool[openapi]'"
+    ) from missing
 
 CONNECT_SECONDS = 10.0
 """How long one address may take to answer; the next one is tried after that."""
@@ -31,14 +33,24 @@ class Outbound:
         tls: The certificates to trust; None is the system's.
     """
 
-    def __init__(self, reach: Reach, *, resolve: Resolve = system_addresses, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        resolve: Resolve = system_addresses,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._reach = reach
         self._resolve = resolve
         self._tls = tls
 
     @asynccontextmanager
     async def open(
-        self, method: str, url: httpx2.URL, headers: Mapping[str, str] | None = None, content: bytes | None = None
+        self,
+        method: str,
+        url: httpx2.URL,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
     ) -> AsyncIterator[httpx2.Response]:
         """Send a request; the response's body is still to be read, with `read_body`.
 
@@ -46,7 +58,10 @@ class Outbound:
             UrlNotAllowed: The URL may not be used.
             RequestFailed: There is no answer.
         """
-        host, port = url.raw_host.decode("ascii"), url.port or (443 if url.scheme == "https" else 80)
+        host, port = (
+            url.raw_host.decode("ascii"),
+            url.port or (443 if url.scheme == "https" else 80),
+        )
         try:
             addresses = await self._reach.addresses(host, port, self._resolve)
         except (OSError, UnicodeError) as error:
@@ -91,9 +106,17 @@ def _system_tls() -> ssl.SSLContext:
 
 
 async def _first_answer(
-    client: httpx2.AsyncClient, method: str, url: httpx2.URL, headers: Mapping[str, str], content: bytes | None, addresses: list[str]
+    client: httpx2.AsyncClient,
+    method: str,
+    url: httpx2.URL,
+    headers: Mapping[str, str],
+    content: bytes | None,
+    addresses: list[str],
 ) -> httpx2.Response:
-    """Try one address after the other. The name stays in the Host header, and is what a certificate has to be for."""
+    """Try one address after the other.
+
+    The name stays in the Host header, and is what a certificate has to be for.
+    """
     name = url.raw_host.decode("ascii").removesuffix(".")
     failure: Exception | None = None
     for address in addresses:
@@ -109,5 +132,7 @@ async def _first_answer(
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             failure = error
         except httpx2.HTTPError as error:
-            raise RequestFailed(f"The host {name!r} did not answer as a web server does.") from error
+            raise RequestFailed(
+                f"The host {name!r} did not answer as a web server does."
+            ) from error
     raise RequestFailed(f"The host {name!r} could not be reached: {failure}") from failure

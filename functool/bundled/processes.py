@@ -54,13 +54,28 @@ class BothEnds:
             return self._head
         room = self._limit - len(_marker(self._total))
         tail = room - room // 2
-        return self._head[: room // 2] + _marker(self._total - room) + (self._head + self._tail)[-tail:]
+        return (
+            self._head[: room // 2]
+            + _marker(self._total - room)
+            + (self._head + self._tail)[-tail:]
+        )
 
 
 class Processes:
-    """A program and what it starts: a session and process group of their own. `finish` has to be awaited."""
+    """A program and what it starts: a session and process group of their own.
 
-    def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], output: BothEnds, inherited: Sequence[int] = ()) -> None:
+    `finish` has to be awaited.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        output: BothEnds,
+        inherited: Sequence[int] = (),
+    ) -> None:
         """Start the program, without standard input; both its outputs go to `output`.
 
         Raises:
@@ -70,7 +85,14 @@ class Processes:
         self._pipe, written = os.pipe()
         try:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=written, stderr=written, cwd=cwd, env=env, pass_fds=inherited, start_new_session=True
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                cwd=cwd,
+                env=env,
+                pass_fds=inherited,
+                start_new_session=True,
             )
         except BaseException:
             os.close(self._pipe)
@@ -88,7 +110,10 @@ class Processes:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status, as a shell counts: 128 and the number for a signal. None: it has not ended."""
+        """The exit status, as a shell counts: 128 and the number for a signal.
+
+        None: it has not ended.
+        """
         code = self._process.returncode
         return code if code is None or code >= 0 else 128 - code
 
@@ -118,7 +143,8 @@ class Processes:
         """Let the program run, if it waits."""
 
     def _kill(self) -> None:
-        # The leader has not been waited for, so its number, which is the group's, cannot belong to anybody else yet.
+        # The leader has not been waited for, so its number, which is the group's, cannot belong to
+        # anybody else yet.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -150,7 +176,9 @@ class Processes:
             left -= size
         self.output.feed(b"", final=True)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE)  # it is dead already, unless the wait for that was cancelled too
+            self._process.wait(
+                GRACE
+            )  # it is dead already, unless the wait for that was cancelled too
         os.close(self._pipe)
         os.close(self._leader)
 
@@ -158,7 +186,14 @@ class Processes:
 class SandboxedProcesses(Processes):
     """A program in a PID namespace that bubblewrap makes: with its first process, the kernel ends all of it."""
 
-    def __init__(self, options: Sequence[str], argv: Sequence[str], *, env: Mapping[str, str], output: BothEnds) -> None:
+    def __init__(
+        self,
+        options: Sequence[str],
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        output: BothEnds,
+    ) -> None:
         """Start bubblewrap with `options`, and have it wait before it runs `argv`.
 
         Raises:
@@ -175,9 +210,25 @@ class SandboxedProcesses(Processes):
             gate, self._gate = os.pipe()
             kept.callback(os.close, self._gate)
             passed.callback(os.close, gate)
-            own = ["--json-status-fd", str(status), "--block-fd", str(gate), "--args", str(variables), "--as-pid-1", "--"]
-            # Bubblewrap itself stands outside: what `env` tells the loader (LD_PRELOAD) is for the command alone.
-            super().__init__([*options, *own, *argv], cwd="/", env={}, output=output, inherited=(status, gate, variables))
+            own = [
+                "--json-status-fd",
+                str(status),
+                "--block-fd",
+                str(gate),
+                "--args",
+                str(variables),
+                "--as-pid-1",
+                "--",
+            ]
+            # Bubblewrap itself stands outside: what `env` tells the loader (LD_PRELOAD) is for the
+            # command alone.
+            super().__init__(
+                [*options, *own, *argv],
+                cwd="/",
+                env={},
+                output=output,
+                inherited=(status, gate, variables),
+            )
             kept.pop_all()  # from here on they are closed with the rest
 
     async def _begin(self) -> None:
@@ -190,12 +241,15 @@ class SandboxedProcesses(Processes):
             self._report += report
             first = _first_process(self._report)
         with suppress(ProcessLookupError):
-            self._first = os.pidfd_open(first)  # it waits at the gate, so its number is still its own
+            self._first = os.pidfd_open(
+                first
+            )  # it waits at the gate, so its number is still its own
         with suppress(BrokenPipeError):
             os.write(self._gate, b"\n")
 
     def _kill(self) -> None:
-        # The first process ends after all others, and bubblewrap waits for it: so bubblewrap's end says all are dead.
+        # The first process ends after all others, and bubblewrap waits for it: so bubblewrap's end
+        # says all are dead.
         if self._first is None:
             super()._kill()
         else:
@@ -251,7 +305,9 @@ def _group_lives(group: int) -> bool:
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             if entry.name.isdecimal():
-                state, _, member, *_ = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                state, _, member, *_ = (
+                    (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                )
                 if int(member) == group and state not in "ZX":
                     return True
     return False

@@ -42,9 +42,9 @@ MAX_SNIPPET = 500
 
 TITLE_WEIGHT = 3.0
 
-# The tokenizer takes a run of letters for one word, and these scripts write none of their words apart. A break after
-# each letter makes a word of each, and a phrase of each word that is searched for. It is invisible, and taken out of
-# every answer.
+# The tokenizer takes a run of letters for one word, and these scripts write none of their words
+# apart. A break after each letter makes a word of each, and a phrase of each word that is searched
+# for. It is invisible, and taken out of every answer.
 _LETTERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
@@ -59,7 +59,9 @@ TABLES = (
     """CREATE VIRTUAL TABLE IF NOT EXISTS words
        USING fts5(title, text, tokenize="unicode61 remove_diacritics 2")""",
 )
-_FILTER = " AND EXISTS (SELECT 1 FROM json_each(metadata) WHERE key = ? AND value = ? AND type IN ({}))"
+_FILTER = (
+    " AND EXISTS (SELECT 1 FROM json_each(metadata) WHERE key = ? AND value = ? AND type IN ({}))"
+)
 _RANK = f"bm25(words, {TITLE_WEIGHT}, 1.0)"
 _SHOWN = f"id, title, snippet(words, 1, '', '', '…', {SNIPPET_WORDS}), -{_RANK}, metadata"
 
@@ -77,7 +79,10 @@ class Document(TypedDict):
 
 
 class SearchHit(TypedDict):
-    """A document that was found. `snippet` is the part that fits the query; a higher `score` fits better."""
+    """A document that was found.
+
+    `snippet` is the part that fits the query; a higher `score` fits better.
+    """
 
     id: str
     title: str
@@ -87,7 +92,10 @@ class SearchHit(TypedDict):
 
 
 class SearchPage(TypedDict):
-    """Hits, the best first, of `total`. `next_offset` is where the next page begins, None at the end."""
+    """Hits, the best first, of `total`.
+
+    `next_offset` is where the next page begins, None at the end.
+    """
 
     hits: list[SearchHit]
     total: int
@@ -97,7 +105,9 @@ class SearchPage(TypedDict):
 class Index(Protocol):
     """What `search_tool` searches: `SearchIndex.query` says what is expected."""
 
-    def query(self, text: str, *, limit: int, offset: int, filters: Filters | None) -> SearchPage | Awaitable[SearchPage]:
+    def query(
+        self, text: str, *, limit: int, offset: int, filters: Filters | None
+    ) -> SearchPage | Awaitable[SearchPage]:
         """Find documents."""
         ...
 
@@ -105,8 +115,8 @@ class Index(Protocol):
 class SearchIndex:
     """Documents in a SQLite database, ranked by BM25, a word in the title counting three times.
 
-    Case does not matter, nor do accents of Latin letters; Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese
-    are found without spaces. All methods may be called from any thread.
+    Case does not matter, nor do accents of Latin letters; Chinese, Japanese, Korean, Thai, Lao,
+    Khmer and Burmese are found without spaces. All methods may be called from any thread.
 
     Args:
         path: The database file, made if need be; by default the index lives in memory.
@@ -124,7 +134,9 @@ class SearchIndex:
         with self._lock:
             return int(self._db.execute("SELECT count(*) FROM documents").fetchone()[0])
 
-    def add(self, id: str, text: str, *, title: str = "", metadata: Mapping[str, Any] | None = None) -> None:
+    def add(
+        self, id: str, text: str, *, title: str = "", metadata: Mapping[str, Any] | None = None
+    ) -> None:
         """Add a document.
 
         Raises:
@@ -142,13 +154,16 @@ class SearchIndex:
             for document in documents:
                 try:
                     row = self._db.execute(
-                        "INSERT INTO documents (id, metadata) VALUES (?, ?)", (document["id"], _json(document.get("metadata")))
+                        "INSERT INTO documents (id, metadata) VALUES (?, ?)",
+                        (document["id"], _json(document.get("metadata"))),
                     )
                 except sqlite3.IntegrityError as error:
                     raise ValueError(f"there is a document {document['id']!r} already") from error
                 self._write(row.lastrowid, document.get("title", ""), document["text"])
 
-    def update(self, id: str, text: str, *, title: str = "", metadata: Mapping[str, Any] | None = None) -> None:
+    def update(
+        self, id: str, text: str, *, title: str = "", metadata: Mapping[str, Any] | None = None
+    ) -> None:
         """Put another document in the place of the one with this id.
 
         Raises:
@@ -156,7 +171,9 @@ class SearchIndex:
         """
         with self._lock, self._db:
             key = self._key(id)
-            self._db.execute("UPDATE documents SET metadata = ? WHERE key = ?", (_json(metadata), key))
+            self._db.execute(
+                "UPDATE documents SET metadata = ? WHERE key = ?", (_json(metadata), key)
+            )
             self._db.execute("DELETE FROM words WHERE rowid = ?", (key,))
             self._write(key, title, text)
 
@@ -171,7 +188,9 @@ class SearchIndex:
             self._db.execute("DELETE FROM documents WHERE key = ?", (key,))
             self._db.execute("DELETE FROM words WHERE rowid = ?", (key,))
 
-    def query(self, text: str, *, limit: int = 10, offset: int = 0, filters: Filters | None = None) -> SearchPage:
+    def query(
+        self, text: str, *, limit: int = 10, offset: int = 0, filters: Filters | None = None
+    ) -> SearchPage:
         """Find the documents that have any of the words, those with more and rarer ones first.
 
         Args:
@@ -192,10 +211,17 @@ class SearchIndex:
         with self._lock, closing(self._db.cursor()) as cursor:
             total = int(cursor.execute(f"SELECT count(*) {source}", values).fetchone()[0])
             rows = cursor.execute(
-                f"SELECT {_SHOWN} {source} ORDER BY {_RANK}, documents.key LIMIT ? OFFSET ?", [*values, limit, offset]
+                f"SELECT {_SHOWN} {source} ORDER BY {_RANK}, documents.key LIMIT ? OFFSET ?",
+                [*values, limit, offset],
             ).fetchall()
         hits = [
-            SearchHit(id=id, title=_joined(title), snippet=shortened(_joined(snippet)), score=score, metadata=json.loads(metadata))
+            SearchHit(
+                id=id,
+                title=_joined(title),
+                snippet=shortened(_joined(snippet)),
+                score=score,
+                metadata=json.loads(metadata),
+            )
             for id, title, snippet, score, metadata in rows
         ]
         end = offset + len(hits)
@@ -244,7 +270,11 @@ def search_tool(index: Index) -> Tool:
         page: SearchPage = await in_thread(index.query, query, **given)
         return page
 
-    return FunctionTool(search, name="search", settings=ToolSettings(read_only=True, idempotent=True, tags=("search",)))
+    return FunctionTool(
+        search,
+        name="search",
+        settings=ToolSettings(read_only=True, idempotent=True, tags=("search",)),
+    )
 
 
 def _match(text: str) -> str:
@@ -268,7 +298,9 @@ def _words(text: str) -> list[str]:
 
 
 def _spaced(text: str) -> str:
-    plain = unicodedata.normalize("NFC", text).encode("utf-8", "replace").decode().replace(_BREAK, "")
+    plain = (
+        unicodedata.normalize("NFC", text).encode("utf-8", "replace").decode().replace(_BREAK, "")
+    )
     return _UNSPACED.sub(rf"{_BREAK}\g<0>{_BREAK}", plain)
 
 

@@ -4,9 +4,10 @@
 
     shell = shell_tool("/srv/project")
 
-The boundary is the sandbox (bubblewrap, Debian's package `bubblewrap`, 0.8 or newer), never the text of the command: a
-list of forbidden words, `input_guardrails=[block([...], argument="command")]`, is advice to the model and nothing more.
-`docs/security.md` says what is promised and what is not.
+The boundary is the sandbox (bubblewrap, Debian's package `bubblewrap`, 0.8 or newer), never the
+text of the command: a list of forbidden words, `input_guardrails=[block([...],
+argument="command")]`, is advice to the model and nothing more. `docs/security.md` says what is
+promised and what is not.
 """
 
 import errno
@@ -21,7 +22,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from functool import Content, DefinitionError, FunctionTool, InputGuardrail, TextContent, Tool, ToolError, ToolResult, ToolSettings
+from functool import (
+    Content,
+    DefinitionError,
+    FunctionTool,
+    InputGuardrail,
+    TextContent,
+    Tool,
+    ToolError,
+    ToolResult,
+    ToolSettings,
+)
 from functool.bundled.processes import BothEnds, Processes, SandboxedProcesses
 
 SHELL = "/bin/sh"
@@ -48,7 +59,8 @@ FILES_IN_MEMORY = 10
 SHORTEST = 0.001
 """The shortest time limit, in seconds."""
 
-# The command is a child of this shell, so that its end, and not that of the first program it becomes, ends the rest.
+# The command is a child of this shell, so that its end, and not that of the first program it
+# becomes, ends the rest.
 WRAPPER = 'ulimit -c 0; ulimit -f "$1" 2>/dev/null; "$2" -c -- "$3"; exit $?'
 
 
@@ -71,35 +83,44 @@ def shell_tool(
 ) -> Tool:
     """Return the tool `shell`, which runs a command with `/bin/sh` in a directory.
 
-    Args:
-        workdir: The directory in which commands run, and the only one of the host's they can write.
-        timeout: The time limit of a command, in seconds; the model may lower it.
-        sandbox: `"bwrap"` for bubblewrap; `"none"` runs commands with all the rights of this process.
-        sandbox_path: Where the sandbox program is; None looks along `PATH`.
-        network: Whether commands reach the network.
-        env: Environment variables of the commands; nothing is inherited.
-        max_output: The most characters of output that are kept, half from each end.
-        max_file_size: The most that a command can write into one file, in bytes.
-        readable: More files and directories of the host that a sandboxed command may read.
-        input_guardrails: The tool's guardrails.
+    Args: workdir: The directory in which commands run, and the only one of the host's they can
+        write. timeout: The time limit of a command, in seconds; the model may lower it. sandbox:
+        `"bwrap"` for bubblewrap; `"none"` runs commands with all the rights of this process.
+        sandbox_path: Where the sandbox program is; None looks along `PATH`. network: Whether
+        commands reach the network. env: Environment variables of the commands; nothing is
+        inherited. max_output: The most characters of output that are kept, half from each end.
+        max_file_size: The most that a command can write into one file, in bytes. readable: More
+        files and directories of the host that a sandboxed command may read. input_guardrails: The
+        tool's guardrails.
 
-    Raises:
-        DefinitionError: The sandbox program or a directory is missing, a limit is no limit, `env` holds what cannot be
-            a variable, or this is not Linux.
+    Raises: DefinitionError: The sandbox program or a directory is missing, a limit is no limit,
+        `env` holds what cannot be a variable, or this is not Linux.
     """
     directory = _directory(workdir)
     _require_at_least("timeout", timeout, SHORTEST)
     _require_at_least("max_output", max_output, MIN_OUTPUT)
     _require_at_least("max_file_size", max_file_size, BLOCK)
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
-        raise DefinitionError("shell_tool needs Linux: it holds processes by their descriptors (pidfd_open)")
-    variables = {"PATH": DEFAULT_PATH, "HOME": directory, "LANG": "C.UTF-8", **_variables(env or {})}
+        raise DefinitionError(
+            "shell_tool needs Linux: it holds processes by their descriptors (pidfd_open)"
+        )
+    variables = {
+        "PATH": DEFAULT_PATH,
+        "HOME": directory,
+        "LANG": "C.UTF-8",
+        **_variables(env or {}),
+    }
     prefix: list[str] = []
     if sandbox == "bwrap":
-        prefix = [_program(sandbox_path), *_bwrap_options(directory, network, max_file_size, readable)]
+        prefix = [
+            _program(sandbox_path),
+            *_bwrap_options(directory, network, max_file_size, readable),
+        ]
     elif sandbox != "none":
         raise DefinitionError(f"shell_tool: sandbox={sandbox!r} is neither 'bwrap' nor 'none'")
-    shell = _Shell(sandbox, prefix, directory, variables, timeout, max_output, max_file_size // BLOCK)
+    shell = _Shell(
+        sandbox, prefix, directory, variables, timeout, max_output, max_file_size // BLOCK
+    )
     return FunctionTool(
         shell.run,
         name="shell",
@@ -121,25 +142,43 @@ class _Shell:
 
     async def run(
         self,
-        command: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND, description="For `/bin/sh -c`.")],
-        timeout: Annotated[float | None, Field(gt=0, description="A shorter time limit, in seconds.")] = None,
+        command: Annotated[
+            str, Field(min_length=1, max_length=MAX_COMMAND, description="For `/bin/sh -c`.")
+        ],
+        timeout: Annotated[
+            float | None, Field(gt=0, description="A shorter time limit, in seconds.")
+        ] = None,
     ) -> ToolResult:
         limit = self.timeout if timeout is None else min(self.timeout, timeout)
         output = BothEnds(self.max_output)
         processes = self._start(command, output)
         in_time = await processes.finish(limit)
         if in_time and isinstance(processes, SandboxedProcesses) and not processes.ran:
-            raise SandboxUnavailable(f"The sandbox could not be set up, and the command did not run: {output.text()}")
-        metadata = {"sandbox": self.sandbox, "exit_code": processes.exit_code, "truncated": output.cut}
+            raise SandboxUnavailable(
+                f"The sandbox could not be set up, and the command did not run: {output.text()}"
+            )
+        metadata = {
+            "sandbox": self.sandbox,
+            "exit_code": processes.exit_code,
+            "truncated": output.cut,
+        }
         if in_time and processes.exit_code == 0:
             return ToolResult.of(output.text(), metadata=metadata)
         kept: list[Content] = [TextContent(text=output.text())] if output.text() else []
         if not in_time:
             message = f"The command did not end within {limit:g} seconds; it was stopped, with all that it had started."
-            return ToolResult.failed(message, type="ToolTimeoutError", details={"timeout": limit}, output=kept, metadata=metadata)
+            return ToolResult.failed(
+                message,
+                type="ToolTimeoutError",
+                details={"timeout": limit},
+                output=kept,
+                metadata=metadata,
+            )
         message = f"The command ended with exit code {processes.exit_code}."
         details = {"exit_code": processes.exit_code}
-        return ToolResult.failed(message, type="CommandFailed", details=details, output=kept, metadata=metadata)
+        return ToolResult.failed(
+            message, type="CommandFailed", details=details, output=kept, metadata=metadata
+        )
 
     def _start(self, command: str, output: BothEnds) -> Processes:
         if "\0" in command:
@@ -150,7 +189,9 @@ class _Shell:
                 return SandboxedProcesses(self.options, argv, env=self.env, output=output)
             return Processes(argv, cwd=self.workdir, env=self.env, output=output)
         except OSError as error:
-            kind = ToolError if error.errno == errno.E2BIG or not self.options else SandboxUnavailable
+            kind = (
+                ToolError if error.errno == errno.E2BIG or not self.options else SandboxUnavailable
+            )
             raise kind(f"The command could not be started: {error.strerror}.") from error
 
     def description(self, network: bool) -> str:
@@ -163,7 +204,9 @@ class _Shell:
         )
 
 
-def _bwrap_options(workdir: str, network: bool, max_file_size: int, readable: Iterable[str | os.PathLike[str]]) -> list[str]:
+def _bwrap_options(
+    workdir: str, network: bool, max_file_size: int, readable: Iterable[str | os.PathLike[str]]
+) -> list[str]:
     if workdir == "/":
         raise DefinitionError("shell_tool: a sandbox whose working directory is / would be none")
     options = ["--die-with-parent", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
@@ -186,7 +229,10 @@ def _bwrap_options(workdir: str, network: bool, max_file_size: int, readable: It
         options += ["--ro-bind", shown, shown]
     options += ["--bind", workdir, workdir, "--chdir", workdir]
     # Root without capabilities still owns what is in /proc/sys, and with it the kernel of the host.
-    return [*options, *(word for system in ("/proc", "/dev", "/") for word in ("--remount-ro", system))]
+    return [
+        *options,
+        *(word for system in ("/proc", "/dev", "/") for word in ("--remount-ro", system)),
+    ]
 
 
 def _program(path: str | os.PathLike[str] | None) -> str:
@@ -204,7 +250,9 @@ def _directory(path: str | os.PathLike[str]) -> str:
     try:
         directory = Path(path).resolve(strict=True)
     except (OSError, ValueError) as error:
-        raise DefinitionError(f"shell_tool: workdir={os.fspath(path)!r} cannot be used: {error}") from error
+        raise DefinitionError(
+            f"shell_tool: workdir={os.fspath(path)!r} cannot be used: {error}"
+        ) from error
     if not directory.is_dir():
         raise DefinitionError(f"shell_tool: workdir={os.fspath(path)!r} is not a directory")
     return str(directory)
@@ -214,7 +262,9 @@ def _variables(env: Mapping[str, str]) -> Mapping[str, str]:
     for name, value in env.items():
         texts = isinstance(name, str) and isinstance(value, str)
         if not texts or not name or "=" in name or "\0" in name + value:
-            raise DefinitionError(f"shell_tool: env has {name!r}, which is no variable with a text as its value")
+            raise DefinitionError(
+                f"shell_tool: env has {name!r}, which is no variable with a text as its value"
+            )
     return env
 
 

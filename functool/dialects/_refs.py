@@ -50,7 +50,10 @@ class Names:
         for _ in range(100):
             if not isinstance(node, dict) or not isinstance(ref := node.get("$ref"), str):
                 break
-            node = {**self.target(self.of(ref)), **{key: value for key, value in node.items() if key != "$ref"}}
+            node = {
+                **self.target(self.of(ref)),
+                **{key: value for key, value in node.items() if key != "$ref"},
+            }
         return node if isinstance(node, dict) and "$ref" not in node else {}
 
     def cycles(self) -> list[str]:
@@ -66,7 +69,10 @@ class Names:
 
     def _name(self, ref: str) -> str:
         node: Any = self.schema
-        parts = [unquote(part).replace("~1", "/").replace("~0", "~") for part in ref.removeprefix("#/").split("/")]
+        parts = [
+            unquote(part).replace("~1", "/").replace("~0", "~")
+            for part in ref.removeprefix("#/").split("/")
+        ]
         for part in parts:
             if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
                 node = node[int(part)]

@@ -1,8 +1,8 @@
 """The rules of a provider as data, and the rewrites that its schemas may need.
 
-A rewrite changes one node in place and yields what it did. What has no rewrite and is not understood moves into the
-description, where the model can still read it: the tool enforces it all the same, since arguments are checked against
-the tool's own schema.
+A rewrite changes one node in place and yields what it did. What has no rewrite and is not
+understood moves into the description, where the model can still read it: the tool enforces it all
+the same, since arguments are checked against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ _BELONGS = {
     "number": _NUMERIC,
     "integer": _NUMERIC,
 }
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array", dict: "object"}
+_TYPES = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
 
 Node = dict[str, Any]
 
@@ -34,9 +42,9 @@ Node = dict[str, Any]
 class Rules:
     """What one provider's JSON Schema understands.
 
-    `keywords`, `formats` and `enums` (the Python types of enum values) are all there is, or None for no limit.
-    `refuses` finds in a `pattern` what the provider's regular expressions lack. `at_most` is the largest value of a
-    keyword.
+    `keywords`, `formats` and `enums` (the Python types of enum values) are all there is, or None
+    for no limit. `refuses` finds in a `pattern` what the provider's regular expressions lack.
+    `at_most` is the largest value of a keyword.
     """
 
     keywords: frozenset[str] | None = None
@@ -96,7 +104,18 @@ def rewrite(rules: Rules, node: Node, rest: str) -> Iterator[str]:
 
     Of the root, `rest` names the property that takes what it admits besides its properties.
     """
-    for step in (_older, _tuple, _const, _one_of, _exclusive, _enum, _typed, _null, _pattern, _explicit):
+    for step in (
+        _older,
+        _tuple,
+        _const,
+        _one_of,
+        _exclusive,
+        _enum,
+        _typed,
+        _null,
+        _pattern,
+        _explicit,
+    ):
         yield from step(rules, node)
     yield from _closed(rules, node, rest)
     if rules.items and "array" in listed(node.get("type")) and "items" not in node:
@@ -139,7 +158,14 @@ def _tuple(rules: Rules, node: Node) -> Iterator[str]:
         fields = {f"item_{i}": member for i, member in enumerate(prefix)}
         needed = [*fields][: node.pop("minItems", 0)]
         node.pop("maxItems", None)
-        node.update({"type": "object", "properties": fields, "required": needed, "additionalProperties": False})
+        node.update(
+            {
+                "type": "object",
+                "properties": fields,
+                "required": needed,
+                "additionalProperties": False,
+            }
+        )
         yield "prefixItems is written as an object of item_0, item_1, ..."
         return
     node["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}
@@ -170,10 +196,18 @@ def _one_of(rules: Rules, node: Node) -> Iterator[str]:
 
 
 def _exclusive(rules: Rules, node: Node) -> Iterator[str]:
-    for keyword, bound, step, nearer in (("exclusiveMinimum", "minimum", 1, max), ("exclusiveMaximum", "maximum", -1, min)):
+    for keyword, bound, step, nearer in (
+        ("exclusiveMinimum", "minimum", 1, max),
+        ("exclusiveMaximum", "maximum", -1, min),
+    ):
         value: Any = node.get(keyword)
         whole = type(value) in (int, float) and math.isfinite(value) and value == int(value)
-        if whole and node.get("type") == "integer" and rules.allows(bound) and not rules.allows(keyword):
+        if (
+            whole
+            and node.get("type") == "integer"
+            and rules.allows(bound)
+            and not rules.allows(keyword)
+        ):
             new = int(node.pop(keyword)) + step
             node[bound] = nearer(new, node.get(bound, new))
             yield f"{keyword} is written as {bound} {node[bound]}"
@@ -188,7 +222,10 @@ def _enum(rules: Rules, node: Node) -> Iterator[str]:
     if len(rest) < len(values) and type(None) not in kinds and rest:
         del node["enum"]
         node.pop("type", None)
-        node["anyOf"] = [{"type": types[0] if len(types) == 1 else types, "enum": rest}, {"type": "null"}]
+        node["anyOf"] = [
+            {"type": types[0] if len(types) == 1 else types, "enum": rest},
+            {"type": "null"},
+        ]
         yield "null in enum is written as a union with null"
     elif not values or not all(type(value) in kinds for value in values):
         note = f"one of {words(node.pop('enum'))}"
@@ -202,7 +239,9 @@ def _enum(rules: Rules, node: Node) -> Iterator[str]:
 
 
 def _typed(rules: Rules, node: Node) -> Iterator[str]:
-    if not rules.typed or any(key in node for key in ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")):
+    if not rules.typed or any(
+        key in node for key in ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref")
+    ):
         return
     kind = next((name for name, keys in _BELONGS.items() if any(key in node for key in keys)), None)
     if kind is not None:
@@ -223,7 +262,10 @@ def _null(rules: Rules, node: Node) -> Iterator[str]:
         yield "type null is written as nullable"
     if len(types) > 1:
         del node["type"]
-        parts = {kind: {key: node[key] for key in _BELONGS.get(kind, ()) if key in node} for kind in types}
+        parts = {
+            kind: {key: node[key] for key in _BELONGS.get(kind, ()) if key in node}
+            for kind in types
+        }
         for key in {key for part in parts.values() for key in part}:
             del node[key]
         node["anyOf"] = [{"type": kind, **part} for kind, part in parts.items()]
@@ -248,7 +290,9 @@ def _pattern(rules: Rules, node: Node) -> Iterator[str]:
         return
     begins, ends = pattern.startswith("^"), pattern.endswith("$") and not pattern.endswith("\\$")
     body = pattern[1 if begins else 0 : -1 if ends else None]
-    unclear = rules.anchored and (("|" in body and (begins or ends)) or "^" in body.replace("[^", "") or "$" in body)
+    unclear = rules.anchored and (
+        ("|" in body and (begins or ends)) or "^" in body.replace("[^", "") or "$" in body
+    )
     if unclear or (rules.refuses is not None and rules.refuses.search(pattern)):
         describe(node, f"pattern: {node.pop('pattern')}")
         yield f"pattern {pattern} is moved into the description"
@@ -258,7 +302,11 @@ def _pattern(rules: Rules, node: Node) -> Iterator[str]:
 
 
 def _explicit(rules: Rules, node: Node) -> Iterator[str]:
-    if rules.explicit and "object" in listed(node.get("type")) and "additionalProperties" not in node:
+    if (
+        rules.explicit
+        and "object" in listed(node.get("type"))
+        and "additionalProperties" not in node
+    ):
         node["additionalProperties"] = True
         yield "additionalProperties true is added, which JSON Schema implies"
 
@@ -268,7 +316,12 @@ def _closed(rules: Rules, node: Node, rest: str) -> Iterator[str]:
     if not rules.closed or "object" not in listed(node.get("type")) or extra is False:
         return
     pair = {"key": {"type": "string"}, "value": extra if isinstance(extra, dict) else {}}
-    pairs = {"type": "object", "properties": pair, "required": [*pair], "additionalProperties": False}
+    pairs = {
+        "type": "object",
+        "properties": pair,
+        "required": [*pair],
+        "additionalProperties": False,
+    }
     if rest or node.get("properties"):
         node["additionalProperties"] = False
         if extra is None:

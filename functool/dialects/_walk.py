@@ -37,14 +37,23 @@ class _Walk:
         self.losses: list[str] = []
         self.defs: dict[str, Any] = {}
         self.optional = 0  # properties on the way down that may be left out
-        self.open = {"#": 0}  # the definitions on the way down, with `optional` as it was when each was entered
-        self.needs: dict[str, set[str]] = {}  # the definitions that one refers to, and not from a property that may be left out
+        self.open = {
+            "#": 0
+        }  # the definitions on the way down, with `optional` as it was when each was entered
+        self.needs: dict[
+            str, set[str]
+        ] = {}  # the definitions that one refers to, and not from a property that may be left out
         self.nodes = 0
 
     def root(self) -> Node:
-        node = {key: value for key, value in self.schema.items() if key not in ("$defs", "definitions")}
+        node = {
+            key: value for key, value in self.schema.items() if key not in ("$defs", "definitions")
+        }
         if "$ref" in node:
-            self.lose("#", f"$ref {words(node['$ref'])} is replaced by what it points at: the arguments are an object")
+            self.lose(
+                "#",
+                f"$ref {words(node['$ref'])} is replaced by what it points at: the arguments are an object",
+            )
             node = self.names.resolved(node)
         self.flatten(node)
         if node.get("type", "object") != "object":
@@ -58,7 +67,9 @@ class _Walk:
 
     def node(self, schema: Any, path: str, rest: str = "") -> Node:
         self.nodes += 1
-        node = dict(schema) if isinstance(schema, dict) else {} if schema is not False else {"not": {}}
+        node = (
+            dict(schema) if isinstance(schema, dict) else {} if schema is not False else {"not": {}}
+        )
         if "$ref" not in node:
             self.all_of(node, path)
         if isinstance(node.get("$ref"), str):
@@ -89,7 +100,9 @@ class _Walk:
         keyword, key = str(where[0]), where[-1]
         if isinstance(child, bool) and (self.rules.booleans or keyword == "additionalProperties"):
             return
-        below = "/".join((path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where)))
+        below = "/".join(
+            (path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where))
+        )
         if child is False and keyword == "properties":
             node[keyword] = {name: value for name, value in node[keyword].items() if name != key}
             self.lose(below, "a property that no value fits is left out")
@@ -101,9 +114,13 @@ class _Walk:
         if len(where) == 1:
             node[keyword] = rendered
         elif isinstance(node[keyword], list):
-            node[keyword] = [rendered if i == key else other for i, other in enumerate(node[keyword])]
+            node[keyword] = [
+                rendered if i == key else other for i, other in enumerate(node[keyword])
+            ]
         else:
-            node[keyword] = {name: rendered if name == key else other for name, other in node[keyword].items()}
+            node[keyword] = {
+                name: rendered if name == key else other for name, other in node[keyword].items()
+            }
 
     def flatten(self, node: Node) -> None:
         """Take out of the root what only nodes below it may hold; the properties of its alternatives become its own."""
@@ -116,19 +133,27 @@ class _Walk:
                 continue
             value = node.pop(keyword)
             properties = dict(node.get("properties") or {})
-            for member in map(self.names.resolved, value if keyword.endswith("Of") and isinstance(value, list) else ()):
+            for member in map(
+                self.names.resolved,
+                value if keyword.endswith("Of") and isinstance(value, list) else (),
+            ):
                 for name, child in (member.get("properties") or {}).items():
                     known = properties.setdefault(name, child)
                     if known != child:
                         properties[name] = {"anyOf": [known, child]}
             node["properties"] = properties
             describe(node, f"{keyword}: {words(value)}")
-            self.lose("#", f"{keyword} {words(value)} is moved into the description: the root holds none here")
+            self.lose(
+                "#",
+                f"{keyword} {words(value)} is moved into the description: the root holds none here",
+            )
 
     def all_of(self, node: Node, path: str, whole: bool = False) -> None:
         """Merge allOf into the node where the provider does not take it, or tell it in the description; `whole`: in any case."""
         members, rule = node.get("allOf"), self.rules.all_of
-        if not isinstance(members, list) or (not whole and (rule == "keep" or (rule == "one" and len(members) == 1))):
+        if not isinstance(members, list) or (
+            not whole and (rule == "keep" or (rule == "one" and len(members) == 1))
+        ):
             return
         if not whole and rule == "no-ref" and not _refers(members):
             return
@@ -145,31 +170,54 @@ class _Walk:
         members = node.get("allOf")
         if not isinstance(members, list):
             return None
-        refs = [member["$ref"] for member in members if isinstance(member, dict) and isinstance(member.get("$ref"), str)]
+        refs = [
+            member["$ref"]
+            for member in members
+            if isinstance(member, dict) and isinstance(member.get("$ref"), str)
+        ]
         if {self.names.of(ref) for ref in refs}.intersection(self.names.cycles()):
             return None  # What holds itself has no end to merge.
         rest = {key: value for key, value in node.items() if key != "allOf"}
-        lone = members[0] if len(members) == 1 and not rest.keys() - {"title", "description", "default"} else None
-        parts = [lone] if isinstance(lone, dict) else [self.names.resolved(member) for member in members]
+        lone = (
+            members[0]
+            if len(members) == 1 and not rest.keys() - {"title", "description", "default"}
+            else None
+        )
+        parts = (
+            [lone]
+            if isinstance(lone, dict)
+            else [self.names.resolved(member) for member in members]
+        )
         return _together([rest, *parts])
 
     def reference(self, node: Node, path: str) -> Node:
         ref, rules = node.pop("$ref"), self.rules
         name = self.names.of(ref)
         if not name:
-            self.lose(path, f"$ref {ref} leads nowhere that a model can follow, and is moved into the description")
+            self.lose(
+                path,
+                f"$ref {ref} leads nowhere that a model can follow, and is moved into the description",
+            )
             describe(node, f"as {ref} describes")
             return self.node(node, path)
         target, back = self.names.target(name), name in self.open
-        cut = back if rules.recursion == "cut" else rules.recursion == "optional" and self.closes(name)
+        cut = (
+            back
+            if rules.recursion == "cut"
+            else rules.recursion == "optional" and self.closes(name)
+        )
         if cut or (rules.refs == "inline" and self.nodes > MAX_NODES):
             self.lose(path, f"$ref {ref} is cut: a schema that holds itself cannot be said here")
             describe(node, f"the same shape as {'the whole' if name == '#' else name}")
             return self.node({"type": target.get("type", "object"), **node}, path)
         if rules.refs == "inline":
             self.lose(path, f"$ref {ref} is replaced by what it points at")
-            clash = any(target.get(key, value) != value for key, value in node.items() if key not in _SAID)
-            whole = {**node, "allOf": [*node.get("allOf", ()), target]} if clash else {**target, **node}
+            clash = any(
+                target.get(key, value) != value for key, value in node.items() if key not in _SAID
+            )
+            whole = (
+                {**node, "allOf": [*node.get("allOf", ()), target]} if clash else {**target, **node}
+            )
             return self.enter(name, whole, path)
         new = "#" if name == "#" else f"#/$defs/{name}"
         if not back and name not in self.defs:
@@ -209,7 +257,11 @@ class _Walk:
 
 def _refers(members: Any) -> bool:
     """Whether one of the members of allOf is a reference, or an allOf that ends as one."""
-    parts = [member for member in members if isinstance(member, dict)] if isinstance(members, list) else []
+    parts = (
+        [member for member in members if isinstance(member, dict)]
+        if isinstance(members, list)
+        else []
+    )
     return any("$ref" in part or _refers(part.get("allOf")) for part in parts)
 
 
@@ -223,7 +275,9 @@ def _together(parts: Iterable[Node]) -> Node | None:
                 continue
             if key == "required":
                 out[key] = [*known, *(name for name in value if name not in known)]
-            elif key == "properties" and all(known.get(name, child) == child for name, child in value.items()):
+            elif key == "properties" and all(
+                known.get(name, child) == child for name, child in value.items()
+            ):
                 out[key] = {**known, **value}
             else:
                 return None

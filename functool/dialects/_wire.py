@@ -11,13 +11,25 @@ from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json, to_json
 
-from functool import AudioContent, Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult, ToolSchema
+from functool import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
 from functool.dialects._refs import Names, children
 
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
 """Makes the definition of a tool, and says what it lost."""
 
-_kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, ...]]]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, ...]]]] = (
+    WeakKeyDictionary()
+)
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
@@ -55,19 +67,28 @@ def name_losses(name: str, pattern: re.Pattern[str] = PLAIN_NAME) -> list[str]:
     if pattern.fullmatch(name):
         return []
     better = re.sub(r"[^a-zA-Z0-9_-]", "_", name).lstrip("-0123456789")[:64] or "tool"
-    return [f"name {name!r} does not fit {pattern.pattern}: WrapperTool(tool, name={better!r}) renames the tool"]
+    return [
+        f"name {name!r} does not fit {pattern.pattern}: WrapperTool(tool, name={better!r}) renames the tool"
+    ]
 
 
 def argument_losses(schema: Mapping[str, Any], pattern: re.Pattern[str]) -> list[str]:
     """Return the arguments whose names a provider refuses."""
     names = [name for name in schema.get("properties", {}) if not pattern.fullmatch(name)]
-    return [f"#/properties/{name}: the name of the argument does not fit {pattern.pattern}" for name in names]
+    return [
+        f"#/properties/{name}: the name of the argument does not fit {pattern.pattern}"
+        for name in names
+    ]
 
 
 def twice(tools: Iterable[Tool]) -> list[str]:
     """Return the names that two tools of one request share."""
     names = [tool.name for tool in tools]
-    return [f"request: {names.count(name)} tools are named {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1]
+    return [
+        f"request: {names.count(name)} tools are named {name!r}"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
 
 
 def over(what: str, count: int, limit: int) -> list[str]:
@@ -79,7 +100,8 @@ def over(what: str, count: int, limit: int) -> list[str]:
 class Size:
     """How large a schema is.
 
-    `depth` counts objects and arrays inside each other, `characters` those of names and of enum values.
+    `depth` counts objects and arrays inside each other, `characters` those of names and of enum
+    values.
     """
 
     properties: int = 0
@@ -146,9 +168,17 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
     """Return the calls of a chat completion (its first choice), of its message, or of their dicts, of these types."""
     choices = get(message, "choices")
     message = get(choices[0], "message") if choices else message
-    entries = [entry for entry in get(message, "tool_calls", "toolCalls") or () if get(entry, "type") in kinds]
+    entries = [
+        entry
+        for entry in get(message, "tool_calls", "toolCalls") or ()
+        if get(entry, "type") in kinds
+    ]
     found = [(entry, get(entry, "function")) for entry in entries]
-    return [call(get(f, "name"), get(f, "arguments"), get(entry, "id")) for entry, f in found if f is not None]
+    return [
+        call(get(f, "name"), get(f, "arguments"), get(entry, "id"))
+        for entry, f in found
+        if f is not None
+    ]
 
 
 def contents(result: ToolResult) -> list[Content]:
@@ -170,4 +200,6 @@ def base64_of(part: ImageContent | AudioContent | FileContent) -> str:
 
 def url_of(part: ImageContent | AudioContent | FileContent) -> str:
     """Return where a part can be found, or a data URL that holds it."""
-    return part.uri or "" if part.data is None else f"data:{part.media_type};base64,{base64_of(part)}"
+    return (
+        part.uri or "" if part.data is None else f"data:{part.media_type};base64,{base64_of(part)}"
+    )

@@ -1,9 +1,9 @@
 r"""Anthropic's Messages API.
 
-A strict tool may have optional arguments, but no recursion, and its grammar knows few keywords: the others move into
-the description. `default` does too: the documentation has it, the SDK takes it out. What cannot be said closed
-becomes what the strict form of a tool says there, which the tool decodes. Where the definition is not strict though
-the tool is, the losses begin with the reason.
+A strict tool may have optional arguments, but no recursion, and its grammar knows few keywords: the
+others move into the description. `default` does too: the documentation has it, the SDK takes it
+out. What cannot be said closed becomes what the strict form of a tool says there, which the tool
+decodes. Where the definition is not strict though the tool is, the losses begin with the reason.
 """
 
 from __future__ import annotations
@@ -78,11 +78,19 @@ def calls(message: Any) -> list[ToolCall]:
 
 
 def result(result: ToolResult) -> dict[str, Any]:
-    """Return the result as a block of the next user message. A failure is text only, as the API demands."""
+    """Return the result as a block of the next user message.
+
+    A failure is text only, as the API demands.
+    """
     blocks = [_block(part) for part in contents(result)]
     plain = result.is_error or all(block["type"] == "text" for block in blocks)
     content = result.text if plain else blocks
-    return {"type": "tool_result", "tool_use_id": result.call_id, "content": content, "is_error": result.is_error}
+    return {
+        "type": "tool_result",
+        "tool_use_id": result.call_id,
+        "content": content,
+        "is_error": result.is_error,
+    }
 
 
 def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str], bool]:
@@ -94,8 +102,16 @@ def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str]
     if recursive:
         what = ", ".join("the whole" if name == "#" else name for name in recursive)
         plain, lost = render(schema.plain, PLAIN)
-        return plain, [f"strict is false: {what} holds itself, and a strict schema may not", *lost], False
-    rest = [name for name in schema.parameters.get("properties", {}) if name not in schema.plain.get("properties", {})]
+        return (
+            plain,
+            [f"strict is false: {what} holds itself, and a strict schema may not", *lost],
+            False,
+        )
+    rest = [
+        name
+        for name in schema.parameters.get("properties", {})
+        if name not in schema.plain.get("properties", {})
+    ]
     return *render(schema.plain, grammar, rest[0] if rest else ""), True
 
 
@@ -103,8 +119,16 @@ def budget(strict: list[Size]) -> list[str]:
     """Return the limits that the strict tools of one request break."""
     return [
         *over("request: strict tools", len(strict), 20),
-        *over("request: optional arguments of strict tools", sum(schema.optional for schema in strict), 24),
-        *over("request: arguments of strict tools with a union type", sum(schema.unions for schema in strict), 16),
+        *over(
+            "request: optional arguments of strict tools",
+            sum(schema.optional for schema in strict),
+            24,
+        ),
+        *over(
+            "request: arguments of strict tools with a union type",
+            sum(schema.unions for schema in strict),
+            16,
+        ),
     ]
 
 
@@ -112,16 +136,27 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost, strict = strict_schema(tool, STRICT)
     about = {"name": tool.name, "description": tool.schema.description}
     names = [*name_losses(tool.name), *argument_losses(schema, ARGUMENT)]
-    return {**about, "input_schema": schema, "strict": strict}, [*lost[:1], *names, *lost[1:]]  # the reason for no strict comes first
+    return {**about, "input_schema": schema, "strict": strict}, [
+        *lost[:1],
+        *names,
+        *lost[1:],
+    ]  # the reason for no strict comes first
 
 
 def _block(part: Content) -> dict[str, Any]:
     if isinstance(part, ImageContent) and part.data is None:
         return {"type": "image", "source": {"type": "url", "url": part.uri}}
     if isinstance(part, ImageContent) and part.media_type in IMAGES:
-        return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}}
+        return {
+            "type": "image",
+            "source": {"type": "base64", "media_type": part.media_type, "data": base64_of(part)},
+        }
     if isinstance(part, FileContent) and part.media_type in ("application/pdf", "text/plain"):
-        return {"type": "document", "source": _source(part), **({"title": part.name} if part.name else {})}
+        return {
+            "type": "document",
+            "source": _source(part),
+            **({"title": part.name} if part.name else {}),
+        }
     return {"type": "text", "text": text_of(part)}
 
 
@@ -129,5 +164,9 @@ def _source(part: FileContent) -> dict[str, Any]:
     if part.data is None:
         return {"type": "url", "url": part.uri}
     if part.media_type == "text/plain":
-        return {"type": "text", "media_type": "text/plain", "data": part.data.decode(errors="replace")}
+        return {
+            "type": "text",
+            "media_type": "text/plain",
+            "data": part.data.decode(errors="replace"),
+        }
     return {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}

@@ -1,7 +1,7 @@
 r"""The Converse API of AWS Bedrock.
 
-Its strict grammar is Claude's with one difference measured on the wire: text lengths are accepted, though the guide
-says no. `strict` is sent for strict tools only: older models do not know it.
+Its strict grammar is Claude's with one difference measured on the wire: text lengths are accepted,
+though the guide says no. `strict` is sent for strict tools only: older models do not know it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,23 @@ from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import anthropic
-from functool.dialects._wire import argument_losses, call, contents, fresh, get, name_losses, size, text_of, told, twice
+from functool.dialects._wire import (
+    argument_losses,
+    call,
+    contents,
+    fresh,
+    get,
+    name_losses,
+    size,
+    text_of,
+    told,
+    twice,
+)
 
-STRICT = replace(anthropic.STRICT, keywords=(anthropic.STRICT.keywords or frozenset()) | {"minLength", "maxLength"})
+STRICT = replace(
+    anthropic.STRICT,
+    keywords=(anthropic.STRICT.keywords or frozenset()) | {"minLength", "maxLength"},
+)
 """The grammar of `strict: true`."""
 
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
@@ -53,30 +67,60 @@ def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a response of `converse`, or of its message."""
     content = get(get(get(message, "output") or {}, "message") or message, "content") or ()
     found = [block for part in content if (block := get(part, "toolUse")) is not None]
-    return [call(get(block, "name"), get(block, "input"), get(block, "toolUseId")) for block in found]
+    return [
+        call(get(block, "name"), get(block, "input"), get(block, "toolUseId")) for block in found
+    ]
 
 
 def result(result: ToolResult) -> dict[str, Any]:
-    """Return the result as a block of the next user message, its bytes as bytes. Sounds become placeholders."""
+    """Return the result as a block of the next user message, its bytes as bytes.
+
+    Sounds become placeholders.
+    """
     blocks = [_block(part, number) for number, part in enumerate(contents(result), 1)]
-    return {"toolResult": {"toolUseId": result.call_id, "content": blocks, "status": "error" if result.is_error else "success"}}
+    return {
+        "toolResult": {
+            "toolUseId": result.call_id,
+            "content": blocks,
+            "status": "error" if result.is_error else "success",
+        }
+    }
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost, strict = anthropic.strict_schema(tool, STRICT)
     description = tool.schema.description
-    empty = [] if description.strip() else ["the description is empty, which is refused: it is left out"]
-    spec = {"name": tool.name, **({} if empty else {"description": description}), "inputSchema": {"json": schema}}
+    empty = (
+        []
+        if description.strip()
+        else ["the description is empty, which is refused: it is left out"]
+    )
+    spec = {
+        "name": tool.name,
+        **({} if empty else {"description": description}),
+        "inputSchema": {"json": schema},
+    }
     names = [*name_losses(tool.name), *argument_losses(schema, anthropic.ARGUMENT), *empty]
-    return {"toolSpec": {**spec, **({"strict": strict} if tool.schema.strict else {})}}, [*lost[:1], *names, *lost[1:]]
+    return {"toolSpec": {**spec, **({"strict": strict} if tool.schema.strict else {})}}, [
+        *lost[:1],
+        *names,
+        *lost[1:],
+    ]
 
 
 def _block(part: Content, number: int) -> dict[str, Any]:
     if isinstance(part, ImageContent) and part.media_type in _IMAGES and (source := _source(part)):
         return {"image": {"format": _IMAGES[part.media_type], "source": source}}
-    if isinstance(part, FileContent) and part.media_type in _DOCUMENTS and (source := _source(part)):
+    if (
+        isinstance(part, FileContent)
+        and part.media_type in _DOCUMENTS
+        and (source := _source(part))
+    ):
         # The API takes letters, digits, single spaces, hyphens, parentheses and brackets.
-        name = " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", part.name or "").split())[:200] or f"file {number}"
+        name = (
+            " ".join(re.sub(r"[^a-zA-Z0-9()\[\]-]", " ", part.name or "").split())[:200]
+            or f"file {number}"
+        )
         return {"document": {"format": _DOCUMENTS[part.media_type], "name": name, "source": source}}
     return {"text": text_of(part)}
 

@@ -1,8 +1,8 @@
 """Google's Gemini API, with both of its fields.
 
-`parameters_json_schema` takes a subset of JSON Schema and ignores the rest without a word; `parameters`, the older
-one and the only one of the Live API, takes OpenAPI 3.0 and refuses the rest. Neither has `strict`: `tool_config` asks
-for it, for the whole request.
+`parameters_json_schema` takes a subset of JSON Schema and ignores the rest without a word;
+`parameters`, the older one and the only one of the Live API, takes OpenAPI 3.0 and refuses the
+rest. Neither has `strict`: `tool_config` asks for it, for the whole request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ from typing import Any, Literal
 from functool import FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects._rules import Rules, split
 from functool.dialects._walk import render
-from functool.dialects._wire import argument_losses, call, contents, fresh, get, name_losses, over, text_of, told, twice
+from functool.dialects._wire import (
+    argument_losses,
+    call,
+    contents,
+    fresh,
+    get,
+    name_losses,
+    over,
+    text_of,
+    told,
+    twice,
+)
 
 Field = Literal["parameters_json_schema", "parameters"]
 
@@ -59,14 +70,20 @@ def definition(tool: Tool, field: Field = "parameters_json_schema") -> dict[str,
     return fresh(tool, _BUILDS[field])
 
 
-def definitions(tools: Iterable[Tool], field: Field = "parameters_json_schema") -> list[dict[str, Any]]:
+def definitions(
+    tools: Iterable[Tool], field: Field = "parameters_json_schema"
+) -> list[dict[str, Any]]:
     """Return the tools as the `function_declarations` of a request's tool."""
     return [definition(tool, field) for tool in tools]
 
 
 def losses(*tools: Tool, field: Field = "parameters_json_schema") -> list[str]:
     """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _BUILDS[field]), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+    return [
+        *told(tools, _BUILDS[field]),
+        *twice(tools),
+        *over("request: tools", len(tools), MAX_TOOLS),
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:
@@ -77,24 +94,40 @@ def calls(message: Any) -> list[ToolCall]:
     candidates = get(message, "candidates")
     content = get(candidates[0], "content") if candidates else message
     found = [get(part, "function_call", "functionCall") for part in get(content, "parts") or ()]
-    return [call(get(entry, "name"), get(entry, "args"), get(entry, "id")) for entry in found if entry is not None]
+    return [
+        call(get(entry, "name"), get(entry, "args"), get(entry, "id"))
+        for entry in found
+        if entry is not None
+    ]
 
 
 def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
     """Return the result as a part of the next user content, its bytes as bytes.
 
-    Images, PDF and plain text files go along as parts, which models since Gemini 3 read; sounds become placeholders.
+    Images, PDF and plain text files go along as parts, which models since Gemini 3 read; sounds
+    become placeholders.
 
-    Args:
-        result: The result of a call.
-        name: The name of the function, `call.name`: the API wants it beside the id, and a result does not know it.
+    Args: result: The result of a call. name: The name of the function, `call.name`: the API wants
+        it beside the id, and a result does not know it.
     """
-    shown = [part for part in contents(result) if isinstance(part, (ImageContent, FileContent)) and part.media_type in _SHOWN]
+    shown = [
+        part
+        for part in contents(result)
+        if isinstance(part, (ImageContent, FileContent)) and part.media_type in _SHOWN
+    ]
     texts = [text_of(part) for part in contents(result) if part not in shown]
-    response: dict[str, Any] = {"response": {"error" if result.is_error else "output": "\n".join(texts)}}
+    response: dict[str, Any] = {
+        "response": {"error" if result.is_error else "output": "\n".join(texts)}
+    }
     if shown:
         response["parts"] = [_part(part) for part in shown]
-    return {"function_response": {**({"id": result.call_id} if result.call_id else {}), **({"name": name} if name else {}), **response}}
+    return {
+        "function_response": {
+            **({"id": result.call_id} if result.call_id else {}),
+            **({"name": name} if name else {}),
+            **response,
+        }
+    }
 
 
 def _json_schema(tool: Tool) -> tuple[dict[str, Any], list[str]]:
@@ -110,12 +143,18 @@ def _openapi(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 _BUILDS = {"parameters_json_schema": _json_schema, "parameters": _openapi}
 
 
-def _declaration(tool: Tool, field: Field, schema: dict[str, Any], lost: list[str]) -> tuple[dict[str, Any], list[str]]:
+def _declaration(
+    tool: Tool, field: Field, schema: dict[str, Any], lost: list[str]
+) -> tuple[dict[str, Any], list[str]]:
     description = tool.schema.description
     arguments: dict[str, Any] = {field: schema}
-    if field == "parameters" and not schema["properties"]:  # an OBJECT without properties is refused
+    if (
+        field == "parameters" and not schema["properties"]
+    ):  # an OBJECT without properties is refused
         arguments = {}
-        description = "\n\n".join(text for text in (description, schema.get("description", "")) if text)
+        description = "\n\n".join(
+            text for text in (description, schema.get("description", "")) if text
+        )
     about = {"name": tool.name, "description": description, **arguments}
     return about, [*name_losses(tool.name, NAME), *argument_losses(schema, ARGUMENT), *lost]
 

@@ -1,6 +1,7 @@
 """The Model Context Protocol, revision 2026-07-28, and 2025-11-25 for older clients.
 
-A schema goes out as it is, the plain one: the protocol knows no strict mode, and takes all of JSON Schema 2020-12.
+A schema goes out as it is, the plain one: the protocol knows no strict mode, and takes all of JSON
+Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from pydantic_core import from_json, to_json
 
 from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
 from functool.dialects._refs import MANY, children
-from functool.dialects._wire import base64_of, call, contents, fresh, get, name_losses, text_of, told, twice
+from functool.dialects._wire import (
+    base64_of,
+    call,
+    contents,
+    fresh,
+    get,
+    name_losses,
+    text_of,
+    told,
+    twice,
+)
 
 LATEST = "2026-07-28"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -46,18 +57,23 @@ def calls(message: Any) -> list[ToolCall]:
     return [call(name, get(params, "arguments"), "" if id is None else str(id))] if name else []
 
 
-def result(result: ToolResult, *, tool: Tool | None = None, protocol: str = LATEST) -> dict[str, Any]:
+def result(
+    result: ToolResult, *, tool: Tool | None = None, protocol: str = LATEST
+) -> dict[str, Any]:
     """Return the result as the answer to `tools/call`.
 
-    The value goes along as structured content. It is left out of a failure, and where the output holds more than text;
-    no value is left out too, but for a tool that promises one, which may be null.
+    The value goes along as structured content. It is left out of a failure, and where the output
+    holds more than text; no value is left out too, but for a tool that promises one, which may be
+    null.
 
-    Args:
-        result: The result of a call.
-        tool: The tool that was called; older clients need it, to wrap the value as the definition wraps its schema.
-        protocol: The revision that the client speaks.
+    Args: result: The result of a call. tool: The tool that was called; older clients need it, to
+        wrap the value as the definition wraps its schema. protocol: The revision that the client
+        speaks.
     """
-    answer: dict[str, Any] = {"content": [_block(part) for part in contents(result)], "isError": result.is_error}
+    answer: dict[str, Any] = {
+        "content": [_block(part) for part in contents(result)],
+        "isError": result.is_error,
+    }
     output = None if tool is None else tool.schema.output
     found = {} if result.value is None and output is None else _structured(result)
     if not found:
@@ -79,7 +95,10 @@ def plain(value: Any) -> Any:
         return ToolResult.of(value).text
     # What JSON cannot say is no JSON here; an iterator, which may be endless, is not asked.
     from_json(ToolResult.of({"result": value}).text)
-    return from_json(to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str), allow_inf_nan=False)
+    return from_json(
+        to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str),
+        allow_inf_nan=False,
+    )
 
 
 def _structured(result: ToolResult) -> dict[str, Any]:
@@ -105,7 +124,9 @@ def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
         lost = ["the output schema is wrapped as {result}: this revision takes an object only"]
     made, more = _definition(tool, output)
     unions = [
-        f"#: {keyword} stands at the root: this revision does not say that it may" for keyword in MANY[:3] if keyword in tool.schema.plain
+        f"#: {keyword} stands at the root: this revision does not say that it may"
+        for keyword in MANY[:3]
+        if keyword in tool.schema.plain
     ]
     return made, [*more, *unions, *lost]
 
@@ -113,7 +134,11 @@ def _older(tool: Tool) -> tuple[dict[str, Any], list[str]]:
 def _definition(tool: Tool, output: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[str]]:
     schema, settings = tool.schema.plain, tool.settings
     title = settings.display_name if settings.display_name != tool.name else ""
-    hints = {"readOnlyHint": settings.read_only, "destructiveHint": settings.destructive, "idempotentHint": settings.idempotent}
+    hints = {
+        "readOnlyHint": settings.read_only,
+        "destructiveHint": settings.destructive,
+        "idempotentHint": settings.idempotent,
+    }
     said = {key: value for key, value in hints.items() if value is not None}
     made = {
         "name": tool.name,
@@ -123,7 +148,11 @@ def _definition(tool: Tool, output: Mapping[str, Any] | None) -> tuple[dict[str,
         **({"outputSchema": output} if output is not None else {}),
         **({"annotations": said} if said else {}),
     }
-    root = [] if schema.get("type") == "object" else [f"#: type {schema.get('type')!r} is written as object"]
+    root = (
+        []
+        if schema.get("type") == "object"
+        else [f"#: type {schema.get('type')!r} is written as object"]
+    )
     return made, [*name_losses(tool.name, NAME), *root, *_remote(schema, "#")]
 
 
@@ -131,9 +160,16 @@ def _remote(node: Any, path: str) -> list[str]:
     if not isinstance(node, Mapping):
         return []
     ref = node.get("$ref")
-    found = [f"{path}: $ref {ref} is none that a client follows"] if isinstance(ref, str) and not ref.startswith("#") else []
+    found = (
+        [f"{path}: $ref {ref} is none that a client follows"]
+        if isinstance(ref, str) and not ref.startswith("#")
+        else []
+    )
     below = [(name, child) for name, child in node.get("$defs", {}).items()] if path == "#" else []
-    inner = [*(("/".join(map(str, where)), child) for where, child in children(node)), *((f"$defs/{n}", child) for n, child in below)]
+    inner = [
+        *(("/".join(map(str, where)), child) for where, child in children(node)),
+        *((f"$defs/{n}", child) for n, child in below),
+    ]
     return [*found, *(loss for where, child in inner for loss in _remote(child, f"{path}/{where}"))]
 
 
@@ -143,11 +179,20 @@ def _block(part: Content) -> dict[str, Any]:
     kind, uri = _valid(part.media_type), _valid(part.uri or "")
     name = _valid(part.name or "") if isinstance(part, FileContent) else ""
     if part.data is None:
-        return {"type": "resource_link", "uri": uri, "name": name or uri.rpartition("/")[2] or "file", "mimeType": kind}
+        return {
+            "type": "resource_link",
+            "uri": uri,
+            "name": name or uri.rpartition("/")[2] or "file",
+            "mimeType": kind,
+        }
     if isinstance(part, FileContent):
         held = {"uri": uri or f"attachment:{quote(name or 'file')}", "mimeType": kind}
         return {"type": "resource", "resource": {**held, **_held(part, kind)}}
-    return {"type": "image" if isinstance(part, ImageContent) else "audio", "data": base64_of(part), "mimeType": kind}
+    return {
+        "type": "image" if isinstance(part, ImageContent) else "audio",
+        "data": base64_of(part),
+        "mimeType": kind,
+    }
 
 
 def _held(part: FileContent, media_type: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Mistral's chat API.
 
-There is no published strict subset: a strict tool is published in its strict form, any other in its plain one.
+There is no published strict subset: a strict tool is published in its strict form, any other in its
+plain one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,18 @@ from typing import Any
 from functool import Content, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects._rules import Rules
 from functool.dialects._walk import render
-from functool.dialects._wire import call, contents, fresh, function_calls, get, name_losses, text_of, told, twice, url_of
+from functool.dialects._wire import (
+    call,
+    contents,
+    fresh,
+    function_calls,
+    get,
+    name_losses,
+    text_of,
+    told,
+    twice,
+    url_of,
+)
 from functool.strict import violations
 
 PLAIN = Rules()
@@ -35,14 +47,24 @@ def losses(*tools: Tool) -> list[str]:
 
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a chat completion (its first choice), its message, a conversation, or their dicts."""
-    entries = [entry for entry in get(message, "outputs") or () if get(entry, "type") == "function.call"]
-    found = [call(get(entry, "name"), get(entry, "arguments"), get(entry, "tool_call_id")) for entry in entries]
+    entries = [
+        entry for entry in get(message, "outputs") or () if get(entry, "type") == "function.call"
+    ]
+    found = [
+        call(get(entry, "name"), get(entry, "arguments"), get(entry, "tool_call_id"))
+        for entry in entries
+    ]
     # "null" is how the SDK spells an id that was not sent.
-    return found or [call(c.name, c.arguments, "" if c.id == "null" else c.id) for c in function_calls(message)]
+    return found or [
+        call(c.name, c.arguments, "" if c.id == "null" else c.id) for c in function_calls(message)
+    ]
 
 
 def result(result: ToolResult) -> dict[str, Any]:
-    """Return the result as a tool message. Images are parts of it; sounds and files become placeholders."""
+    """Return the result as a tool message.
+
+    Images are parts of it; sounds and files become placeholders.
+    """
     parts = [_part(part) for part in contents(result)]
     content = result.text if all(part["type"] == "text" for part in parts) else parts
     return {"role": "tool", "tool_call_id": result.call_id, "content": content}
@@ -55,7 +77,12 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
         parameters = schema.parameters
     else:
         parameters, lost = render(schema.plain, PLAIN)
-    function = {"name": tool.name, "description": schema.description, "parameters": parameters, "strict": schema.strict}
+    function = {
+        "name": tool.name,
+        "description": schema.description,
+        "parameters": parameters,
+        "strict": schema.strict,
+    }
     return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]
 
 

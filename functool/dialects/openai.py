@@ -1,7 +1,7 @@
 """OpenAI's Responses API.
 
-A strict tool is published in its strict form, any other in its plain one, and `strict` is always said: left out, the
-API decides.
+A strict tool is published in its strict form, any other in its plain one, and `strict` is always
+said: left out, the API decides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ from typing import Any
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects._rules import Rules
 from functool.dialects._walk import render
-from functool.dialects._wire import IMAGES, call, contents, fresh, get, name_losses, over, size, text_of, told, twice, url_of
+from functool.dialects._wire import (
+    IMAGES,
+    call,
+    contents,
+    fresh,
+    get,
+    name_losses,
+    over,
+    size,
+    text_of,
+    told,
+    twice,
+    url_of,
+)
 from functool.strict import violations
 
 PLAIN = Rules(items=True)
@@ -57,13 +70,20 @@ def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     if not schema.strict:
         return render(schema.plain, PLAIN)
     rewritten = [f"{reason} (rewritten in the strict form)" for reason in violations(schema.plain)]
-    return schema.parameters, [*rewritten, *violations(schema.parameters), *_limits(schema.parameters)]
+    return schema.parameters, [
+        *rewritten,
+        *violations(schema.parameters),
+        *_limits(schema.parameters),
+    ]
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost = parameters(tool)
     about = {"name": tool.name, "description": tool.schema.description}
-    return {"type": "function", **about, "parameters": schema, "strict": tool.schema.strict}, [*name_losses(tool.name), *lost]
+    return {"type": "function", **about, "parameters": schema, "strict": tool.schema.strict}, [
+        *name_losses(tool.name),
+        *lost,
+    ]
 
 
 def _limits(schema: dict[str, Any]) -> list[str]:

@@ -31,11 +31,19 @@ def calls(message: Any) -> list[ToolCall]:
 
 
 def result(result: ToolResult) -> dict[str, Any]:
-    """Return the result as a tool message. Such a message holds text only: an image becomes a placeholder."""
+    """Return the result as a tool message.
+
+    Such a message holds text only: an image becomes a placeholder.
+    """
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost = parameters(tool)
-    function = {"name": tool.name, "description": tool.schema.description, "parameters": schema, "strict": tool.schema.strict}
+    function = {
+        "name": tool.name,
+        "description": tool.schema.description,
+        "parameters": schema,
+        "strict": tool.schema.strict,
+    }
     return {"type": "function", "function": function}, [*name_losses(tool.name), *lost]

@@ -1,8 +1,8 @@
 r"""xAI's API: function calls are always held to the schema.
 
-An object that does not say `additionalProperties` is closed there, so every object says it. A pattern matches the
-whole text there, and has no back-references, look-around, `\b` or `\p`. What goes beyond the guaranteed bounds is
-moved into the description.
+An object that does not say `additionalProperties` is closed there, so every object says it. A
+pattern matches the whole text there, and has no back-references, look-around, `\b` or `\p`. What
+goes beyond the guaranteed bounds is moved into the description.
 """
 
 from __future__ import annotations
@@ -64,13 +64,18 @@ def calls(message: Any) -> list[ToolCall]:
     Those of tools that run at the provider are left out.
     """
     items = [item for item in get(message, "output") or () if get(item, "type") == "function_call"]
-    answers = [function_calls(get(answer, "message"), _OURS) for answer in get(message, "outputs") or ()]
+    answers = [
+        function_calls(get(answer, "message"), _OURS) for answer in get(message, "outputs") or ()
+    ]
     found = function_calls(message, _OURS) or [one for answer in answers for one in answer]
     return found or [call(get(i, "name"), get(i, "arguments"), get(i, "call_id")) for i in items]
 
 
 def result(result: ToolResult) -> dict[str, Any]:
-    """Return the result as a tool message. Such a message holds text only: an image becomes a placeholder."""
+    """Return the result as a tool message.
+
+    Such a message holds text only: an image becomes a placeholder.
+    """
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
 
 

@@ -1,1 +1,4 @@
-"""Frameworks, transports and engines, one file each. They import the face and their own library; nothing imports them."""
+"""Frameworks, transports and engines, one file each.
+
+They import the face and their own library; nothing imports them.
+"""

@@ -9,7 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from functool import ApprovalRequest, ApprovalRequired, ArgumentError, Context, GuardrailError, Tool, ToolCall, ToolSchema, WrapperTool
+from functool import (
+    ApprovalRequest,
+    ApprovalRequired,
+    ArgumentError,
+    Context,
+    GuardrailError,
+    Tool,
+    ToolCall,
+    ToolSchema,
+    WrapperTool,
+)
 from functool.guardrails import require_approval
 from functool.strict import codec
 
@@ -17,11 +27,14 @@ USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` shows what an agent used."""
 
 
-def relayed(tool: Tool, call: ToolCall, context: Context[Any], shown: ApprovalRequest | None = None) -> Context[Any]:
+def relayed(
+    tool: Tool, call: ToolCall, context: Context[Any], shown: ApprovalRequest | None = None
+) -> Context[Any]:
     """Return a view of the context for a call to which a person agreed in the framework.
 
-    The agreement is to this call and to no other: what the tool itself asks for further down, as an agent does, is the context's own
-    approver's to answer, or stays open. `shown` is the request that the person saw, where the framework brought it back.
+    The agreement is to this call and to no other: what the tool itself asks for further down, as an
+    agent does, is the context's own approver's to answer, or stays open. `shown` is the request
+    that the person saw, where the framework brought it back.
     """
     names = {tool.name}
     while isinstance(tool, WrapperTool):
@@ -36,7 +49,9 @@ def relayed(tool: Tool, call: ToolCall, context: Context[Any], shown: ApprovalRe
             return True
         if others is not None:
             return others(request)
-        raise ApprovalRequired(f"The call of {request.tool} needs a person's approval first.", request)
+        raise ApprovalRequired(
+            f"The call of {request.tool} needs a person's approval first.", request
+        )
 
     return context.view(approver=answer)
 
@@ -49,13 +64,21 @@ def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaita
     conditions: list[Any] = []
     inner = tool
     while True:
-        conditions += [when for guardrail in inner.input_guardrails if (when := getattr(guardrail, "asks_approval", None))]
+        conditions += [
+            when
+            for guardrail in inner.input_guardrails
+            if (when := getattr(guardrail, "asks_approval", None))
+        ]
         if not isinstance(inner, WrapperTool):
             break
         inner = inner.tool
     schema = tool.schema
     decode = codec(schema.plain).decode if schema.strict else dict
-    defaults = {name: part["default"] for name, part in schema.plain.get("properties", {}).items() if "default" in part}
+    defaults = {
+        name: part["default"]
+        for name, part in schema.plain.get("properties", {}).items()
+        if "default" in part
+    }
 
     async def asks(arguments: Mapping[str, Any], call_id: str, context: Context[Any]) -> bool:
         try:
@@ -98,4 +121,6 @@ def key_of(bridge: str, context: Context[Any], text: str) -> str:
 def argument_error(invalid: ValidationError) -> ArgumentError:
     """Return a native validator's complaint without the values that were sent."""
     errors = invalid.errors(include_url=False, include_context=False, include_input=False)
-    return ArgumentError({"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors)
+    return ArgumentError(
+        {"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors
+    )

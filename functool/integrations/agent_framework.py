@@ -40,11 +40,17 @@ try:
     from agent_framework.exceptions import ContentError, ToolExecutionException
     from pydantic import RootModel
 except ImportError as error:
-    raise ImportError("the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'") from error
+    raise ImportError(
+        "the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'"
+    ) from error
 
 _CONTEXT = "functool_invocation"
 _DEPS = "deps"
-_USAGE = {"input_token_count": "input_tokens", "output_token_count": "output_tokens", "total_token_count": "total_tokens"}
+_USAGE = {
+    "input_token_count": "input_tokens",
+    "output_token_count": "output_tokens",
+    "total_token_count": "total_tokens",
+}
 RESULT = "functool_result"
 """The key of `FunctionInvocationContext.metadata` under which their middleware finds our whole `ToolResult`."""
 
@@ -67,49 +73,73 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
         return super().__call__(kwargs.pop(_CONTEXT, None), kwargs, *args)
 
     async def invoke(
-        self, *, arguments: Any = None, context: FunctionInvocationContext | None = None, tool_call_id: str | None = None, **kwargs: Any
+        self,
+        *,
+        arguments: Any = None,
+        context: FunctionInvocationContext | None = None,
+        tool_call_id: str | None = None,
+        **kwargs: Any,
     ) -> Any:
         """Run the tool as theirs does, its call id known to us."""
         if context is not None:
             context.metadata.setdefault("call_id", tool_call_id)
-        return await super().invoke(arguments=arguments, context=context, tool_call_id=tool_call_id, **kwargs)
+        return await super().invoke(
+            arguments=arguments, context=context, tool_call_id=tool_call_id, **kwargs
+        )
 
 
 def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.FunctionTool:
     """Return `tool` as agent-framework's own `FunctionTool`.
 
-    In a call `Context.deps` is the run's `function_invocation_kwargs` (or, where the only one is `deps`, that) and
-    `Context.thread` its session; where `deps` is a functool `Context`, the tool gets that itself. A tool that may ask for
-    approval has `approval_mode="always_require"`: the framework asks, once, and our guardrail takes its answer.
+    In a call `Context.deps` is the run's `function_invocation_kwargs` (or, where the only one is
+    `deps`, that) and `Context.thread` its session; where `deps` is a functool `Context`, the tool
+    gets that itself. A tool that may ask for approval has `approval_mode="always_require"`: the
+    framework asks, once, and our guardrail takes its answer.
 
-    Args:
-        tool: The tool.
-        on_error: With `"text"` the model reads why a call failed. With `"raise"` the framework sees an exception: the
-            model reads a fixed sentence (or ours, with `include_detailed_errors`), and failures count against the
-            framework's limits. What is wrong with the arguments is text in both: the model has to read it.
+    Args: tool: The tool. on_error: With `"text"` the model reads why a call failed. With `"raise"`
+        the framework sees an exception: the model reads a fixed sentence (or ours, with
+        `include_detailed_errors`), and failures count against the framework's limits. What is wrong
+        with the arguments is text in both: the model has to read it.
 
-    Raises:
-        DefinitionError: The framework could not run the tool rightly, or `on_error` is neither; the message names the rule.
+    Raises: DefinitionError: The framework could not run the tool rightly, or `on_error` is neither;
+        the message names the rule.
     """
     if on_error not in ("text", "raise"):
         raise DefinitionError(f'on_error is "text" or "raise", not {on_error!r}')
     if problems := demands(tool):
-        raise DefinitionError(f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}")
+        raise DefinitionError(
+            f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}"
+        )
     parameters = copy.deepcopy(tool.schema.parameters)
 
     class Arguments(RootModel[dict[str, Any]]):
-        # With a schema as `input_model` the framework checks first and hides our message behind a fixed sentence: this
-        # model publishes the schema and lets every call through to our own check.
+        # With a schema as `input_model` the framework checks first and hides our message behind a
+        # fixed sentence: this model publishes the schema and lets every call through to our own
+        # check.
         @classmethod
         def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
             return copy.deepcopy(parameters)
 
-    async def call(functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]) -> Any:
+    async def call(
+        functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]
+    ) -> Any:
         given = arguments if functool_invocation is None else dict(functool_invocation.arguments)
         # Only the framework's loop asks a person, and only it gives the id of a call.
-        asked = functool_invocation is not None and functool_invocation.metadata.get("call_id") is not None
-        result = await _invoke(tool, given, functool_invocation, approved=asked and native.approval_mode == "always_require")
-        if result.error is not None and on_error == "raise" and result.error.type != "ArgumentError":
+        asked = (
+            functool_invocation is not None
+            and functool_invocation.metadata.get("call_id") is not None
+        )
+        result = await _invoke(
+            tool,
+            given,
+            functool_invocation,
+            approved=asked and native.approval_mode == "always_require",
+        )
+        if (
+            result.error is not None
+            and on_error == "raise"
+            and result.error.type != "ArgumentError"
+        ):
             raise ToolExecutionException(result.text)
         return _contents(result)
 
@@ -124,7 +154,9 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     return native
 
 
-def export_all(toolset: Toolset, *, on_error: Literal["text", "raise"] = "text") -> list[af.FunctionTool]:
+def export_all(
+    toolset: Toolset, *, on_error: Literal["text", "raise"] = "text"
+) -> list[af.FunctionTool]:
     """Return every tool of `toolset` as agent-framework's own `FunctionTool`."""
     return [export(tool, on_error=on_error) for tool in toolset.values()]
 
@@ -153,7 +185,9 @@ def adopt(native: af.FunctionTool) -> Tool:
         DefinitionError: It is not a `FunctionTool`, or is only declared and has no function.
     """
     if not isinstance(native, af.FunctionTool):
-        raise DefinitionError(f"not an agent_framework.FunctionTool: {native!r}; make one with agent_framework.tool")
+        raise DefinitionError(
+            f"not an agent_framework.FunctionTool: {native!r}; make one with agent_framework.tool"
+        )
     if native.declaration_only:
         raise DefinitionError(f"{native.name!r} is only declared: it has no function to run")
 
@@ -164,14 +198,25 @@ def adopt(native: af.FunctionTool) -> Tool:
         if session is not None:
             runtime["session"] = session
         call_id = context.call.id if context.call is not None else ""
-        invocation = FunctionInvocationContext(native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id})
-        own = native.result_parser is None  # Without words of the author's own, the value itself is wanted.
-        value = await native.invoke(arguments=dict(arguments), context=invocation, tool_call_id=call_id or None, skip_parsing=own)
+        invocation = FunctionInvocationContext(
+            native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id}
+        )
+        own = (
+            native.result_parser is None
+        )  # Without words of the author's own, the value itself is wanted.
+        value = await native.invoke(
+            arguments=dict(arguments),
+            context=invocation,
+            tool_call_id=call_id or None,
+            skip_parsing=own,
+        )
         return _adopted(value)
 
     guardrails = [require_approval()] if native.approval_mode == "always_require" else []
     schema = copy.deepcopy(native.parameters())
-    if native.input_model is not None and not isinstance(native, _Exported):  # A model would drop what it does not know, and say nothing.
+    if native.input_model is not None and not isinstance(
+        native, _Exported
+    ):  # A model would drop what it does not know, and say nothing.
         schema.setdefault("additionalProperties", False)
     return SchemaTool(native.name, native.description, schema, handler, input_guardrails=guardrails)
 
@@ -179,16 +224,21 @@ def adopt(native: af.FunctionTool) -> Tool:
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
     """Run an agent of agent-framework: the runner for `AgentTool`.
 
-    `context.thread` is the session, `context.deps` the `function_invocation_kwargs` (a mapping as it is, anything else
-    under `deps`), and `options` go to `Agent.run`. While somebody listens, the updates of the run are `tool:progress`.
-    A tool of the agent that waits for approval makes this call wait, and the same call goes on where it stopped.
+    `context.thread` is the session, `context.deps` the `function_invocation_kwargs` (a mapping as
+    it is, anything else under `deps`), and `options` go to `Agent.run`. While somebody listens, the
+    updates of the run are `tool:progress`. A tool of the agent that waits for approval makes this
+    call wait, and the same call goes on where it stopped.
 
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
         ToolError: The agent waits for something that is no approval.
     """
-    key = repr((__name__, context.schema and context.schema.name, context.call and context.call.id, text))
-    paused: _Paused = context.state.pop(key, None) or _Paused(context.thread or agent.create_session())
+    key = repr(
+        (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
+    )
+    paused: _Paused = context.state.pop(key, None) or _Paused(
+        context.thread or agent.create_session()
+    )
     while True:
         try:
             message = await _decide(paused, context) if paused.requests else text
@@ -197,7 +247,9 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             raise
         response = await _run(agent, message, paused.session, context, options)
         # The framework counts tokens only: each reply of the model was a request.
-        paused.usage["requests"] += sum(message.role == "assistant" for message in response.messages)
+        paused.usage["requests"] += sum(
+            message.role == "assistant" for message in response.messages
+        )
         for name, count in (response.usage_details or {}).items():
             if name in _USAGE:
                 paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + (count or 0)
@@ -221,9 +273,13 @@ async def _decide(paused: _Paused, context: Context[Any]) -> Any:
     ask: Any = require_approval()
     for request in paused.requests[len(paused.answers) :]:
         if request.type != "function_approval_request":
-            raise ToolError("The agent stopped to ask for something that cannot be given from here.")
+            raise ToolError(
+                "The agent stopped to ask for something that cannot be given from here."
+            )
         wanted = request.function_call
-        call = ToolCall(name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or "")
+        call = ToolCall(
+            name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or ""
+        )
         schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
         try:
             await ask(call, context.view(call=call, schema=schema))
@@ -237,7 +293,9 @@ async def _decide(paused: _Paused, context: Context[Any]) -> Any:
     return af.Message("user", paused.answers)
 
 
-async def _run(agent: Any, message: Any, session: Any, context: Context[Any], options: dict[str, Any]) -> Any:
+async def _run(
+    agent: Any, message: Any, session: Any, context: Context[Any], options: dict[str, Any]
+) -> Any:
     deps = context.deps
     kwargs = None if deps is None else dict(deps) if isinstance(deps, Mapping) else {_DEPS: deps}
     given = {"session": session, "function_invocation_kwargs": kwargs, **options}
@@ -249,7 +307,13 @@ async def _run(agent: Any, message: Any, session: Any, context: Context[Any], op
     return await stream.get_final_response()
 
 
-async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInvocationContext | None, *, approved: bool) -> ToolResult:
+async def _invoke(
+    tool: Tool,
+    arguments: dict[str, Any],
+    invocation: FunctionInvocationContext | None,
+    *,
+    approved: bool,
+) -> ToolResult:
     kwargs: dict[str, Any] = {} if invocation is None else dict(invocation.kwargs)
     session = None if invocation is None else invocation.session
     # The framework adds the session to the kwargs of the run.
@@ -262,7 +326,9 @@ async def _invoke(tool: Tool, arguments: dict[str, Any], invocation: FunctionInv
     context = shared.view(thread=session or shared.thread)
     if not Toolset([tool]).enabled(context):
         return ToolResult.failed(f"The tool {tool.name!r} is disabled.", type="ToolDisabledError")
-    call = ToolCall(name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or ""))
+    call = ToolCall(
+        name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or "")
+    )
     try:
         result = await tool.invoke(call, relayed(tool, call, context) if approved else context)
     except Tripwire as stop:
@@ -279,7 +345,8 @@ def _sent(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | str:
     raw = arguments["raw"]
     text = raw if isinstance(raw, str) else json.dumps(raw)
     try:
-        # A text that is an object would have been taken for one: then `raw` is a key that the model made up.
+        # A text that is an object would have been taken for one: then `raw` is a key that the model
+        # made up.
         return arguments if isinstance(json.loads(text), dict) else text
     except ValueError:
         return text
@@ -314,12 +381,16 @@ def _adopted(value: Any) -> ToolResult:
 
 def _part(item: Any) -> Content:
     if item.type not in ("data", "uri") or not item.uri:
-        return TextContent(text=item.text if item.text is not None else ToolResult.of(item.to_dict()).text)
+        return TextContent(
+            text=item.text if item.text is not None else ToolResult.of(item.to_dict()).text
+        )
     head, _, body = item.uri.partition(";base64,")
     where: dict[str, Any] = {"uri": item.uri}
     if head.startswith("data:") and body:
         where = {"data": base64.b64decode(body)}
     media_type = item.media_type or "application/octet-stream"
-    kind: Any = {"image": ImageContent, "audio": AudioContent}.get(media_type.partition("/")[0], FileContent)
+    kind: Any = {"image": ImageContent, "audio": AudioContent}.get(
+        media_type.partition("/")[0], FileContent
+    )
     part: Content = kind(media_type=media_type, **where)
     return part

@@ -1,6 +1,7 @@
 """Amplifier: functool tools as the tools of an Amplifier module, and Amplifier's tools as ours.
 
-`mount` makes the module's entry point, `export` one tool, `adopt` goes the other way. Written against amplifier-core 2.
+`mount` makes the module's entry point, `export` one tool, `adopt` goes the other way. Written
+against amplifier-core 2.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ try:
     from amplifier_core.approval import ApprovalTimeoutError
     from pydantic import BaseModel, ValidationError
 except ImportError as error:
-    raise ImportError("functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'") from error
+    raise ImportError(
+        "functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'"
+    ) from error
 
 _log = logging.getLogger("functool")
 
@@ -50,7 +53,8 @@ Cleanup = Callable[[], Awaitable[None]]
 class Result(amplifier_core.ToolResult):  # type: ignore[misc]
     """Amplifier's own result, whose `str` is what a model should read.
 
-    Amplifier's hooks turn a result into its `str`; its own makes Python text of a dict, and "Success" of 0 and "".
+    Amplifier's hooks turn a result into its `str`; its own makes Python text of a dict, and
+    "Success" of 0 and "".
     """
 
     def get_serialized_output(self) -> str:
@@ -67,7 +71,8 @@ class Result(amplifier_core.ToolResult):  # type: ignore[misc]
 class Exported:
     """A functool tool with the attributes and the method that Amplifier looks for.
 
-    `context` is the `Context` of every call: its state lives as long as the session the tool is mounted in.
+    `context` is the `Context` of every call: its state lives as long as the session the tool is
+    mounted in.
     """
 
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
@@ -86,11 +91,19 @@ class Exported:
             call_id = str(given.get("_tool_call_id") or "")
             # The host adds keys of its own, all with an underscore; a parameter may have one too.
             known = self.tool.schema.parameters.get("properties", {})
-            given = {key: item for key, item in given.items() if key in known or not str(key).startswith("_")}
+            given = {
+                key: item
+                for key, item in given.items()
+                if key in known or not str(key).startswith("_")
+            }
         if not self._alone.enabled(self.context):
-            return _native(ToolResult.failed(f"The tool {self.name!r} is disabled.", type="ToolDisabledError"))
+            return _native(
+                ToolResult.failed(f"The tool {self.name!r} is disabled.", type="ToolDisabledError")
+            )
         try:
-            result = await self.tool.invoke(ToolCall(name=self.name, arguments=given, id=call_id), self.context)
+            result = await self.tool.invoke(
+                ToolCall(name=self.name, arguments=given, id=call_id), self.context
+            )
         except Tripwire as stop:
             result = ToolResult(error=ToolFailure(type="Tripwire", message=str(stop)))
             # An exception would only end this one call: the session's own switch ends the run.
@@ -109,7 +122,9 @@ def demands(tool: Tool) -> list[str]:
     """Return what Amplifier's validators would find fault with."""
     if tool.description.strip():
         return []
-    return ["Tool.description should be a non-empty string: give the function a docstring, or the tool a description"]
+    return [
+        "Tool.description should be a non-empty string: give the function a docstring, or the tool a description"
+    ]
 
 
 def mount(
@@ -117,30 +132,39 @@ def mount(
 ) -> Callable[..., Awaitable[Cleanup | None]]:
     """Return the coroutine function `mount(coordinator, config)` of an Amplifier module.
 
-    It mounts every tool that is enabled and returns an async cleanup that unmounts them. `Context.deps` is the configuration, checked
-    by `config_model` if there is one; `Context.metadata` holds the `coordinator`; approvals go to the session's
-    approval system when it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
+    It mounts every tool that is enabled and returns an async cleanup that unmounts them.
+    `Context.deps` is the configuration, checked by `config_model` if there is one;
+    `Context.metadata` holds the `coordinator`; approvals go to the session's approval system when
+    it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
 
-    Args:
-        tools: Tools, toolsets, and functions, sync or async, that make a tool or several of the checked configuration.
-        config_model: A pydantic model of the module's configuration in the mount plan.
-        events: The kinds of the tools' own events (`Context.emit`), announced as observability events.
+    Args: tools: Tools, toolsets, and functions, sync or async, that make a tool or several of the
+        checked configuration. config_model: A pydantic model of the module's configuration in the
+        mount plan. events: The kinds of the tools' own events (`Context.emit`), announced as
+        observability events.
 
-    Raises:
-        DefinitionError: Something is no tool and makes none, `config_model` is no model, or two tools have one name, of which
-            Amplifier would silently keep the second.
+    Raises: DefinitionError: Something is no tool and makes none, `config_model` is no model, or two
+        tools have one name, of which Amplifier would silently keep the second.
     """
     for item in tools:
         if not callable(item) and not isinstance(item, Toolset):
-            raise DefinitionError(f"mount takes tools, toolsets and functions that make them, not {item!r}")
-    if config_model is not None and not (isinstance(config_model, type) and issubclass(config_model, BaseModel)):
+            raise DefinitionError(
+                f"mount takes tools, toolsets and functions that make them, not {item!r}"
+            )
+    if config_model is not None and not (
+        isinstance(config_model, type) and issubclass(config_model, BaseModel)
+    ):
         raise DefinitionError(f"config_model must be a pydantic model class, not {config_model!r}")
-    Toolset(tool for item in tools if isinstance(item, Tool | Toolset) for tool in _expand(item, item))
+    Toolset(
+        tool for item in tools if isinstance(item, Tool | Toolset) for tool in _expand(item, item)
+    )
 
     async def mount_tools(coordinator: Any, config: dict[str, Any] | None = None) -> Cleanup | None:
         checked = _checked(config or {}, config_model)
         context = _session_context(coordinator, checked)
-        made = [(item, item if isinstance(item, Tool | Toolset) else await inline(item, checked)) for item in tools]
+        made = [
+            (item, item if isinstance(item, Tool | Toolset) else await inline(item, checked))
+            for item in tools
+        ]
         toolset = Toolset(tool for item, answer in made for tool in _expand(item, answer))
         exported = [export(tool, context=context) for tool in toolset.enabled(context)]
         for one in exported:
@@ -149,7 +173,9 @@ def mount(
             return None
         unsubscribe = context.subscribe(_forward(coordinator))
         kinds = ["tool:progress", *events]
-        coordinator.register_contributor("observability.events", f"functool:{exported[0].name}", lambda: kinds)
+        coordinator.register_contributor(
+            "observability.events", f"functool:{exported[0].name}", lambda: kinds
+        )
 
         async def cleanup() -> None:
             unsubscribe()
@@ -169,8 +195,15 @@ def adopt(native: Any) -> Tool:
         DefinitionError: The object has no name, or no async `execute`.
     """
     name: Any = getattr(native, "name", None)
-    if isinstance(native, type) or not isinstance(name, str) or not name or not callable(getattr(native, "execute", None)):
-        raise DefinitionError(f"not an Amplifier tool: {native!r} needs a name and `async execute(input)`")
+    if (
+        isinstance(native, type)
+        or not isinstance(name, str)
+        or not name
+        or not callable(getattr(native, "execute", None))
+    ):
+        raise DefinitionError(
+            f"not an Amplifier tool: {native!r} needs a name and `async execute(input)`"
+        )
 
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
         return _adopted(await native.execute(dict(arguments)))
@@ -187,7 +220,9 @@ def _checked(config: Any, model: type[BaseModel] | None) -> Any:
     except ValidationError as error:
         # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
         found = error.errors(include_input=False, include_url=False, include_context=False)
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in found)
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in found
+        )
         raise DefinitionError(f"bad module configuration. {problems}") from None
 
 
@@ -204,7 +239,9 @@ def _session_context(coordinator: Any, config: Any) -> Context[Any]:
         arguments = json.dumps(request.arguments, ensure_ascii=False)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?"
         try:
-            answer = await coordinator.approval_system.request_approval(prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny")
+            answer = await coordinator.approval_system.request_approval(
+                prompt, [_ALLOW, _DENY], APPROVAL_SECONDS, "deny"
+            )
         except ApprovalTimeoutError:
             return Decision(approved=False, reason="Nobody answered in time.")
         return Decision(approved=answer == _ALLOW)
@@ -261,7 +298,9 @@ def _blocks(result: ToolResult) -> list[Any] | None:
     """The content as Amplifier's blocks, when an image is in it that they can hold: one with its bytes."""
     if not any(isinstance(part, ImageContent) and part.data is not None for part in result.output):
         return None
-    blocks: list[Any] = [] if result.error is None else [amplifier_core.TextBlock(text=result.error.message)]
+    blocks: list[Any] = (
+        [] if result.error is None else [amplifier_core.TextBlock(text=result.error.message)]
+    )
     for part in result.output:
         if isinstance(part, ImageContent) and part.data is not None:
             data = base64.b64encode(part.data).decode()
@@ -280,8 +319,12 @@ def _adopted(native: Any) -> ToolResult:
         text = native.get_serialized_output()
         message = str(error.get("message") or text)
         output: list[Content] = [] if text == message else [TextContent(text=text)]
-        details = {key: item for key, item in error.items() if key not in ("message", "type")} or None
-        return ToolResult.failed(message, type=str(error.get("type") or "ToolError"), details=details, output=output)
+        details = {
+            key: item for key, item in error.items() if key not in ("message", "type")
+        } or None
+        return ToolResult.failed(
+            message, type=str(error.get("type") or "ToolError"), details=details, output=output
+        )
     if not native.content:
         return ToolResult.of(native.output)
     parts: list[Content] = [_part(block) for block in native.content]
@@ -291,4 +334,6 @@ def _adopted(native: Any) -> ToolResult:
 def _part(block: Any) -> Content:
     if isinstance(block, amplifier_core.TextBlock):
         return TextContent(text=block.text)
-    return ImageContent(data=base64.b64decode(block.source["data"]), media_type=block.source["media_type"])
+    return ImageContent(
+        data=base64.b64decode(block.source["data"]), media_type=block.source["media_type"]
+    )

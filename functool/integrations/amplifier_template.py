@@ -124,9 +124,8 @@ async def test_the_configuration_reaches_the_tool() -> None:
 def scaffold(name: str, folder: str | Path) -> Path:
     """Write the package of an Amplifier tool module into `folder`; return its path.
 
-    Args:
-        name: The module's name without `tool-`: small letters, digits and single hyphens (or underscores), a letter first.
-        folder: Where `amplifier-module-tool-<name>` is made.
+    Args: name: The module's name without `tool-`: small letters, digits and single hyphens (or
+        underscores), a letter first. folder: Where `amplifier-module-tool-<name>` is made.
 
     Raises:
         DefinitionError: The name does not fit.
@@ -134,11 +133,22 @@ def scaffold(name: str, folder: str | Path) -> Path:
     """
     name = name.replace("_", "-")
     if not _NAME.fullmatch(name) or len(name) > 50:
-        raise DefinitionError(f"{name!r}: a module's name has small letters, digits and single hyphens, a letter first, at most 50 in all")
+        raise DefinitionError(
+            f"{name!r}: a module's name has small letters, digits and single hyphens, a letter first, at most 50 in all"
+        )
     function = name.replace("-", "_")
-    words = {"name": name, "package": f"amplifier_module_tool_{function}", "function": f"{function}_tool"}
+    words = {
+        "name": name,
+        "package": f"amplifier_module_tool_{function}",
+        "function": f"{function}_tool",
+    }
     root = Path(folder) / f"amplifier-module-tool-{name}"
-    files = {"pyproject.toml": _PYPROJECT, "README.md": _README, f"{words['package']}/__init__.py": _MODULE, "tests/test_module.py": _TEST}
+    files = {
+        "pyproject.toml": _PYPROJECT,
+        "README.md": _README,
+        f"{words['package']}/__init__.py": _MODULE,
+        "tests/test_module.py": _TEST,
+    }
     root.mkdir(parents=True)
     for path, template in files.items():
         target = root / path

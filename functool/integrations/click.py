@@ -27,8 +27,8 @@ FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
 def export(tool: Tool, *, from_json: bool = False) -> click.Command:
     """Return a command whose options are the tool's arguments.
 
-    It prints the result, asks for approvals and shows progress at the terminal; its exit code is 1 when the tool failed. With
-    `from_json` no option is required, because `--json` gives them.
+    It prints the result, asks for approvals and shows progress at the terminal; its exit code is 1
+    when the tool failed. With `from_json` no option is required, because `--json` gives them.
     """
 
     def run(arguments: dict[str, Any], yes: bool) -> None:
@@ -37,7 +37,9 @@ def export(tool: Tool, *, from_json: bool = False) -> click.Command:
     return command_of(tool, run, from_json=from_json)
 
 
-async def run_call(toolset: Toolset, name: str, arguments: Mapping[str, Any], *, yes: bool = False) -> None:
+async def run_call(
+    toolset: Toolset, name: str, arguments: Mapping[str, Any], *, yes: bool = False
+) -> None:
     """Call a tool, asking for approvals at the terminal unless `yes`, and print its result.
 
     Raises:
@@ -54,7 +56,9 @@ async def run_call(toolset: Toolset, name: str, arguments: Mapping[str, Any], *,
     raise click.exceptions.Exit(1)
 
 
-def command_of(tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_json: bool = False) -> click.Command:
+def command_of(
+    tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_json: bool = False
+) -> click.Command:
     """Return a command with the tool's options; `run(arguments, yes)` gets what was chosen."""
     properties: dict[str, Any] = tool.schema.plain.get("properties", {})
     required = () if from_json else tool.schema.plain.get("required", ())
@@ -63,8 +67,14 @@ def command_of(tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_j
     for place, (name, part) in enumerate(properties.items()):
         options.append(_option(f"p{place}", _flag(name, taken), part, name in required))
     whole = _Value({"type": "object"})
-    options.append(click.Option(["--json", "whole"], type=whole, help="All arguments as one JSON object, or @FILE."))
-    options.append(click.Option(["--yes"], is_flag=True, help="Approve what the tool asks approval for."))
+    options.append(
+        click.Option(
+            ["--json", "whole"], type=whole, help="All arguments as one JSON object, or @FILE."
+        )
+    )
+    options.append(
+        click.Option(["--yes"], is_flag=True, help="Approve what the tool asks approval for.")
+    )
 
     def collect(whole: Mapping[str, Any] | None, yes: bool, **chosen: Any) -> Any:
         arguments = dict(whole or {})
@@ -75,13 +85,22 @@ def command_of(tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_j
         return run(arguments, yes)
 
     settings = {"help_option_names": ["-h", "--help"]}
-    return click.Command(tool.name, callback=collect, params=options, help=tool.description, context_settings=settings)
+    return click.Command(
+        tool.name,
+        callback=collect,
+        params=options,
+        help=tool.description,
+        context_settings=settings,
+    )
 
 
 def approve(request: ApprovalRequest) -> Decision:
     """Ask at the terminal whether a call may run: an approver for a Context."""
     shown = f"{request.tool} {json.dumps(request.arguments, indent=2)}"
-    return Decision(approved=confirm(f"Allow {shown} to run?"), reason="The person at the terminal did not approve.")
+    return Decision(
+        approved=confirm(f"Allow {shown} to run?"),
+        reason="The person at the terminal did not approve.",
+    )
 
 
 def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dict[str, Any] | None:
@@ -94,7 +113,9 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
     answers = {}
     for name, part in fields.items():
         kind = FORM_TYPES.get(part.get("type"), str)
-        answers[name] = click.prompt(part.get("title", name), default=part.get("default"), type=kind, err=True)
+        answers[name] = click.prompt(
+            part.get("title", name), default=part.get("default"), type=kind, err=True
+        )
     return answers
 
 
@@ -150,10 +171,14 @@ def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
     if isinstance(part, dict) and part.get("default") is not None:
         told += f"  [default: {json.dumps(part['default'])}]"
     if kind.get("type") == "boolean":
-        return click.Option([f"{flag}/--no-{flag[2:]}", key], default=None, help=told, required=required)
+        return click.Option(
+            [f"{flag}/--no-{flag[2:]}", key], default=None, help=told, required=required
+        )
     item = _one_form(kind.get("items"))
     if kind.get("type") == "array" and item.get("type") in ("string", "integer", "number"):
-        return click.Option([flag, key], multiple=True, type=_Value(item), help=told, required=required)
+        return click.Option(
+            [flag, key], multiple=True, type=_Value(item), help=told, required=required
+        )
     return click.Option([flag, key], type=_Value(kind), help=told, required=required)
 
 
@@ -161,7 +186,11 @@ def _one_form(part: Any) -> dict[str, Any]:
     """Return the schema of a value, and of one that may also be null the schema of the rest."""
     if not isinstance(part, dict):
         return {}
-    others = [each for each in part.get("anyOf", ()) if isinstance(each, dict) and each.get("type") != "null"]
+    others = [
+        each
+        for each in part.get("anyOf", ())
+        if isinstance(each, dict) and each.get("type") != "null"
+    ]
     return others[0] if len(others) == 1 else part
 
 
@@ -175,7 +204,11 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         choices = self._part.get("enum", ())
-        return f"[{'|'.join(map(str, choices))}]" if choices else METAVARS.get(self.name, self.name.upper())
+        return (
+            f"[{'|'.join(map(str, choices))}]"
+            if choices
+            else METAVARS.get(self.name, self.name.upper())
+        )
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
@@ -187,15 +220,27 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
             found = json.loads(text)
         except ValueError:
             found = text
-        if self.name != "json" and (isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)):
-            kind = f"a JSON {self.name}" if self.name in ("object", "array") else f"a valid {self.name}"
+        if self.name != "json" and (
+            isinstance(found, str) or (self.name == "object") is not isinstance(found, dict)
+        ):
+            kind = (
+                f"a JSON {self.name}"
+                if self.name in ("object", "array")
+                else f"a valid {self.name}"
+            )
             self.fail(f"{text[:80]!r} is not {kind}.", param, ctx)
         return found
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         if incomplete.startswith("@"):
             return [CompletionItem(incomplete, type="file")]
-        return [CompletionItem(str(choice)) for choice in self._part.get("enum", ()) if str(choice).startswith(incomplete)]
+        return [
+            CompletionItem(str(choice))
+            for choice in self._part.get("enum", ())
+            if str(choice).startswith(incomplete)
+        ]
 
 
 def _text(value: str) -> str:

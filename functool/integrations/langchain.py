@@ -52,16 +52,20 @@ try:
     from langgraph.runtime import Runtime, get_runtime
     from langgraph.types import Command, Interrupt, interrupt
 except ImportError as error:
-    raise ImportError("the LangChain integration needs: pip install 'functool[langchain]'") from error
+    raise ImportError(
+        "the LangChain integration needs: pip install 'functool[langchain]'"
+    ) from error
 
 
 def export(tool: Tool) -> BaseTool:
     """Return `tool` as a tool of LangChain, for agents, `ToolNode` and chains.
 
-    The model reads a failure as a `ToolMessage` whose status is "error"; called without a call id, the tool raises `ToolException`, and
-    returns the body's own value. The `ToolResult` is the message's artifact. A call that waits for approval interrupts the graph: the
-    interrupt's value is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says why not. For a
-    call that an agent inside the tool wants to make, resume with the request's `digest`.
+    The model reads a failure as a `ToolMessage` whose status is "error"; called without a call id,
+    the tool raises `ToolException`, and returns the body's own value. The `ToolResult` is the
+    message's artifact. A call that waits for approval interrupts the graph: the interrupt's value
+    is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says
+    why not. For a call that an agent inside the tool wants to make, resume with the request's
+    `digest`.
     """
     schema = tool.schema
     return _Exported(
@@ -89,13 +93,16 @@ def adopt(native: BaseTool) -> Tool:
     return _Adopted(native)
 
 
-async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
+async def runner(
+    agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any
+) -> ToolResult:
     """Run a graph of LangGraph, or any runnable of LangChain: the runner for `AgentTool`.
 
-    A graph gets the text as a user's message, `context.deps` as its context, and `context.thread` as its `thread_id` (one with a
-    checkpointer a new one, where there is none); another runnable gets the text. `options` go to `astream` or `ainvoke`. While somebody
-    listens, a graph's updates and custom events are sent as `tool:progress`. An interrupt of a graph with a checkpointer makes this call
-    wait for approval, and the same call goes on where the graph stopped.
+    A graph gets the text as a user's message, `context.deps` as its context, and `context.thread`
+    as its `thread_id` (one with a checkpointer a new one, where there is none); another runnable
+    gets the text. `options` go to `astream` or `ainvoke`. While somebody listens, a graph's updates
+    and custom events are sent as `tool:progress`. An interrupt of a graph with a checkpointer makes
+    this call wait for approval, and the same call goes on where the graph stopped.
 
     Raises:
         ApprovalRequired: A person has to agree to what interrupted the graph.
@@ -103,15 +110,22 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
     """
     if not isinstance(agent, Pregel):
         answer = await agent.ainvoke(text, **options)
-        return ToolResult.of(getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer})
+        return ToolResult.of(
+            getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer}
+        )
     key = key_of(__name__, context, text)
     pause: _Pause | None = context.state.pop(key, None)
     thread = context.thread
-    if thread is None and isinstance(agent.checkpointer, BaseCheckpointSaver):  # It keeps nothing without a thread.
+    if thread is None and isinstance(
+        agent.checkpointer, BaseCheckpointSaver
+    ):  # It keeps nothing without a thread.
         thread = pause.thread if pause else uuid.uuid4().hex
     if thread is not None:
         config = options.get("config", {})
-        options["config"] = {**config, "configurable": {"thread_id": thread, **config.get("configurable", {})}}
+        options["config"] = {
+            **config,
+            "configurable": {"thread_id": thread, **config.get("configurable", {})},
+        }
     before = pause.before if pause else await _count(agent, options.get("config"))
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
@@ -125,7 +139,9 @@ async def runner(agent: Runnable[Any, Any], text: str, context: Context[Any], **
         if not pending:
             break
         if not isinstance(agent.checkpointer, BaseCheckpointSaver):
-            raise ToolError("The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer.")
+            raise ToolError(
+                "The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer."
+            )
         pause = _Pause(pending, before, thread)
     messages = state.get("messages", [])
     answer = messages[-1].text if messages else state
@@ -154,13 +170,17 @@ async def _run(
     state: dict[str, Any] = {}
     pending: dict[str, Interrupt] = {}
     try:
-        async for mode, item in agent.astream(given, context=context.deps, stream_mode=["values", "updates", "custom"], **options):
+        async for mode, item in agent.astream(
+            given, context=context.deps, stream_mode=["values", "updates", "custom"], **options
+        ):
             if mode == "values":
                 state = item if isinstance(item, dict) else {"output": item}
             else:
                 context.emit("tool:progress", value=item)
                 if mode == "updates" and isinstance(item, dict):
-                    pending.update((interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ()))
+                    pending.update(
+                        (interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ())
+                    )
     except GraphInterrupt as stop:  # A graph without a checkpointer, inside of another one.
         pending.update((interrupt.id, interrupt) for interrupt in stop.args[0])
     return state, list(pending.values())
@@ -180,8 +200,11 @@ async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
 class _Exported(BaseTool):
     tool: Tool
 
-    # The arguments stay in one mapping: their names are the model's and may be any, `config` and `self` too.
-    def _to_args_and_kwargs(self, tool_input: str | dict[str, Any], tool_call_id: str | None) -> tuple[Any, dict[str, Any]]:
+    # The arguments stay in one mapping: their names are the model's and may be any, `config` and
+    # `self` too.
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[Any, dict[str, Any]]:
         names = list(self.tool.schema.parameters.get("properties", {}))
         if isinstance(tool_input, str) and len(names) == 1:
             tool_input = {names[0]: tool_input}
@@ -210,7 +233,9 @@ class _Exported(BaseTool):
     async def _answer(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         # LangChain shows every tool that it is given: one that is switched off here says so.
         if not Toolset([self.tool]).enabled(context):
-            return ToolResult.failed(f"The tool {self.name!r} is disabled.", type="ToolDisabledError")
+            return ToolResult.failed(
+                f"The tool {self.name!r} is disabled.", type="ToolDisabledError"
+            )
         return await self.tool.invoke(call, context)
 
 
@@ -240,7 +265,14 @@ def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
 
     def forward(event: ToolEvent) -> None:
         if event.call_id == call.id:
-            runtime.stream_writer({"kind": event.kind, "tool": event.tool_name, "call_id": event.call_id, **event.data})
+            runtime.stream_writer(
+                {
+                    "kind": event.kind,
+                    "tool": event.tool_name,
+                    "call_id": event.call_id,
+                    **event.data,
+                }
+            )
 
     return context, context.subscribe(forward)
 
@@ -254,7 +286,12 @@ def _settled(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
     request = result.metadata.get("approval")
     if not isinstance(request, ApprovalRequest) or _runtime() is None:
         return False
-    answer = interrupt({name: getattr(request, name) for name in ("tool", "arguments", "call_id", "definition", "digest")})
+    answer = interrupt(
+        {
+            name: getattr(request, name)
+            for name in ("tool", "arguments", "call_id", "definition", "digest")
+        }
+    )
     if answer == request.digest or (answer is True and request.call_id == call.id):
         context.approve(request)
     else:
@@ -279,34 +316,59 @@ def _message(result: ToolResult, call: ToolCall) -> Any:
 
 
 def _block(part: Content) -> dict[str, Any]:
-    if isinstance(part, TextContent | AudioContent):  # One sound among its blocks, and LangGraph would make one text of them all.
+    if isinstance(
+        part, TextContent | AudioContent
+    ):  # One sound among its blocks, and LangGraph would make one text of them all.
         return {"type": "text", "text": ToolResult(output=[part]).text}
     kind = "image" if isinstance(part, ImageContent) else "file"
-    where = {"url": part.uri} if part.data is None else {"base64": base64.b64encode(part.data).decode()}
+    where = (
+        {"url": part.uri} if part.data is None else {"base64": base64.b64encode(part.data).decode()}
+    )
     return {"type": kind, **where, "mime_type": part.media_type}
 
 
 class _Adopted(Tool):
     def __init__(self, native: BaseTool) -> None:
         settings = ToolSettings(tags=tuple(native.tags or ()))
-        super().__init__(name=native.name, description=native.description, parameters=_parameters(native), settings=settings)
+        super().__init__(
+            name=native.name,
+            description=native.description,
+            parameters=_parameters(native),
+            settings=settings,
+        )
         given: Any = native.args_schema
         fields: dict[str, FieldInfo] = {} if isinstance(given, dict | None) else given.model_fields
-        self._runtimes = [name for name, info in fields.items() if ToolRuntime in (info.annotation, get_origin(info.annotation))]
-        ids = [name for name, info in fields.items() if any(InjectedToolCallId in (mark, type(mark)) for mark in info.metadata)]
+        self._runtimes = [
+            name
+            for name, info in fields.items()
+            if ToolRuntime in (info.annotation, get_origin(info.annotation))
+        ]
+        ids = [
+            name
+            for name, info in fields.items()
+            if any(InjectedToolCallId in (mark, type(mark)) for mark in info.metadata)
+        ]
         known = {*self.schema.parameters.get("properties", {}), *self._runtimes, *ids}
         for name, info in fields.items():
             if info.is_required() and not known & {name, info.alias}:
-                raise DefinitionError(f"{native.name}: only a graph can give the parameter {name!r}; wrap the tool in a function that does")
+                raise DefinitionError(
+                    f"{native.name}: only a graph can give the parameter {name!r}; wrap the tool in a function that does"
+                )
         self._whole = bool(ids) or native.response_format == "content_and_artifact"
         # Worded by its handlers, a failure would come back as an answer like any other.
         unhandled = {"handle_tool_error": False, "handle_validation_error": False}
-        self._native = native.model_copy(update=unhandled) if native.handle_tool_error or native.handle_validation_error else native
+        self._native = (
+            native.model_copy(update=unhandled)
+            if native.handle_tool_error or native.handle_validation_error
+            else native
+        )
         self._words = native.handle_tool_error
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         arguments: dict[str, Any] = dict(call.arguments)  # type: ignore[arg-type]
-        config: RunnableConfig = {"configurable": {"thread_id": context.thread}} if context.thread is not None else {}
+        config: RunnableConfig = (
+            {"configurable": {"thread_id": context.thread}} if context.thread is not None else {}
+        )
         for name in self._runtimes:
             arguments[name] = ToolRuntime(
                 state={},
@@ -316,22 +378,38 @@ class _Adopted(Tool):
                 tool_call_id=call.id,
                 store=None,
             )
-        # Only a whole call brings an artifact and the id; without it the tool returns its own value, not a text of it.
-        given: Any = {"type": "tool_call", "name": call.name, "args": arguments, "id": call.id} if self._whole else arguments
+        # Only a whole call brings an artifact and the id; without it the tool returns its own
+        # value, not a text of it.
+        given: Any = (
+            {"type": "tool_call", "name": call.name, "args": arguments, "id": call.id}
+            if self._whole
+            else arguments
+        )
         try:
             return _result(await self._native.ainvoke(given, config))
         except ToolException as failure:
             words: Any = self._words(failure) if callable(self._words) else self._words
-            raise ToolError(str(failure) if words in (True, False, None) else _told(words).text) from failure
+            raise ToolError(
+                str(failure) if words in (True, False, None) else _told(words).text
+            ) from failure
         except ValidationError as invalid:
-            if invalid.title != getattr(self._native.args_schema, "__name__", None):  # The body's own.
+            if invalid.title != getattr(
+                self._native.args_schema, "__name__", None
+            ):  # The body's own.
                 raise
             raise argument_error(invalid) from invalid
 
 
 def _parameters(native: BaseTool) -> dict[str, Any]:
-    if isinstance(native, TextTool) and native.args_schema is None:  # It takes one text, and has no schema that says so.
-        return {"type": "object", "properties": native.args, "required": list(native.args), "additionalProperties": False}
+    if (
+        isinstance(native, TextTool) and native.args_schema is None
+    ):  # It takes one text, and has no schema that says so.
+        return {
+            "type": "object",
+            "properties": native.args,
+            "required": list(native.args),
+            "additionalProperties": False,
+        }
     shown: Any = native.tool_call_schema
     parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
     parameters.pop("description", None)
@@ -347,14 +425,20 @@ def _told(content: Any) -> ToolMessage:
 def _result(answer: Any) -> ToolResult:
     """Return what a tool of LangChain answered; a list of its content blocks is content, as it is in its own loop."""
     message: ToolMessage | None = answer if isinstance(answer, ToolMessage) else None
-    if isinstance(answer, list) and answer and all(isinstance(b, dict) and b.get("type") in TOOL_MESSAGE_BLOCK_TYPES for b in answer):
+    if (
+        isinstance(answer, list)
+        and answer
+        and all(isinstance(b, dict) and b.get("type") in TOOL_MESSAGE_BLOCK_TYPES for b in answer)
+    ):
         message = _told(answer)
     if message is None:
         return ToolResult.of(answer)
     if message.status == "error":
         return ToolResult.failed(str(message.text), type="ToolException")
     output = [_content(block) for block in message.content_blocks]
-    return ToolResult(output=output, value=message.content if message.artifact is None else message.artifact)
+    return ToolResult(
+        output=output, value=message.content if message.artifact is None else message.artifact
+    )
 
 
 def _content(block: Any) -> Content:
@@ -362,7 +446,9 @@ def _content(block: Any) -> Content:
     kind: Any = kinds.get(block.get("type"))
     if kind is None or not {"url", "base64"} & set(block):
         text = block.get("text")
-        return TextContent(text=text if isinstance(text, str) else ToolResult.of(block.get("value", block)).text)
+        return TextContent(
+            text=text if isinstance(text, str) else ToolResult.of(block.get("value", block)).text
+        )
     where = {"uri": block["url"]} if "url" in block else {"data": base64.b64decode(block["base64"])}
     return kind(**where, **({"media_type": block["mime_type"]} if "mime_type" in block else {}))
 

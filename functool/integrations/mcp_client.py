@@ -6,7 +6,15 @@ import asyncio
 import inspect
 import logging
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -51,28 +59,30 @@ async def connect(
 ) -> AsyncIterator[Toolset]:
     """Connect to an MCP server and yield its tools.
 
-    A server that is lost gives error results, and is connected to again by the next call. The tools belong to the event loop
-    and to the block of this connection: elsewhere, in `Toolset.call_sync` too, a call is an error result.
+    A server that is lost gives error results, and is connected to again by the next call. The tools
+    belong to the event loop and to the block of this connection: elsewhere, in `Toolset.call_sync`
+    too, a call is an error result.
 
-    Args:
-        target: A URL, a command (`"npx some-server"` or its words), the SDK's `StdioServerParameters` or server, or
-            a function returning a new transport of the SDK's.
-        prefix: Put before every name. Names that not every model accepts are made valid; a hash tells equal ones apart.
-        pins: The SHA-256 of each definition that was accepted, by the server's own name. A tool seen for the first
-            time is added; one that changed is refused until `pins` holds the hash that the refusal's
-            `details["offered"]` gives.
-        trusted: Believe the server's hints: title, read-only, destructive, idempotent.
-        elicit: `elicit(message, schema)` answers what the server asks a person with an object, or None to decline; sync
-            or async; one that raises cancels, and is logged. Without it the server is told that there is nobody to ask.
-        mode: The SDK's: `"auto"`, `"legacy"`, or a protocol revision.
-        options: For every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`, `on_error_func`.
+    Args: target: A URL, a command (`"npx some-server"` or its words), the SDK's
+        `StdioServerParameters` or server, or a function returning a new transport of the SDK's.
+        prefix: Put before every name. Names that not every model accepts are made valid; a hash
+        tells equal ones apart. pins: The SHA-256 of each definition that was accepted, by the
+        server's own name. A tool seen for the first time is added; one that changed is refused
+        until `pins` holds the hash that the refusal's `details["offered"]` gives. trusted: Believe
+        the server's hints: title, read-only, destructive, idempotent. elicit: `elicit(message,
+        schema)` answers what the server asks a person with an object, or None to decline; sync or
+        async; one that raises cancels, and is logged. Without it the server is told that there is
+        nobody to ask. mode: The SDK's: `"auto"`, `"legacy"`, or a protocol revision. options: For
+        every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`, `on_error_func`.
 
     Raises:
         ConnectionError: The server cannot be reached.
         DefinitionError: An option's value is none that a tool takes.
         TypeError: There is no such option.
     """
-    _refused("options", ToolResult, **options)  # What is wrong with these is wrong with none of the server's definitions.
+    _refused(
+        "options", ToolResult, **options
+    )  # What is wrong with these is wrong with none of the server's definitions.
     link = _Link(lambda heard: _client(target, mode, elicit, heard), {} if pins is None else pins)
     definitions = await link.open()
     try:
@@ -106,7 +116,9 @@ class _Link:
             ConnectionError: The server cannot be reached.
         """
         self._stop, self._doubtful = asyncio.Event(), False
-        ready: asyncio.Future[tuple[Client, list[types.Tool]]] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[tuple[Client, list[types.Tool]]] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._task = asyncio.create_task(self._keep(ready, self._stop))
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -115,7 +127,9 @@ class _Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                raise ConnectionError(f"the MCP server cannot be reached: {_reason(error)}") from error
+                raise ConnectionError(
+                    f"the MCP server cannot be reached: {_reason(error)}"
+                ) from error
             raise
         self._note(definitions)
         return definitions
@@ -139,12 +153,18 @@ class _Link:
         offered, pinned = self._offered.get(name), self._pins.get(name)
         if offered is not None and offered == pinned:
             return None
-        change = "is no longer offered by its server" if offered is None else "was changed by its server since it was accepted"
+        change = (
+            "is no longer offered by its server"
+            if offered is None
+            else "was changed by its server since it was accepted"
+        )
         text = f"The tool {change}; it is refused until a person accepts that."
         details = {"tool": name, "pinned": pinned, "offered": offered}
         return ToolResult.failed(text, type="DefinitionChanged", details=details)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], context: Context[Any], check: Tool | None) -> ToolResult:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], context: Context[Any], check: Tool | None
+    ) -> ToolResult:
         """Call the tool that the server calls `name`; what goes wrong on the way is an error result."""
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -159,22 +179,33 @@ class _Link:
         if refused := self.refusal(name):
             return refused
         try:
-            return await untrusted.result(await _exchange(client, name, dict(arguments), progress), check)
+            return await untrusted.result(
+                await _exchange(client, name, dict(arguments), progress), check
+            )
         except MCPError as error:
             self._doubtful = True
-            # Servers give this code to errors of their own, and clients to an answer that is too large.
+            # Servers give this code to errors of their own, and clients to an answer that is too
+            # large.
             if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
                 text = "The server was lost during the call: it may have run or not. The next call connects again."
                 return ToolResult.failed(text, type="ConnectionError")
-            return ToolResult.failed(untrusted.visible(error.message), type="MCPError", details={"code": error.code})
+            return ToolResult.failed(
+                untrusted.visible(error.message), type="MCPError", details={"code": error.code}
+            )
         except Exception as error:
             self._doubtful = True
             logger.debug("an MCP server's answer is not valid", exc_info=True)
-            return ToolResult.failed(f"The server's answer is not valid ({type(error).__name__}).", type="MCPError")
+            return ToolResult.failed(
+                f"The server's answer is not valid ({type(error).__name__}).", type="MCPError"
+            )
 
     async def _connected(self) -> Client:
         async with self._lock:
-            if self._client is not None and self._doubtful and not await self._answers(self._client):
+            if (
+                self._client is not None
+                and self._doubtful
+                and not await self._answers(self._client)
+            ):
                 await self.close()
             if self._loop is None:
                 raise ConnectionError(ELSEWHERE)
@@ -185,7 +216,9 @@ class _Link:
 
     async def _answers(self, client: Client) -> bool:
         """Note what the server offers now; False where it does not say."""
-        self._doubtful = False  # Before the question: a change that is heard meanwhile counts again.
+        self._doubtful = (
+            False  # Before the question: a change that is heard meanwhile counts again.
+        )
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 self._note(await _list(client))
@@ -201,7 +234,9 @@ class _Link:
         for name, offered in self._offered.items():
             self._pins.setdefault(name, offered)
 
-    async def _keep(self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event) -> None:
+    async def _keep(
+        self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event
+    ) -> None:
         """Hold a client open until told to stop: one task has to enter and leave it."""
         try:
             async with self._make(self._heard) as client:
@@ -226,7 +261,9 @@ class _Link:
             return
         try:
             async with client.listen(tools_list_changed=True) as changes:
-                self._doubtful = True  # A change between the first listing and this was told to nobody.
+                self._doubtful = (
+                    True  # A change between the first listing and this was told to nobody.
+                )
                 async for _ in changes:
                     self._doubtful = True
         except (MCPError, SubscriptionLost):
@@ -236,19 +273,30 @@ class _Link:
 def _client(target: Any, mode: str, elicit: Elicit | None, heard: Any) -> Client:
     if isinstance(target, str) and not target.startswith(("http://", "https://")):
         target = shlex.split(target)
-    if isinstance(target, Sequence) and not isinstance(target, str) and target and all(isinstance(word, str) for word in target):
+    if (
+        isinstance(target, Sequence)
+        and not isinstance(target, str)
+        and target
+        and all(isinstance(word, str) for word in target)
+    ):
         target = StdioServerParameters(command=target[0], args=list(target[1:]))
     elif callable(target) and not isinstance(target, (Server, MCPServer)):
         target = target()
-    if not isinstance(target, (str, StdioServerParameters, Server, MCPServer)) and not hasattr(target, "__aenter__"):
-        raise TypeError(f"{target!r} is no URL, command, StdioServerParameters, server, or function that makes a transport")
+    if not isinstance(target, (str, StdioServerParameters, Server, MCPServer)) and not hasattr(
+        target, "__aenter__"
+    ):
+        raise TypeError(
+            f"{target!r} is no URL, command, StdioServerParameters, server, or function that makes a transport"
+        )
     answer = None if elicit is None else _elicitation(elicit)
     # Nothing is cached: a pinned definition is compared with what the server says now.
     return Client(target, mode=mode, elicitation_callback=answer, message_handler=heard, cache=None)
 
 
 def _elicitation(elicit: Elicit) -> Any:
-    async def answer(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
         if not isinstance(params, types.ElicitRequestFormParams):
             return types.ElicitResult(action="decline")
         try:
@@ -258,7 +306,9 @@ def _elicitation(elicit: Elicit) -> Any:
                 return types.ElicitResult(action="decline")
             return types.ElicitResult(action="accept", content=dict(said))
         except Exception:
-            logger.exception("the elicit function failed, so the server is told that nobody answered")
+            logger.exception(
+                "the elicit function failed, so the server is told that nobody answered"
+            )
             return types.ElicitResult(action="cancel")
 
     return answer
@@ -278,10 +328,13 @@ async def _list(client: Client) -> list[types.Tool]:
     raise ToolError(f"the server's list of tools does not end after {MAX_PAGES} pages")
 
 
-async def _exchange(client: Client, name: str, arguments: dict[str, Any], progress: Any) -> types.CallToolResult:
+async def _exchange(
+    client: Client, name: str, arguments: dict[str, Any], progress: Any
+) -> types.CallToolResult:
     """Call a tool, answering what the server asks in between.
 
-    The SDK's `call_tool` would run the output schema's patterns, which are the server's, on Python's backtracking `re`.
+    The SDK's `call_tool` would run the output schema's patterns, which are the server's, on
+    Python's backtracking `re`.
     """
     session = client.session
     params = types.CallToolRequestParams(name=name, arguments=arguments)
@@ -296,11 +349,17 @@ async def _exchange(client: Client, name: str, arguments: dict[str, Any], progre
             given[key] = await session.dispatch_input_request(asked, question)
             if isinstance(given[key], types.ErrorData):
                 raise MCPError.from_error_data(given[key])
-        params = params.model_copy(update={"input_responses": given or None, "request_state": answer.request_state})
-    raise MCPError(types.INTERNAL_ERROR, f"The server still asks for more after {MAX_ROUNDS} rounds.")
+        params = params.model_copy(
+            update={"input_responses": given or None, "request_state": answer.request_state}
+        )
+    raise MCPError(
+        types.INTERNAL_ERROR, f"The server still asks for more after {MAX_ROUNDS} rounds."
+    )
 
 
-def _tool(definition: types.Tool, name: str, link: _Link, trusted: bool, options: Mapping[str, Any]) -> Tool:
+def _tool(
+    definition: types.Tool, name: str, link: _Link, trusted: bool, options: Mapping[str, Any]
+) -> Tool:
     if link.refusal(definition.name):
         again = ToolResult.failed("The change was accepted; connect again to use the tool.")
         return _refused(name, lambda: link.refusal(definition.name) or again)
@@ -313,7 +372,12 @@ def _tool(definition: types.Tool, name: str, link: _Link, trusted: bool, options
     try:
         parameters = untrusted.cleaned(definition.input_schema)
         if untrusted.has_hidden(parameters):
-            return _refused(name, lambda: ToolResult.failed("The tool's schema holds invisible characters; it is refused."))
+            return _refused(
+                name,
+                lambda: ToolResult.failed(
+                    "The tool's schema holds invisible characters; it is refused."
+                ),
+            )
         check = untrusted.answer_check(definition.output_schema)
         return SchemaTool(name, described, parameters, handler, settings=settings, **options)
     except Exception as error:
@@ -326,7 +390,9 @@ def _refused(name: str, answer: Callable[[], ToolResult], **options: Any) -> Too
     async def handler(arguments: Mapping[str, Any]) -> ToolResult:
         return answer()
 
-    return SchemaTool(name, "This tool is refused; calling it says why.", {"type": "object"}, handler, **options)
+    return SchemaTool(
+        name, "This tool is refused; calling it says why.", {"type": "object"}, handler, **options
+    )
 
 
 def _reason(error: BaseException) -> str:

@@ -22,7 +22,12 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -67,18 +72,26 @@ class _Served:
             raise DefinitionError(f"tool {tool.name!r} cannot be served: {rule}")
         self.tool, self._alone = tool, Toolset([tool])
         output = None if tool.output_guardrails else tool.schema.output
-        self.validator = None if output is None else Draft202012Validator(output, registry=Registry())
+        self.validator = (
+            None if output is None else Draft202012Validator(output, registry=Registry())
+        )
         older, latest = dialect.definition(tool, LAST_OLDER), dialect.definition(tool)
         self._older_wraps = output is not None and output.get("type") != "object"
-        # A null that stands alone is lost on the wire: what may be null travels wrapped in every revision.
-        self._latest_wraps = self._older_wraps and self.validator is not None and self.validator.is_valid(None)
+        # A null that stands alone is lost on the wire: what may be null travels wrapped in every
+        # revision.
+        self._latest_wraps = (
+            self._older_wraps and self.validator is not None and self.validator.is_valid(None)
+        )
         if self._latest_wraps:
             latest["outputSchema"] = older["outputSchema"]
         if output is None:
             # What an output guardrail may replace is not promised.
             older.pop("outputSchema", None)
             latest.pop("outputSchema", None)
-        self._older, self._latest = types.Tool.model_validate(older), types.Tool.model_validate(latest)
+        self._older, self._latest = (
+            types.Tool.model_validate(older),
+            types.Tool.model_validate(latest),
+        )
 
     def is_enabled(self, context: Context[Any]) -> bool:
         """Whether the tool is switched on in this context."""
@@ -106,11 +119,13 @@ class _Served:
 class ToolServer(Server[Any]):
     """An MCP server of a toolset: the SDK's own server, to be embedded wherever that fits.
 
-    `context(request)` makes a new Context for each call from the SDK's request context. `keys` are secrets of 32 bytes
-    or more that seal what a client carries between the rounds of an approval: processes that share a load share them, and
-    the first one seals. Without them a key of this process is made.
+    `context(request)` makes a new Context for each call from the SDK's request context. `keys` are
+    secrets of 32 bytes or more that seal what a client carries between the rounds of an approval:
+    processes that share a load share them, and the first one seals. Without them a key of this
+    process is made.
 
-    A body may ask for more itself: it returns the SDK's `InputRequiredResult`, which leaves as it is.
+    A body may ask for more itself: it returns the SDK's `InputRequiredResult`, which leaves as it
+    is.
     """
 
     def __init__(
@@ -135,7 +150,9 @@ class ToolServer(Server[Any]):
             on_subscriptions_listen=ListenHandler(self._bus),
             get_tool_input_schema=self._input_schema,
         )
-        self.add_notification_handler("notifications/initialized", types.NotificationParams, self._announce_changes)
+        self.add_notification_handler(
+            "notifications/initialized", types.NotificationParams, self._announce_changes
+        )
         seal = RequestStateSecurity(keys=keys or [os.urandom(32)], ttl=STATE_SECONDS)
         self.middleware.append(RequestStateBoundary(seal, default_audience=name))
 
@@ -164,7 +181,11 @@ class ToolServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     def _set(self, tools: Tools) -> None:
-        toolset = tools if isinstance(tools, Toolset) else Toolset([tools] if isinstance(tools, Tool) else tools)
+        toolset = (
+            tools
+            if isinstance(tools, Toolset)
+            else Toolset([tools] if isinstance(tools, Tool) else tools)
+        )
         served = {name: _Served(tool) for name, tool in toolset.items()}
         self._toolset, self._served = toolset, served
 
@@ -172,12 +193,22 @@ class ToolServer(Server[Any]):
         served = self._served.get(name)
         return None if served is None else served.definition(latest=True).input_schema
 
-    async def _list_tools(self, request: Request, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        served = [self._served[tool.name] for tool in self._toolset.enabled(self._make_context(request))]
-        return types.ListToolsResult(tools=[each.definition(_is_latest(request)) for each in served])
+    async def _list_tools(
+        self, request: Request, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        served = [
+            self._served[tool.name] for tool in self._toolset.enabled(self._make_context(request))
+        ]
+        return types.ListToolsResult(
+            tools=[each.definition(_is_latest(request)) for each in served]
+        )
 
     async def _call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
-        served, context, asked = self._served.get(params.name), self._make_context(request), self._asked(params)
+        served, context, asked = (
+            self._served.get(params.name),
+            self._make_context(request),
+            self._asked(params),
+        )
         call_id = asked.call_id if asked else str(request.request_id)
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
         elicits, latest = _elicits(request), _is_latest(request)
@@ -187,14 +218,21 @@ class ToolServer(Server[Any]):
             self._decide(context, asked, params.input_responses or {})
         unsubscribe = context.subscribe(_progress_to(request))
         try:
-            # The orchestrator of the calls is at the client; what may not run is for the toolset to say.
+            # The orchestrator of the calls is at the client; what may not run is for the toolset to
+            # say.
             runs = served is not None and served.is_enabled(context)
-            result = await (served.tool.invoke if served and runs else self._toolset.call)(call, context)
+            result = await (served.tool.invoke if served and runs else self._toolset.call)(
+                call, context
+            )
         except Tripwire as stop:
-            # To stop a run is the host's to do: an error of the protocol reaches it and never the model.
-            raise MCPError(types.INTERNAL_ERROR, ToolResult.of(str(stop)).text, {"type": type(stop).__name__}) from stop
+            # To stop a run is the host's to do: an error of the protocol reaches it and never the
+            # model.
+            raise MCPError(
+                types.INTERNAL_ERROR, ToolResult.of(str(stop)).text, {"type": type(stop).__name__}
+            ) from stop
         except SystemExit:
-            # Whoever calls one tool may not end the others: a body that parses a command line exits on a wrong word.
+            # Whoever calls one tool may not end the others: a body that parses a command line exits
+            # on a wrong word.
             result = ToolResult.failed("The tool tried to end the program.", type="SystemExit")
         finally:
             unsubscribe()
@@ -207,16 +245,28 @@ class ToolServer(Server[Any]):
 
     def _asked(self, params: types.CallToolRequestParams) -> ApprovalRequest | None:
         state = params.request_state or ""
-        return ApprovalRequest.from_json(state.removeprefix(STATE_PREFIX)) if state.startswith(STATE_PREFIX) else None
+        return (
+            ApprovalRequest.from_json(state.removeprefix(STATE_PREFIX))
+            if state.startswith(STATE_PREFIX)
+            else None
+        )
 
-    def _decide(self, context: Context[Any], asked: ApprovalRequest, answers: Mapping[str, Any]) -> None:
+    def _decide(
+        self, context: Context[Any], asked: ApprovalRequest, answers: Mapping[str, Any]
+    ) -> None:
         answer = answers.get(APPROVAL)
         if not isinstance(answer, types.ElicitResult):
             return
         now = monotonic()
-        self._used_approvals = {id: until for id, until in self._used_approvals.items() if until > now}
+        self._used_approvals = {
+            id: until for id, until in self._used_approvals.items() if until > now
+        }
         if asked.id in self._used_approvals:
-            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
+            raise MCPError(
+                types.INVALID_PARAMS,
+                "Invalid or expired requestState",
+                {"reason": "invalid_request_state"},
+            )
         self._used_approvals[asked.id] = now + STATE_SECONDS
         if _approves(answer):
             context.approve(asked)
@@ -280,7 +330,8 @@ def serve(
 async def _serve_stdio(served: ToolServer) -> None:
     try:
         async with stdio_server() as (read_stream, write_stream):
-            # The SDK keeps the wire on a descriptor of its own; what a body prints is shown at once instead of at exit.
+            # The SDK keeps the wire on a descriptor of its own; what a body prints is shown at once
+            # instead of at exit.
             with redirect_stdout(sys.stderr):
                 await served.run(read_stream, write_stream, served.create_initialization_options())
     except* BrokenPipeError:
@@ -294,7 +345,9 @@ def _serve_http(served: ToolServer, host: str, port: int, allowed_hosts: Sequenc
     names = allowed_hosts or [name for each in hosts for name in (each, f"{each}:*")]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
     guard = TransportSecuritySettings(allowed_hosts=list(names), allowed_origins=origins)
-    uvicorn.run(served.streamable_http_app(transport_security=guard), host=host, port=port, access_log=False)
+    uvicorn.run(
+        served.streamable_http_app(transport_security=guard), host=host, port=port, access_log=False
+    )
 
 
 def _is_latest(request: Request) -> bool:
@@ -313,14 +366,22 @@ def _answer(result: ToolResult, served: _Served | None, latest: bool) -> dict[st
         try:
             structured = {"structuredContent": served.structured(result.value, latest)}
         except ToolError as error:
-            # Content that breaks its schema makes clients raise: the model gets to read why there is none.
+            # Content that breaks its schema makes clients raise: the model gets to read why there
+            # is none.
             result = ToolResult.failed(str(error), output=result.output)
     said = dialect.result(replace(result, value=None))
-    return {"content": said["content"], "isError": said["isError"], "resultType": "complete", **structured}
+    return {
+        "content": said["content"],
+        "isError": said["isError"],
+        "resultType": "complete",
+        **structured,
+    }
 
 
 def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
-    last = nextafter(0.0, -inf)  # Below the 0 that a first report may say, and one more is exactly 1.
+    last = nextafter(
+        0.0, -inf
+    )  # Below the 0 that a first report may say, and one more is exactly 1.
 
     async def forward(event: ToolEvent) -> None:
         nonlocal last
@@ -328,9 +389,15 @@ def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
             return
         done, total = event.data.get("done"), event.data.get("total")
         # The protocol has it rise with each report, whatever a body says.
-        last = last + 1 if done is None or not isfinite(done) else max(float(done), nextafter(last, inf))
+        last = (
+            last + 1
+            if done is None or not isfinite(done)
+            else max(float(done), nextafter(last, inf))
+        )
         text = ToolResult.of(event.data.get("message") or event.data.get("value")).text
-        await request.session.report_progress(last, total if total is not None and isfinite(total) else None, text or None)
+        await request.session.report_progress(
+            last, total if total is not None and isfinite(total) else None, text or None
+        )
 
     return forward
 
@@ -340,7 +407,9 @@ def _ask(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision]]:
 
     async def approver(asked: ApprovalRequest) -> Decision:
         form = _question(asked)
-        answer = await request.session.elicit_form(form.message, form.requested_schema, related_request_id=request.request_id)
+        answer = await request.session.elicit_form(
+            form.message, form.requested_schema, related_request_id=request.request_id
+        )
         return Decision(approved=_approves(answer), reason=_refusal(answer))
 
     return approver
@@ -349,12 +418,18 @@ def _ask(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision]]:
 def _input_required(asked: ApprovalRequest) -> types.InputRequiredResult:
     """Return the answer that has the client ask its person and call again (since 2026-07-28)."""
     question: types.InputRequest = types.ElicitRequest(params=_question(asked))
-    return types.InputRequiredResult(input_requests={APPROVAL: question}, request_state=STATE_PREFIX + asked.to_json())
+    return types.InputRequiredResult(
+        input_requests={APPROVAL: question}, request_state=STATE_PREFIX + asked.to_json()
+    )
 
 
 def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
     arguments = json.dumps(asked.arguments, indent=2)
-    shown = arguments if len(arguments) <= MAX_QUESTION else f"{arguments[:MAX_QUESTION]}… ({len(arguments)} characters)"
+    shown = (
+        arguments
+        if len(arguments) <= MAX_QUESTION
+        else f"{arguments[:MAX_QUESTION]}… ({len(arguments)} characters)"
+    )
     message = f"Allow the tool {asked.tool} to run with these arguments?\n{shown}"
     # A form without fields is shown by some clients as nothing at all.
     field = {"type": "boolean", "title": "Approve", "description": "Let the tool run this once."}

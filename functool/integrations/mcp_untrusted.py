@@ -12,7 +12,18 @@ from typing import Any
 
 import mcp_types as types
 
-from functool import AudioContent, Content, FileContent, ImageContent, SchemaTool, TextContent, Tool, ToolCall, ToolResult, ToolSettings
+from functool import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+    ToolSettings,
+)
 
 MAX_NAME = 64
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -24,8 +35,12 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 def pin(definition: types.Tool) -> str:
     """Return the SHA-256 (hex) of all that a definition tells a model or promises."""
-    told = definition.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"})
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    told = definition.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"}
+    )
+    return hashlib.sha256(
+        json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def local_name(wanted: str, taken: Container[str]) -> str:
@@ -33,7 +48,8 @@ def local_name(wanted: str, taken: Container[str]) -> str:
     name = re.sub(r"^(?![A-Za-z_])|[^A-Za-z0-9_-]", "_", wanted)
     if name == wanted and len(name) <= MAX_NAME and name not in taken:
         return name
-    # A hash of the name as the server gives it: what a tool is called does not depend on the order of a listing.
+    # A hash of the name as the server gives it: what a tool is called does not depend on the order
+    # of a listing.
     mark = hashlib.sha256(wanted.encode(errors="replace")).hexdigest()
     name = name[: MAX_NAME - 9] + "_" + mark[:8]
     return name if name not in taken else mark
@@ -85,8 +101,13 @@ def answer_check(schema: dict[str, Any] | None) -> Tool | None:
     """
     if schema is None:
         return None
-    # An identifier of its own keeps the references that start at its root, such as `#/properties/name`.
-    parameters = {"type": "object", "properties": {"answer": {"$id": "urn:answer", **schema}}, "required": ["answer"]}
+    # An identifier of its own keeps the references that start at its root, such as
+    # `#/properties/name`.
+    parameters = {
+        "type": "object",
+        "properties": {"answer": {"$id": "urn:answer", **schema}},
+        "required": ["answer"],
+    }
     return SchemaTool("answer", "", parameters, lambda arguments: None)
 
 
@@ -97,7 +118,9 @@ async def result(answer: types.CallToolResult, check: Tool | None) -> ToolResult
     metadata = {"mcp": answer.meta} if answer.meta else {}
     if answer.is_error:
         others: list[Content] = [part for part in output if not isinstance(part, TextContent)]
-        details = None if answer.structured_content is None else {"structured": answer.structured_content}
+        details = (
+            None if answer.structured_content is None else {"structured": answer.structured_content}
+        )
         text = "\n".join(texts) or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     value = answer.structured_content
@@ -125,10 +148,15 @@ def content(block: types.ContentBlock) -> Content:
         case types.AudioContent():
             return AudioContent(data=_bytes(block.data), media_type=block.mime_type)
         case types.ResourceLink():
-            return FileContent(uri=block.uri, media_type=block.mime_type or UNKNOWN_TYPE, name=block.name)
+            return FileContent(
+                uri=block.uri, media_type=block.mime_type or UNKNOWN_TYPE, name=block.name
+            )
     resource = block.resource
     if isinstance(resource, types.TextResourceContents):
-        data, media_type = resource.text.encode(errors="replace"), resource.mime_type or "text/plain"
+        data, media_type = (
+            resource.text.encode(errors="replace"),
+            resource.mime_type or "text/plain",
+        )
     else:
         data, media_type = _bytes(resource.blob), resource.mime_type or UNKNOWN_TYPE
     return FileContent(data=data, uri=resource.uri, media_type=media_type)
@@ -141,6 +169,7 @@ def _bytes(text: str) -> bytes:
 def _is_hidden(char: str) -> bool:
     if char.isascii():
         return not (char.isprintable() or char in "\n\t")
-    # Variation selectors can carry a whole text; the one that asks for the coloured form of an emoji is left.
+    # Variation selectors can carry a whole text; the one that asks for the coloured form of an
+    # emoji is left.
     selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
     return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES

@@ -1,8 +1,8 @@
 """Normandy: its registry and executor, as far as a Python user would miss them.
 
-Results are `Ok(value)` and `Err(text)`; only a `Tripwire` leaves as an exception. One thing differs on purpose:
-Normandy drops the keys that a tool does not know. Here they are refused, because a misspelt argument that is dropped
-runs the tool with a default that nobody asked for.
+Results are `Ok(value)` and `Err(text)`; only a `Tripwire` leaves as an exception. One thing differs
+on purpose: Normandy drops the keys that a tool does not know. Here they are refused, because a
+misspelt argument that is dropped runs the tool with a default that nobody asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from functool.tool_model import Err, Ok
 DEFAULT_TIMEOUT = 30_000
 """Normandy's time limit, in milliseconds."""
 
-# What a tool says itself is its reason, as `{:error, reason}` is in Normandy; anything else was raised.
+# What a tool says itself is its reason, as `{:error, reason}` is in Normandy; anything else was
+# raised.
 _REASONS = ("ToolError", "ArgumentError", "GuardrailError", "ApprovalRequired", "ToolDisabledError")
 
 Call = tuple[str, Mapping[str, Any] | None]
@@ -41,7 +42,11 @@ class Registry:
 
     def get(self, name: str) -> Ok[Tool] | Err:
         """Return the tool, or `Err` saying that there is none."""
-        return Ok(self._tools[name]) if name in self._tools else Err(f"Tool '{name}' not found in registry")
+        return (
+            Ok(self._tools[name])
+            if name in self._tools
+            else Err(f"Tool '{name}' not found in registry")
+        )
 
     def names(self) -> list[str]:
         """Return the names, in the order they were registered."""
@@ -54,7 +59,11 @@ class Registry:
     def to_tool_schemas(self) -> list[dict[str, Any]]:
         """Return what a model is told: `name`, `description` and `input_schema` of each tool."""
         return [
-            {"name": tool.name, "description": tool.description, "input_schema": deepcopy(tool.schema.parameters)}
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": deepcopy(tool.schema.parameters),
+            }
             for tool in self._tools.values()
         ]
 
@@ -94,26 +103,40 @@ async def execute(
     own = None if tool.timeout is None else tool.timeout * 1_000
     limit = timeout if timeout is not None else own if own is not None else DEFAULT_TIMEOUT
     limited = WrapperTool(tool, timeout=limit / 1_000)
-    result = await limited.invoke(ToolCall(name=name, arguments={} if input is None else input), context)
+    result = await limited.invoke(
+        ToolCall(name=name, arguments={} if input is None else input), context
+    )
     if result.error is None:
         return Ok(result.value)
     if result.error.type == "ToolTimeoutError":
         return Err(f"Tool execution timeout after {limit if own is None else min(limit, own):g}ms")
     if result.error.type in _REASONS:
         return Err(result.error.message)
-    return Err(f"Tool execution failed: {result.error.message.removeprefix(f'{result.error.type}: ')}")
+    return Err(
+        f"Tool execution failed: {result.error.message.removeprefix(f'{result.error.type}: ')}"
+    )
 
 
 async def execute_parallel(
-    registry: Registry, calls: Iterable[Call], *, timeout: float | None = None, context: Context[Any] | None = None
+    registry: Registry,
+    calls: Iterable[Call],
+    *,
+    timeout: float | None = None,
+    context: Context[Any] | None = None,
 ) -> list[Ok[Any] | Err]:
     """Run several tools at once; return their results in the order of the calls."""
-    runs = (execute(registry, name, input, timeout=timeout, context=context) for name, input in calls)
+    runs = (
+        execute(registry, name, input, timeout=timeout, context=context) for name, input in calls
+    )
     return list(await asyncio.gather(*runs))
 
 
 async def execute_sequential(
-    registry: Registry, calls: Iterable[Call], *, timeout: float | None = None, context: Context[Any] | None = None
+    registry: Registry,
+    calls: Iterable[Call],
+    *,
+    timeout: float | None = None,
+    context: Context[Any] | None = None,
 ) -> list[Ok[Any] | Err]:
     """Run tools one after the other and stop at the first error, which is then the last result."""
     results: list[Ok[Any] | Err] = []

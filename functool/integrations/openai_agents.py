@@ -49,11 +49,17 @@ try:
         default_tool_error_function,
     )
     from agents.run_context import RunContextWrapper
-    from agents.tool import invoke_function_tool, resolve_function_tool_failure_error_function, set_function_tool_failure_error_function
+    from agents.tool import (
+        invoke_function_tool,
+        resolve_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
 except ImportError as error:
-    raise ImportError("the openai-agents integration needs: pip install 'functool[openai-agents]'") from error
+    raise ImportError(
+        "the openai-agents integration needs: pip install 'functool[openai-agents]'"
+    ) from error
 
 _contexts: dict[int, Context[Any]] = {}
 
@@ -65,9 +71,10 @@ class RunStopped(Tripwire, AgentsException):
 def export(tool: Tool) -> FunctionTool:
     """Return `tool` as a tool of openai-agents.
 
-    A failure is what the model reads, never the end of the run; a `Tripwire` ends the run as `RunStopped`. A tool that may ask for
-    approval interrupts the run, unless the run's functool `Context` has an approver of its own. A condition of the approval is asked before
-    other guardrails have seen the call; where it cannot be told, a person is asked.
+    A failure is what the model reads, never the end of the run; a `Tripwire` ends the run as
+    `RunStopped`. A tool that may ask for approval interrupts the run, unless the run's functool
+    `Context` has an approver of its own. A condition of the approval is asked before other
+    guardrails have seen the call; where it cannot be told, a person is asked.
     """
     schema = tool.schema
     asks = asker(tool) if tool.requires_approval else None
@@ -83,9 +90,15 @@ def export(tool: Tool) -> FunctionTool:
             raise RunStopped(str(tripwire)) from tripwire
         return _output(result)
 
-    async def needs_approval(run: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
+    async def needs_approval(
+        run: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
+    ) -> bool:
         context = _context_of(run)
-        return asks is not None and context.approver is None and await asks(arguments, call_id, context)
+        return (
+            asks is not None
+            and context.approver is None
+            and await asks(arguments, call_id, context)
+        )
 
     def is_enabled(run: RunContextWrapper[Any], agent: Any) -> bool:
         enabled = tool.settings.is_enabled
@@ -115,9 +128,10 @@ def adopt(native: FunctionTool) -> Tool:
 async def runner(agent: Agent[Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
     """Run an agent of openai-agents: the runner for `AgentTool`.
 
-    `context.deps` is the run's context object, `context.thread` its session, and `options` go to `Runner.run`. While somebody listens,
-    the run's stream events are sent as `tool:progress`. A tool of the agent that waits for approval makes this call wait for it, and
-    the same call goes on where the agent stopped.
+    `context.deps` is the run's context object, `context.thread` its session, and `options` go to
+    `Runner.run`. While somebody listens, the run's stream events are sent as `tool:progress`. A
+    tool of the agent that waits for approval makes this call wait for it, and the same call goes on
+    where the agent stopped.
 
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
@@ -136,10 +150,15 @@ async def runner(agent: Agent[Any], text: str, context: Context[Any], **options:
             break
         start = run.to_state()
     used = run.context_wrapper.usage
-    return ToolResult.of(run.final_output, metadata={"usage": {name: getattr(used, name) for name in USAGE}, "run": run})
+    return ToolResult.of(
+        run.final_output,
+        metadata={"usage": {name: getattr(used, name) for name in USAGE}, "run": run},
+    )
 
 
-async def _run(agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]) -> Any:
+async def _run(
+    agent: Agent[Any], start: Any, context: Context[Any], options: dict[str, Any]
+) -> Any:
     given = {"context": context.deps, "session": context.thread, **options}
     if isinstance(start, RunState):
         del given["context"]  # A state brings the context it was made with.
@@ -156,7 +175,9 @@ async def _settle(state: RunState[Any], decided_ids: set[str], context: Context[
     for item in state.get_interruptions():
         if item.call_id in decided_ids:
             continue
-        call = ToolCall(name=item.name or "", arguments=_object(item.arguments), id=item.call_id or "")
+        call = ToolCall(
+            name=item.name or "", arguments=_object(item.arguments), id=item.call_id or ""
+        )
         answer = await decided(call, context)
         if answer is True:
             state.approve(item)
@@ -175,26 +196,43 @@ class _Adopted(Tool):
             strict=native.strict_json_schema,
             settings=ToolSettings(is_enabled=enabled if isinstance(enabled, bool) else True),
             input_guardrails=_input_guardrails(native),
-            output_guardrails=[self._translated(guardrail) for guardrail in native.tool_output_guardrails or ()],
+            output_guardrails=[
+                self._translated(guardrail) for guardrail in native.tool_output_guardrails or ()
+            ],
         )
-        # A copy that raises, so that a failure is a failure; the author's own words for it are asked in `on_error`.
+        # A copy that raises, so that a failure is a failure; the author's own words for it are
+        # asked in `on_error`.
         self._words = resolve_function_tool_failure_error_function(native)
         self._native = set_function_tool_failure_error_function(copy.copy(native), None)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        value = await invoke_function_tool(function_tool=self._native, context=_native_context(call, context), arguments=_text(call))
+        value = await invoke_function_tool(
+            function_tool=self._native,
+            context=_native_context(call, context),
+            arguments=_text(call),
+        )
         return _result(value)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
         words = self._words
-        if words is None or words is default_tool_error_function or isinstance(error, ToolError) or context.call is None:
+        if (
+            words is None
+            or words is default_tool_error_function
+            or isinstance(error, ToolError)
+            or context.call is None
+        ):
             return await super().on_error(error, context)
-        return ToolResult.failed(await _maybe(words(_native_context(context.call, context), error)), type=type(error).__name__)
+        return ToolResult.failed(
+            await _maybe(words(_native_context(context.call, context), error)),
+            type=type(error).__name__,
+        )
 
     def _translated(self, guardrail: Any) -> Any:
         async def check(result: ToolResult, context: Context[Any]) -> None:
             assert context.call is not None
-            data = ToolOutputGuardrailData(context=_native_context(context.call, context), agent=None, output=result.value)  # type: ignore[arg-type]
+            data = ToolOutputGuardrailData(
+                context=_native_context(context.call, context), agent=None, output=result.value
+            )  # type: ignore[arg-type]
             _obey((await guardrail.run(data)).behavior)
 
         return check
@@ -208,7 +246,11 @@ def _input_guardrails(native: FunctionTool) -> list[Any]:
     async def needs_approval(call: ToolCall, context: Context[Any]) -> bool:
         needs, arguments = native.needs_approval, dict(call.arguments)  # type: ignore[arg-type]
         # The framework takes a plain function too.
-        return needs if isinstance(needs, bool) else bool(await _maybe(needs(_native_context(call, context), arguments, call.id)))
+        return (
+            needs
+            if isinstance(needs, bool)
+            else bool(await _maybe(needs(_native_context(call, context), arguments, call.id)))
+        )
 
     def translated(guardrail: Any) -> Any:
         async def check(call: ToolCall, context: Context[Any]) -> None:
@@ -242,12 +284,24 @@ def _context_of(run: RunContextWrapper[Any]) -> Context[Any]:
 
 
 def _native_context(call: ToolCall, context: Context[Any]) -> ToolContext[Any]:
-    item = ResponseFunctionToolCall(name=call.name, arguments=_text(call), call_id=call.id, type="function_call")
-    return ToolContext(context.deps, tool_name=call.name, tool_call_id=call.id, tool_arguments=item.arguments, tool_call=item)
+    item = ResponseFunctionToolCall(
+        name=call.name, arguments=_text(call), call_id=call.id, type="function_call"
+    )
+    return ToolContext(
+        context.deps,
+        tool_name=call.name,
+        tool_call_id=call.id,
+        tool_arguments=item.arguments,
+        tool_call=item,
+    )
 
 
 def _text(call: ToolCall) -> str:
-    return call.arguments if isinstance(call.arguments, str) else ToolResult.of(dict(call.arguments)).text
+    return (
+        call.arguments
+        if isinstance(call.arguments, str)
+        else ToolResult.of(dict(call.arguments)).text
+    )
 
 
 def _object(arguments: str | None) -> dict[str, Any]:
@@ -285,12 +339,18 @@ def _part(part: Content) -> Any:
 
 
 def _url(part: ImageContent | FileContent) -> str | None:
-    return part.uri if part.data is None else f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
+    return (
+        part.uri
+        if part.data is None
+        else f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
+    )
 
 
 def _result(value: Any) -> ToolResult:
     parts = value if isinstance(value, list) else [value]
-    if not any(isinstance(part, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for part in parts):
+    if not any(
+        isinstance(part, ToolOutputText | ToolOutputImage | ToolOutputFileContent) for part in parts
+    ):
         return ToolResult.of(value)
     return ToolResult(output=[_content(part) for part in parts], value=value)
 

@@ -11,24 +11,44 @@ from typing import Any, overload
 from functool import Context, Tool, ToolCall, ToolResult, Toolset, Tripwire, WrapperTool
 
 try:
-    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider, get_tracer, use_span
+    from opentelemetry.trace import (
+        Span,
+        SpanKind,
+        Status,
+        StatusCode,
+        Tracer,
+        TracerProvider,
+        get_tracer,
+        use_span,
+    )
 except ImportError as error:
-    raise ImportError("the OpenTelemetry integration needs: pip install 'functool[opentelemetry]'") from error
+    raise ImportError(
+        "the OpenTelemetry integration needs: pip install 'functool[opentelemetry]'"
+    ) from error
 
 
 @overload
-def instrument(target: Tool, *, content: bool = False, tracer_provider: TracerProvider | None = None) -> Tool: ...
+def instrument(
+    target: Tool, *, content: bool = False, tracer_provider: TracerProvider | None = None
+) -> Tool: ...
 @overload
-def instrument(target: Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None) -> Toolset: ...
-def instrument(target: Tool | Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None) -> Tool | Toolset:
+def instrument(
+    target: Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None
+) -> Toolset: ...
+def instrument(
+    target: Tool | Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None
+) -> Tool | Toolset:
     """Return a tool, or a toolset of tools, whose calls are traced.
 
-    A failure, a refusal too, sets the status of the span and `error.type`, the failure's type. Arguments and results are recorded only
-    with `content`: they may hold what a trace must not.
+    A failure, a refusal too, sets the status of the span and `error.type`, the failure's type.
+    Arguments and results are recorded only with `content`: they may hold what a trace must not.
     """
     tracer = get_tracer("functool", tracer_provider=tracer_provider)
     if isinstance(target, Toolset):
-        return Toolset((_Traced(tool, tracer, content) for tool in target.values()), max_concurrency=target.max_concurrency)
+        return Toolset(
+            (_Traced(tool, tracer, content) for tool in target.values()),
+            max_concurrency=target.max_concurrency,
+        )
     return _Traced(target, tracer, content)
 
 
@@ -47,31 +67,49 @@ class _Traced(WrapperTool):
         if not span.is_recording():
             return await super().run(call, context)
         # The result tells what failed; of what is raised, only a tripwire is the tool's own.
-        with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        with use_span(
+            span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+        ):
             self._describe(span, call)
             try:
                 result = await super().run(call, context)
             except BaseException as raised:
                 span.set_attribute("error.type", type(raised).__name__)
-                span.set_status(Status(StatusCode.ERROR, str(raised) if isinstance(raised, Tripwire) else type(raised).__name__))
+                span.set_status(
+                    Status(
+                        StatusCode.ERROR,
+                        str(raised) if isinstance(raised, Tripwire) else type(raised).__name__,
+                    )
+                )
                 raise
             self._conclude(span, result)
             return result
 
     def _describe(self, span: Span, call: ToolCall) -> None:
-        span.set_attributes({"gen_ai.tool.type": "function", "gen_ai.tool.description": self.schema.description})
+        span.set_attributes(
+            {"gen_ai.tool.type": "function", "gen_ai.tool.description": self.schema.description}
+        )
         if call.id:
             span.set_attribute("gen_ai.tool.call.id", call.id)
         if self._content:
-            arguments = call.arguments if isinstance(call.arguments, str) else ToolResult.of(dict(call.arguments)).text
+            arguments = (
+                call.arguments
+                if isinstance(call.arguments, str)
+                else ToolResult.of(dict(call.arguments)).text
+            )
             span.set_attribute("gen_ai.tool.call.arguments", arguments)
 
     def _conclude(self, span: Span, result: ToolResult) -> None:
         if result.error is not None:
             span.set_attribute("error.type", result.error.type)
             # The message may quote an argument or a result.
-            span.set_status(Status(StatusCode.ERROR, result.error.message if self._content else None))
+            span.set_status(
+                Status(StatusCode.ERROR, result.error.message if self._content else None)
+            )
         if self._content:
             span.set_attribute("gen_ai.tool.call.result", result.text)
         for deed in result.metadata.get("guardrails", ()):
-            span.add_event("guardrail", {f"functool.guardrail.{key}": str(value) for key, value in deed.items()})
+            span.add_event(
+                "guardrail",
+                {f"functool.guardrail.{key}": str(value) for key, value in deed.items()},
+            )

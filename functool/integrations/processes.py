@@ -40,18 +40,23 @@ except ImportError as error:
 
 
 class ProcessExecutor:
-    """Runs bodies in a pool of worker processes. Cancelling the wait, as a time limit does, kills the worker.
+    """Runs bodies in a pool of worker processes.
 
-    The workers start with the first call and end with `close`, or with the program. Nothing that belongs to this process can go along: a
-    parameter annotated `Context` is refused, and context variables are not seen. A generator function is refused too. A body that ends
-    its own interpreter with `os._exit(0)` is noticed at the time limit only.
+    Cancelling the wait, as a time limit does, kills the worker.
 
-    Args:
-        max_workers: How many bodies run at the same time; by default as many as there are processors.
-        context: The multiprocessing context that starts the workers; by default the one of `"spawn"`, which is safe beside threads.
+    The workers start with the first call and end with `close`, or with the program. Nothing that
+    belongs to this process can go along: a parameter annotated `Context` is refused, and context
+    variables are not seen. A generator function is refused too. A body that ends its own
+    interpreter with `os._exit(0)` is noticed at the time limit only.
+
+    Args: max_workers: How many bodies run at the same time; by default as many as there are
+        processors. context: The multiprocessing context that starts the workers; by default the one
+        of `"spawn"`, which is safe beside threads.
     """
 
-    def __init__(self, max_workers: int | None = None, *, context: BaseContext | None = None) -> None:
+    def __init__(
+        self, max_workers: int | None = None, *, context: BaseContext | None = None
+    ) -> None:
         self._max_workers = max_workers or os.cpu_count() or 1
         self._context = context or multiprocessing.get_context("spawn")
         self._lock = threading.Lock()
@@ -61,9 +66,8 @@ class ProcessExecutor:
     async def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run `func(*args, **kwargs)` in a worker and return what it returned.
 
-        Raises:
-            TypeError: The function cannot be found again by its name, or something cannot cross between processes.
-            ToolError: The worker died.
+        Raises: TypeError: The function cannot be found again by its name, or something cannot cross
+            between processes. ToolError: The worker died.
         """
         job = _packed(func, args, kwargs)
         pool = await in_thread(self._running_pool)
@@ -71,7 +75,9 @@ class ProcessExecutor:
         try:
             return _unpacked(await _outcome(pool, pool.schedule(_work, (ticket, job)), ticket))
         except ProcessExpired as expired:
-            raise ToolError(f"The worker process of the tool died (exit code {expired.exitcode}).") from expired
+            raise ToolError(
+                f"The worker process of the tool died (exit code {expired.exitcode})."
+            ) from expired
         except concurrent.futures.BrokenExecutor as broken:
             raise ToolError("The worker processes of the tool died.") from broken
         finally:
@@ -96,8 +102,11 @@ class ProcessExecutor:
                 self._end()
                 self._pool = None
             if self._pool is None:
-                self._pool = ProcessPool(max_workers=self._max_workers, initializer=_initialize, context=self._context)
-                # Also at the end of the program, before pebble replaces workers that nobody needs any more.
+                self._pool = ProcessPool(
+                    max_workers=self._max_workers, initializer=_initialize, context=self._context
+                )
+                # Also at the end of the program, before pebble replaces workers that nobody needs
+                # any more.
                 self._end = weakref.finalize(self, _stop, self._pool)
             return self._pool
 
@@ -117,11 +126,14 @@ async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: 
     waiting.add_done_callback(_retrieve)
     active = True
     try:
-        # `wait` leaves the future alone when it is cancelled: what has to be done then depends on the ticket.
+        # `wait` leaves the future alone when it is cancelled: what has to be done then depends on
+        # the ticket.
         while not (await asyncio.wait({waiting}, timeout=1))[0]:
             if not active:
                 raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
-            active = pool.active  # A pool that has just broken answers within the next second what it can.
+            active = (
+                pool.active
+            )  # A pool that has just broken answers within the next second what it can.
     except asyncio.CancelledError:
         if not _take(ticket):
             await in_thread(_kill, future)
@@ -131,7 +143,8 @@ async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: 
 
 def _kill(future: concurrent.futures.Future[Any]) -> None:
     """Kill the worker of a call that has begun, and return when it is dead."""
-    # pebble learns only a moment after the worker took the call that it did, and kills none of which it does not know that.
+    # pebble learns only a moment after the worker took the call that it did, and kills none of
+    # which it does not know that.
     while not (future.running() or future.done()):
         time.sleep(0.005)
     future.cancel()
@@ -144,8 +157,9 @@ def _retrieve(waiting: asyncio.Future[Any]) -> None:
         waiting.exception()
 
 
-# A ticket is a file that exists until somebody takes it, and only one can: the worker that begins the body, or the caller that no
-# longer wants it. So a call that was cancelled while it waited for a worker never begins.
+# A ticket is a file that exists until somebody takes it, and only one can: the worker that begins
+# the body, or the caller that no longer wants it. So a call that was cancelled while it waited for
+# a worker never begins.
 
 
 def _new_ticket() -> str:
@@ -188,7 +202,9 @@ def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> byte
     except (ImportError, AttributeError, ValueError):
         found = None
     if found is not func:
-        raise TypeError(f"{name} cannot run in another process: a worker finds no such function. Define it in a module, on its top level")
+        raise TypeError(
+            f"{name} cannot run in another process: a worker finds no such function. Define it in a module, on its top level"
+        )
     try:
         return pickle.dumps((func.__module__, func.__qualname__, args, kwargs))
     except Exception as error:

@@ -1,7 +1,8 @@
 """pydantic-ai: functool tools in its agents, its tools in functool, its agents behind `AgentTool`.
 
-An exported tool finds the run's `deps` as `context.deps`, or, where those are a functool `Context`, gets that itself. Otherwise all calls
-of one run share one context, so that a rate limit per context holds for the run.
+An exported tool finds the run's `deps` as `context.deps`, or, where those are a functool `Context`,
+gets that itself. Otherwise all calls of one run share one context, so that a rate limit per context
+holds for the run.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ try:
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
 except ImportError as error:
-    raise ImportError("the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'") from error
+    raise ImportError(
+        "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
+    ) from error
 
 # Anything but an object would be a TypeError, which ends the run.
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
@@ -81,9 +84,10 @@ class ToolProgressEvent(CustomEvent, name="functool_progress"):  # type: ignore[
 def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     """Return `tool` as a tool of pydantic-ai.
 
-    Arguments that do not fit ask the model to try again (`ModelRetry`, which the agent's retries limit); every other failure is what
-    the model reads (`ToolFailed`). A `Tripwire` leaves the run. A call that waits for approval is deferred, and runs once it is
-    approved; `metadata["approval"]`, passed back with the approval, binds it to that very call.
+    Arguments that do not fit ask the model to try again (`ModelRetry`, which the agent's retries
+    limit); every other failure is what the model reads (`ToolFailed`). A `Tripwire` leaves the run.
+    A call that waits for approval is deferred, and runs once it is approved;
+    `metadata["approval"]`, passed back with the approval, binds it to that very call.
     """
     schema = tool.schema
 
@@ -92,7 +96,11 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
 
     async def prepare(run: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         enabled = tool.settings.is_enabled
-        return definition if (enabled(_shared(run).context) if callable(enabled) else enabled) else None
+        return (
+            definition
+            if (enabled(_shared(run).context) if callable(enabled) else enabled)
+            else None
+        )
 
     entry = _Entry(
         tool=tool,
@@ -128,9 +136,10 @@ def adopt(native: pydantic_ai.Tool[Any]) -> Tool:
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
     """Run an agent of pydantic-ai: the runner for `AgentTool`.
 
-    `context.deps` are the run's deps; `context.thread` is a `Conversation` or a list of messages, which grows by the run; `options` go
-    to `Agent.iter`. While somebody listens, the events of the agent's own tool calls are sent as `tool:progress`. A tool of the agent
-    that waits for approval makes this call wait for it, and the same call goes on where the agent stopped.
+    `context.deps` are the run's deps; `context.thread` is a `Conversation` or a list of messages,
+    which grows by the run; `options` go to `Agent.iter`. While somebody listens, the events of the
+    agent's own tool calls are sent as `tool:progress`. A tool of the agent that waits for approval
+    makes this call wait for it, and the same call goes on where the agent stopped.
 
     Raises:
         ApprovalRequired: A person has to agree to a call that the agent made.
@@ -147,15 +156,24 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             except ApprovalRequired:
                 context.state[key] = paused
                 raise
-            history = {"message_history": before.all_messages(), "usage": before.usage, "deferred_tool_results": results}
+            history = {
+                "message_history": before.all_messages(),
+                "usage": before.usage,
+                "deferred_tool_results": results,
+            }
             run = await _run(agent, context, None, **history, **options)
         if not isinstance(run.output, DeferredToolRequests):
             break
         if run.output.calls:
-            raise ToolError("The agent called a tool that runs outside of it, which nobody here can answer.")
+            raise ToolError(
+                "The agent called a tool that runs outside of it, which nobody here can answer."
+            )
         paused = run, DeferredToolResults()
     _remember(context.thread, run)
-    return ToolResult.of(run.output, metadata={"usage": {name: getattr(run.usage, name) for name in USAGE}, "run": run})
+    return ToolResult.of(
+        run.output,
+        metadata={"usage": {name: getattr(run.usage, name) for name in USAGE}, "run": run},
+    )
 
 
 async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:
@@ -163,9 +181,15 @@ async def _run(agent: Any, context: Context[Any], prompt: str | None, **options:
     outputs = agent.output_type if isinstance(agent.output_type, Sequence) else [agent.output_type]
     async with AsyncExitStack() as stack:
         try:
-            pausing = {"output_type": [*outputs, DeferredToolRequests]} if DeferredToolRequests not in outputs else {}
+            pausing = (
+                {"output_type": [*outputs, DeferredToolRequests]}
+                if DeferredToolRequests not in outputs
+                else {}
+            )
             run = await stack.enter_async_context(agent.iter(prompt, **{**pausing, **given}))
-        except UserError:  # An agent with output validators pauses only if its own output type says so.
+        except (
+            UserError
+        ):  # An agent with output validators pauses only if its own output type says so.
             run = await stack.enter_async_context(agent.iter(prompt, **given))
         async for node in run:
             if context.listened and pydantic_ai.Agent.is_call_tools_node(node):
@@ -175,11 +199,15 @@ async def _run(agent: Any, context: Context[Any], prompt: str | None, **options:
         return run.result
 
 
-async def _settle(requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]) -> None:
+async def _settle(
+    requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]
+) -> None:
     """Answer what the agent waits for, by the decisions of this context."""
     for part in requests.approvals:
         if part.tool_call_id not in results.approvals:
-            call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id)
+            call = ToolCall(
+                name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id
+            )
             answer = await decided(call, context)
             results.approvals[call.id] = True if answer is True else ToolDenied(str(answer))
 
@@ -187,7 +215,11 @@ async def _settle(requests: DeferredToolRequests, results: DeferredToolResults, 
 def _history(thread: Any) -> dict[str, Any]:
     if thread is None:
         return {}
-    return {"conversation": thread} if isinstance(thread, Conversation) else {"message_history": thread}
+    return (
+        {"conversation": thread}
+        if isinstance(thread, Conversation)
+        else {"message_history": thread}
+    )
 
 
 def _remember(thread: Any, run: Any) -> None:
@@ -230,10 +262,17 @@ class _Adopted(Tool):
         except (ModelRetry, ToolFailed) as failure:
             raise ToolError(failure.message) from failure
         except CallDeferred as deferred:
-            raise ToolError("The tool leaves its work to somebody outside of this program.") from deferred
+            raise ToolError(
+                "The tool leaves its work to somebody outside of this program."
+            ) from deferred
 
     async def _native_approved(
-        self, tool: Any, arguments: dict[str, Any], run: RunContext[Any], call: ToolCall, context: Context[Any]
+        self,
+        tool: Any,
+        arguments: dict[str, Any],
+        run: RunContext[Any],
+        call: ToolCall,
+        context: Context[Any],
     ) -> Any:
         """Call the native tool; once more, when it asks for approval as it runs and a person agrees."""
         try:
@@ -256,19 +295,27 @@ class _Adopted(Tool):
 
 @dataclass(kw_only=True)
 class _Entry(FunctionSchema):
-    """Where pydantic-ai enters a tool. Its own entry spreads the arguments into keywords; here they stay one mapping."""
+    """Where pydantic-ai enters a tool.
+
+    Its own entry spreads the arguments into keywords; here they stay one mapping.
+    """
 
     tool: Tool
 
     async def call(self, args_dict: dict[str, Any], ctx: RunContext[Any]) -> Any:
         tool, shared = self.tool, _shared(ctx)
         arguments: Any = args_dict
-        try:  # Text is checked at once; what JSON cannot say, a hook's doing, is the tool's to judge.
+        # Text is checked at once; what JSON cannot say, a hook's doing, is the tool's to judge.
+        try:
             arguments = to_json(args_dict).decode()
         except (PydanticSerializationError, UnicodeEncodeError):
             pass
         call = ToolCall(name=self.name, arguments=arguments, id=ctx.tool_call_id or "")
-        context = relayed(tool, call, shared.context, _shown(ctx)) if ctx.tool_call_approved else shared.context
+        context = (
+            relayed(tool, call, shared.context, _shown(ctx))
+            if ctx.tool_call_approved
+            else shared.context
+        )
         shared.calls[call.id] = ctx
         try:
             result = await tool.invoke(call, context)
@@ -287,7 +334,11 @@ class _Shared:
 
     async def _forward(self, event: ToolEvent) -> None:
         if (run := self.calls.get(event.call_id)) is not None:
-            await run.emit(ToolProgressEvent(tool_call_id=event.call_id, what=event.kind, details=dict(event.data)))
+            await run.emit(
+                ToolProgressEvent(
+                    tool_call_id=event.call_id, what=event.kind, details=dict(event.data)
+                )
+            )
 
 
 _runs: dict[tuple[int, int], _Shared] = {}
@@ -312,7 +363,9 @@ def _forget(key: tuple[int, int]) -> None:
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
     """Return the request to which a person agreed, where the metadata of the approval brought it back."""
-    sent = run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
+    sent = (
+        run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
+    )
     return None if sent is None else ApprovalRequest.from_json(sent)
 
 
@@ -321,7 +374,9 @@ def _output(result: ToolResult) -> Any:
         request = result.metadata.get("approval")
         if isinstance(request, ApprovalRequest):
             raise Paused({"approval": request.to_json()})
-        raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(result.text)
+        raise (ModelRetry if result.error.type == ArgumentError.__name__ else ToolFailed)(
+            result.text
+        )
     parts = result.output
     if len(parts) == 1 and isinstance(parts[0], TextContent):
         content: Any = parts[0].text
@@ -356,7 +411,9 @@ def _result(value: Any) -> ToolResult:
 def _content(part: Any) -> Content:
     if not isinstance(part, BinaryContent | ImageUrl | AudioUrl | DocumentUrl):
         return TextContent(text=ToolResult.of(part).text)
-    where: dict[str, Any] = {"data": part.data} if isinstance(part, BinaryContent) else {"uri": part.url}
+    where: dict[str, Any] = (
+        {"data": part.data} if isinstance(part, BinaryContent) else {"uri": part.url}
+    )
     family = part.media_type.partition("/")[0]
     kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
     return kind(**where, media_type=part.media_type)

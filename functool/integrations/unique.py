@@ -39,10 +39,18 @@ try:
     from unique_toolkit.agentic.tools.openai_builtin.base import OpenAIBuiltInToolName
     from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
     from unique_toolkit.agentic.tools.tool import Tool as NativeTool
-    from unique_toolkit.agentic.tools.tool_progress_reporter import ProgressState, ToolProgressReporter
-    from unique_toolkit.language_model.schemas import LanguageModelFunction, LanguageModelToolDescription
+    from unique_toolkit.agentic.tools.tool_progress_reporter import (
+        ProgressState,
+        ToolProgressReporter,
+    )
+    from unique_toolkit.language_model.schemas import (
+        LanguageModelFunction,
+        LanguageModelToolDescription,
+    )
 except ImportError as error:
-    raise ImportError("the Unique integration needs unique-toolkit and Python 3.12: pip install 'functool[unique]'") from error
+    raise ImportError(
+        "the Unique integration needs unique-toolkit and Python 3.12: pip install 'functool[unique]'"
+    ) from error
 
 _log = logging.getLogger("functool")
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
@@ -82,10 +90,17 @@ def export(
             problems.append(f"selection_policy must be one of {', '.join(ToolSelectionPolicy)}")
     if problems:
         raise DefinitionError(f"Unique would refuse {tool.name!r}: {'; '.join(problems)}")
-    namespace = {"name": tool.name, "__doc__": tool.description, "__init__": _construct, "run": _run(tool, approver)}
+    namespace = {
+        "name": tool.name,
+        "__doc__": tool.description,
+        "__init__": _construct,
+        "run": _run(tool, approver),
+    }
     namespace |= _identity(tool, policy) | _texts(tool)
     title = "".join(word.capitalize() for word in re.split(r"[_-]+", tool.name)) or "Functool"
-    made = types.new_class(f"{title}Tool", (NativeTool[config_class],), exec_body=lambda body: body.update(namespace))
+    made = types.new_class(
+        f"{title}Tool", (NativeTool[config_class],), exec_body=lambda body: body.update(namespace)
+    )
     ToolFactory.register_tool(made, config_class)
     return made
 
@@ -94,9 +109,13 @@ def demands(tool: Tool) -> list[str]:
     """Return what Unique would refuse."""
     found = []
     if not _NAME.fullmatch(tool.name):
-        found.append("the name must adhere to the pattern ^[a-zA-Z0-9_-]+$: WrapperTool(tool, name=...) gives another")
+        found.append(
+            "the name must adhere to the pattern ^[a-zA-Z0-9_-]+$: WrapperTool(tool, name=...) gives another"
+        )
     if tool.name in list(OpenAIBuiltInToolName):
-        found.append(f"{tool.name!r} is the name of a built-in tool, and its ToolManager leaves out any other")
+        found.append(
+            f"{tool.name!r} is the name of a built-in tool, and its ToolManager leaves out any other"
+        )
     return found
 
 
@@ -107,7 +126,9 @@ def adopt(native: NativeTool[Any]) -> Tool:
         DefinitionError: It is not an instance of their `Tool`.
     """
     if not isinstance(native, NativeTool):
-        raise DefinitionError(f"not an instance of unique_toolkit's Tool: {native!r}; build it with its configuration")
+        raise DefinitionError(
+            f"not an instance of unique_toolkit's Tool: {native!r}; build it with its configuration"
+        )
     described = native.tool_description()
 
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
@@ -132,7 +153,8 @@ def adopt(native: NativeTool[Any]) -> Tool:
             system_format=native.tool_format_information_for_system_prompt(),
             user=native.tool_description_for_user_prompt(),
             user_format=native.tool_format_information_for_user_prompt(),
-            user_reminder=native.tool_format_reminder_for_user_prompt() or native.tool_system_reminder_for_user_prompt(),
+            user_reminder=native.tool_format_reminder_for_user_prompt()
+            or native.tool_system_reminder_for_user_prompt(),
         ),
     )
 
@@ -142,10 +164,14 @@ def _config_class(name: str, config: type[BaseModel] | None, problems: list[str]
     if config is None:
         return create_model(title, __base__=BaseToolConfig)
     if not (isinstance(config, type) and issubclass(config, BaseModel)):
-        problems.append(f"the configuration must be a class made from their BaseToolConfig, not {config!r}")
+        problems.append(
+            f"the configuration must be a class made from their BaseToolConfig, not {config!r}"
+        )
         return BaseToolConfig
     if "mcp_source_id" in config.model_fields:
-        problems.append("a configuration with a field mcp_source_id is taken for that of an MCP tool, and not checked")
+        problems.append(
+            "a configuration with a field mcp_source_id is taken for that of an MCP tool, and not checked"
+        )
     if issubclass(config, BaseToolConfig):
         return config
     return create_model(config.__name__, __base__=(config, BaseToolConfig), __doc__=config.__doc__)
@@ -161,7 +187,12 @@ def _construct(
     language_model_service: Any = None,
 ) -> None:
     NativeTool.__init__(
-        self, config, event, tool_progress_reporter, chat_service=chat_service, language_model_service=language_model_service
+        self,
+        config,
+        event,
+        tool_progress_reporter,
+        chat_service=chat_service,
+        language_model_service=language_model_service,
     )
     # Their own way to it is deprecated.
     self.functool_reporter = tool_progress_reporter
@@ -200,7 +231,10 @@ def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
 def _texts(tool: Tool) -> dict[str, Any]:
     def tool_description(self: Any) -> LanguageModelToolDescription:
         return LanguageModelToolDescription(
-            name=tool.name, description=tool.description, parameters=copy.deepcopy(tool.schema.parameters), strict=tool.strict
+            name=tool.name,
+            description=tool.description,
+            parameters=copy.deepcopy(tool.schema.parameters),
+            strict=tool.strict,
         )
 
     prompts = tool.prompts
@@ -223,7 +257,8 @@ def _texts(tool: Tool) -> dict[str, Any]:
 def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolCallResponse]]:
     async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
         context: Context[Any] = Context(self.config, approver=approver, metadata={"tool": self})
-        # Their tool lives as long as the run of its manager: so does what its calls remember, a rate limit say.
+        # Their tool lives as long as the run of its manager: so does what its calls remember, a
+        # rate limit say.
         context.state = self.functool_state
         progress = _Progress(self, tool_call)
         context.subscribe(progress)
@@ -252,14 +287,20 @@ class _Progress:
     async def end(self, result: ToolResult) -> None:
         if self._last is None:
             return
-        state, text = (ProgressState.FAILED, result.text) if result.is_error else (ProgressState.FINISHED, self._last)
+        state, text = (
+            (ProgressState.FAILED, result.text)
+            if result.is_error
+            else (ProgressState.FINISHED, self._last)
+        )
         try:
             await self._notify(text, state)
         except Exception:
             _log.warning("the progress reporter of %s failed", self._name, exc_info=True)
 
     async def _notify(self, message: str, state: ProgressState) -> None:
-        await self._reporter.notify_from_tool_call(tool_call=self._tool_call, name=self._name, message=message, state=state)
+        await self._reporter.notify_from_tool_call(
+            tool_call=self._tool_call, name=self._name, message=message, state=state
+        )
 
 
 def _progress_text(event: ToolEvent) -> str:
@@ -283,8 +324,8 @@ def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallR
             urls.append(str(part.uri))
         else:
             rest.append(part)
-    # The placeholders of images that travel beside the text are left out, unless nothing else is there; and an empty
-    # content would be read as "No relevant sources found.".
+    # The placeholders of images that travel beside the text are left out, unless nothing else is
+    # there; and an empty content would be read as "No relevant sources found.".
     text = ToolResult(output=rest or result.output, error=result.error).text or NO_OUTPUT
     return ToolCallResponse(
         id=tool_call.id,
@@ -314,7 +355,11 @@ def _adopted(response: ToolCallResponse) -> ToolResult:
     parts += [TextContent(text=chunk.text) for chunk in response.content_chunks or []]
     for url in response.image_data_urls:
         head, marked, body = url.partition(";base64,")
-        image = ImageContent(data=base64.b64decode(body), media_type=head.removeprefix("data:")) if marked else ImageContent(uri=url)
+        image = (
+            ImageContent(data=base64.b64decode(body), media_type=head.removeprefix("data:"))
+            if marked
+            else ImageContent(uri=url)
+        )
         parts.append(image)
     if response.system_reminder:
         parts.append(TextContent(text=response.system_reminder))

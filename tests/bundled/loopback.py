@@ -38,9 +38,19 @@ class Loopback:
     def url(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
 
-    def reply(self, path: str, body: bytes | str = b"", kind: str = "text/plain", status: int = 200, **headers: str) -> None:
+    def reply(
+        self,
+        path: str,
+        body: bytes | str = b"",
+        kind: str = "text/plain",
+        status: int = 200,
+        **headers: str,
+    ) -> None:
         """Answer a path with a body."""
-        told = {"Content-Type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        told = {
+            "Content-Type": kind,
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
         self.routes[path] = (status, told, body.encode() if isinstance(body, str) else body)
 
     def redirect(self, path: str, to: str, status: int = 302, **headers: str) -> None:
@@ -53,7 +63,9 @@ class Loopback:
 
 
 @contextlib.contextmanager
-def serve(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Loopback]:
+def serve(
+    host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+) -> Iterator[Loopback]:
     """Run a server as long as the block runs."""
     loopback = Loopback(host=host, scheme="https" if tls else "http")
     names: dict[int, str | None] = {}
@@ -68,8 +80,18 @@ def serve(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = N
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length)
-            loopback.seen.append(Seen(self.command, self.path, dict(self.headers), body, names.get(id(self.connection))))
-            route = loopback.routes.get(self.path.partition("?")[0], (404, {"Content-Type": "text/plain"}, b"nothing here"))
+            loopback.seen.append(
+                Seen(
+                    self.command,
+                    self.path,
+                    dict(self.headers),
+                    body,
+                    names.get(id(self.connection)),
+                )
+            )
+            route = loopback.routes.get(
+                self.path.partition("?")[0], (404, {"Content-Type": "text/plain"}, b"nothing here")
+            )
             if callable(route):
                 self.close_connection = True
                 with contextlib.suppress(OSError):
@@ -96,7 +118,9 @@ def serve(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = N
         def get_request(self) -> Any:
             connection, address = super().get_request()
             if tls is not None:
-                connection = tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                connection = tls.wrap_socket(
+                    connection, server_side=True, do_handshake_on_connect=False
+                )
             return connection, address
 
         def handle_error(self, *args: Any) -> None:
@@ -106,7 +130,9 @@ def serve(host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = N
         tls.sni_callback = lambda connection, name, context: names.__setitem__(id(connection), name)
     server = Server((host, port), Handler)
     loopback.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield loopback

@@ -10,7 +10,20 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import uvicorn
-from fastapi import Cookie, Depends, FastAPI, File, Form, Header, HTTPException, Path, Query, Request, Response, UploadFile
+from fastapi import (
+    Cookie,
+    Depends,
+    FastAPI,
+    File,
+    Form,
+    Header,
+    HTTPException,
+    Path,
+    Query,
+    Request,
+    Response,
+    UploadFile,
+)
 from fastapi.responses import RedirectResponse
 from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBasic, HTTPBasicCredentials, HTTPBearer
 from pydantic import BaseModel, Field
@@ -61,7 +74,11 @@ def make_app() -> FastAPI:
         offset: int = 0,
     ) -> list[Stored]:
         """List pets, a page at a time."""
-        found = [p for p in pets.values() if kind in (None, p.kind) and (not tag or set(tag) & set(p.tags))]
+        found = [
+            p
+            for p in pets.values()
+            if kind in (None, p.kind) and (not tag or set(tag) & set(p.tags))
+        ]
         return found[offset : offset + limit]
 
     @app.get("/pets/{pet_id}", operation_id="getPet", tags=["pets"])
@@ -76,13 +93,24 @@ def make_app() -> FastAPI:
 
     @app.put("/pets/{pet_id}/photo", operation_id="uploadPhoto")
     def upload_photo(
-        pet_id: int, photo: UploadFile, caption: Annotated[str, Form()], extra: Annotated[list[bytes], File()] = []
+        pet_id: int,
+        photo: UploadFile,
+        caption: Annotated[str, Form()],
+        extra: Annotated[list[bytes], File()] = [],
     ) -> dict[str, Any]:
         data = photo.file.read()
-        return {"size": len(data), "hex": data.hex(), "type": photo.content_type, "caption": caption, "extra": len(extra)}
+        return {
+            "size": len(data),
+            "hex": data.hex(),
+            "type": photo.content_type,
+            "caption": caption,
+            "extra": len(extra),
+        }
 
     @app.post("/login", operation_id="login")
-    def login(user: Annotated[str, Form()], scopes: Annotated[list[str], Form()] = []) -> dict[str, Any]:
+    def login(
+        user: Annotated[str, Form()], scopes: Annotated[list[str], Form()] = []
+    ) -> dict[str, Any]:
         return {"user": user, "scopes": scopes}
 
     @app.get("/echo/{name}/{mode}", operation_id="echo")
@@ -95,7 +123,14 @@ def make_app() -> FastAPI:
         session: Annotated[str | None, Cookie()] = None,
     ) -> dict[str, Any]:
         path = request.scope["raw_path"].decode()
-        return {"name": name, "mode": mode, "q": q, "x_trace": x_trace, "session": session, "raw_path": path}
+        return {
+            "name": name,
+            "mode": mode,
+            "q": q,
+            "x_trace": x_trace,
+            "session": session,
+            "raw_path": path,
+        }
 
     @app.get("/bearer", operation_id="bearer")
     def bearer(token: Annotated[Any, Depends(HTTPBearer())]) -> str:
@@ -113,7 +148,12 @@ def make_app() -> FastAPI:
     def basic(value: Annotated[HTTPBasicCredentials, Depends(HTTPBasic())]) -> list[str]:
         return [value.username, value.password]
 
-    @app.get("/image", operation_id="image", responses={200: {"content": {"image/png": {}}}}, response_class=Response)
+    @app.get(
+        "/image",
+        operation_id="image",
+        responses={200: {"content": {"image/png": {}}}},
+        response_class=Response,
+    )
     def image() -> Response:
         return Response(b"\x89PNG", media_type="image/png")
 
@@ -127,7 +167,9 @@ def make_app() -> FastAPI:
 @contextlib.contextmanager
 def running(app: FastAPI) -> Iterator[str]:
     """Run an API on a free port of this machine, and give its URL."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none")
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

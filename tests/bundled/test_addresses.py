@@ -19,7 +19,14 @@ CLOSED_6 = """
 ::/128 ::1/128 ::/96 64:ff9b:1::/48 100::/64 2001::/32 2001:2::/48 2001:10::/28 2001:db8::/32
 2002::/16 3fff::/20 5f00::/16 fc00::/7 fe80::/10 fec0::/10 ff00::/8
 """.split()
-PUBLIC = ["1.1.1.1", "8.8.8.8", "93.184.215.14", "2606:4700:4700::1111", "2a00:1450:4001:82b::200e", "64:ff9b::808:808"]
+PUBLIC = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "93.184.215.14",
+    "2606:4700:4700::1111",
+    "2a00:1450:4001:82b::200e",
+    "64:ff9b::808:808",
+]
 
 
 def naive_is_public(address):
@@ -29,7 +36,9 @@ def naive_is_public(address):
 
 def within(networks, make):
     return st.sampled_from(networks).flatmap(
-        lambda network: st.integers(0, make(network).num_addresses - 1).map(lambda at: make(network)[at])
+        lambda network: st.integers(0, make(network).num_addresses - 1).map(
+            lambda at: make(network)[at]
+        )
     )
 
 
@@ -65,7 +74,11 @@ def test_the_plain_check_lets_private_addresses_through():
     """The control: asking for private and loopback addresses alone lets through shared, cloud and tunnelled ones."""
     missed = ["100.64.0.1", "168.63.129.16", "224.0.0.1", "64:ff9b::7f00:1", "192.88.99.1"]
 
-    assert [text for text in missed if naive_is_public(IPv4Address(text) if "." in text else IPv6Address(text))] == missed
+    assert [
+        text
+        for text in missed
+        if naive_is_public(IPv4Address(text) if "." in text else IPv6Address(text))
+    ] == missed
     assert [text for text in missed if Reach().admits_address(text)] == []
 
 
@@ -107,7 +120,9 @@ def test_host_patterns_open_names_and_only_addresses_open_addresses(pattern, hos
     assert judged(Reach([pattern]), host) is within_reach
 
 
-@pytest.mark.parametrize("entry", ["https://example.com", "example.com/path", "a b", "", "bücher.example", "user@host"])
+@pytest.mark.parametrize(
+    "entry", ["https://example.com", "example.com/path", "a b", "", "bücher.example", "user@host"]
+)
 def test_what_is_no_host_pattern_is_refused_at_definition(entry):
     """An entry that could never match is the author's mistake."""
     with pytest.raises(DefinitionError, match="no host pattern"):

@@ -36,7 +36,10 @@ class Service:
         seen = json.loads(self.server.seen[-1].body)
         self.asked.append(seen)
         if self.failures:
-            status, body = self.failures.pop(0), {"error": {"code": "Problem", "message": "the inner workings"}}
+            status, body = (
+                self.failures.pop(0),
+                {"error": {"code": "Problem", "message": "the inner workings"}},
+            )
         else:
             status, body = 200, self.page(seen)
         data = json.dumps(body).encode()
@@ -48,12 +51,20 @@ class Service:
         page = self.index.query(text, limit=asked["top"], offset=asked["skip"])
         value = []
         for hit in page["hits"]:
-            row = {"id": hit["id"], "title": hit["title"], "content": hit["snippet"], "@search.score": hit["score"]}
+            row = {
+                "id": hit["id"],
+                "title": hit["title"],
+                "content": hit["snippet"],
+                "@search.score": hit["score"],
+            }
             row |= hit["metadata"]
             if asked.get("highlight"):
                 row["@search.highlights"] = {"content": ["warm", "lake"]}
             if asked.get("queryType") == "semantic":
-                row |= {"@search.rerankerScore": 2.5, "@search.captions": [{"text": "A caption.", "highlights": ""}]}
+                row |= {
+                    "@search.rerankerScore": 2.5,
+                    "@search.captions": [{"text": "A caption.", "highlights": ""}],
+                }
             value.append(row)
         return {"@odata.count": page["total"], "value": value}
 
@@ -102,7 +113,13 @@ def test_a_text_query_goes_out_as_the_contract_says(server, service):
         }
     ]
     hit = result.value["hits"][0]
-    assert {**hit, "score": 0} == {"id": "a", "title": "Lake", "snippet": "warm … lake", "score": 0, "metadata": {"year": 2026}}
+    assert {**hit, "score": 0} == {
+        "id": "a",
+        "title": "Lake",
+        "snippet": "warm … lake",
+        "score": 0,
+        "metadata": {"year": 2026},
+    }
     assert (result.value["total"], result.value["next_offset"]) == (2, 1)
 
 
@@ -145,7 +162,12 @@ def test_vectors_of_ones_own_are_sent(server, service):
 
     vectors = [{"fields": "embedding", "k": 50, "kind": "vector", "vector": [1.0, 0.5]}]
     call(tool_for(server, mode="vector", vector_field="embedding", embed=embed), query="lake")
-    call(tool_for(server, mode="hybrid", vector_field="embedding", embed=lambda text: [1, 0.5]), query="lake", limit=40, offset=30)
+    call(
+        tool_for(server, mode="hybrid", vector_field="embedding", embed=lambda text: [1, 0.5]),
+        query="lake",
+        limit=40,
+        offset=30,
+    )
 
     assert (service.asked[0].get("search"), service.asked[0]["vectorQueries"]) == (None, vectors)
     assert service.asked[1].get("search") == "lake"
@@ -156,7 +178,9 @@ def test_the_service_can_make_the_vectors(server, service):
     """Without an embedding function the text is sent, for the vectorizer of the index."""
     call(tool_for(server, mode="hybrid", vector_field="embedding"), query="lake")
 
-    assert service.asked[0]["vectorQueries"] == [{"fields": "embedding", "k": 50, "kind": "text", "text": "lake"}]
+    assert service.asked[0]["vectorQueries"] == [
+        {"fields": "embedding", "k": 50, "kind": "text", "text": "lake"}
+    ]
 
 
 def test_semantic_ranking_is_asked_for_and_shown(server, service):
@@ -164,7 +188,11 @@ def test_semantic_ranking_is_asked_for_and_shown(server, service):
     hit = call(tool_for(server, semantic_configuration="default"), query="lake").value["hits"][0]
     asked = service.asked[0]
 
-    assert (asked["queryType"], asked["semanticConfiguration"], asked["captions"]) == ("semantic", "default", "extractive")
+    assert (asked["queryType"], asked["semanticConfiguration"], asked["captions"]) == (
+        "semantic",
+        "default",
+        "extractive",
+    )
     assert (hit["snippet"], hit["score"]) == ("A caption.", 2.5)
 
 
@@ -173,11 +201,16 @@ def test_semantic_ranking_is_asked_for_and_shown(server, service):
     [
         ({"year": 2026}, "(tenant eq 't1') and year eq 2026"),
         ({"new": True}, "(tenant eq 't1') and new eq true"),
-        ({"name": "O'Brien' or true or name eq '"}, "(tenant eq 't1') and name eq 'O''Brien'' or true or name eq '''"),
+        (
+            {"name": "O'Brien' or true or name eq '"},
+            "(tenant eq 't1') and name eq 'O''Brien'' or true or name eq '''",
+        ),
         ({}, "(tenant eq 't1')"),
     ],
 )
-def test_filters_are_written_so_that_they_cannot_be_broken_out_of(server, service, filters, expected):
+def test_filters_are_written_so_that_they_cannot_be_broken_out_of(
+    server, service, filters, expected
+):
     """The host's filter always applies, and a value of the model's is a value whatever is in it."""
     tool = tool_for(server, filter="tenant eq 't1'", filter_fields=["year", "new", "name"])
     call(tool, query="lake", filters=filters)
@@ -189,7 +222,10 @@ def test_only_open_fields_are_filtered_by(server, service):
     """A field that the host did not open is refused, so that nothing is learnt of it by asking."""
     result = call(tool_for(server, filter_fields=["year"]), query="lake", filters={"salary": 1})
 
-    assert (result.error.message, service.asked) == ("Documents cannot be filtered by 'salary'. Fields for filters: year.", [])
+    assert (result.error.message, service.asked) == (
+        "Documents cannot be filtered by 'salary'. Fields for filters: year.",
+        [],
+    )
 
 
 def test_a_refusal_is_an_error_without_the_services_own_words(server, service):
@@ -206,13 +242,20 @@ def test_a_passing_failure_is_tried_again(server, service):
     """The SDK asks once more when the service is busy."""
     service.failures = [503]
 
-    assert call(tool_for(server, client_options={"retry_backoff_factor": 0}), query="lake").value["total"] == 2
+    assert (
+        call(tool_for(server, client_options={"retry_backoff_factor": 0}), query="lake").value[
+            "total"
+        ]
+        == 2
+    )
     assert len(service.asked) == 2
 
 
 def test_a_service_that_is_not_there_is_an_error():
     """A closed port is an error that says so."""
-    tool = AzureAISearchTool("http://127.0.0.1:9", "docs", key="k", client_options={"retry_total": 0})
+    tool = AzureAISearchTool(
+        "http://127.0.0.1:9", "docs", key="k", client_options={"retry_total": 0}
+    )
 
     assert call(tool, query="x").error.message == "The search service could not be reached."
 
@@ -237,7 +280,9 @@ def test_a_token_credential_is_used_over_https():
         service.index.add("a", "A warm lake.", title="Lake")
         options = {"audience": "https://search.azure.us", "connection_verify": trusted}
         credential = Credential()
-        result = call(tool_for(server, key=None, credential=credential, client_options=options), query="lake")
+        result = call(
+            tool_for(server, key=None, credential=credential, client_options=options), query="lake"
+        )
 
         assert result.value["total"] == 1
         assert server.seen[0].headers["Authorization"] == "Bearer the-token"
@@ -245,7 +290,14 @@ def test_a_token_credential_is_used_over_https():
 
 
 @pytest.mark.parametrize(
-    "options", [{"key": None}, {"credential": object()}, {"mode": "fuzzy"}, {"mode": "vector"}, {"vector_field": "embedding"}]
+    "options",
+    [
+        {"key": None},
+        {"credential": object()},
+        {"mode": "fuzzy"},
+        {"mode": "vector"},
+        {"vector_field": "embedding"},
+    ],
 )
 def test_options_that_contradict_each_other_are_refused(options):
     """Both or neither of key and credential, an unknown mode, and a mode without its field are the author's mistakes."""

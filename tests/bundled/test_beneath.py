@@ -113,7 +113,9 @@ def test_ways_out_are_refused(root, opener, path):
         Boundary([root], opener).open_file(path)
 
 
-@pytest.mark.parametrize("path", ["environ", "/proc/self/environ", "descriptor", "/dev/zero", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["environ", "/proc/self/environ", "descriptor", "/dev/zero", "/etc/passwd"]
+)
 def test_the_system_is_out_of_reach(root, opener, path):
     """Neither a link nor a name leads into /proc, /dev or /etc, which a plain open reaches."""
     assert Path(root, path).exists()
@@ -131,7 +133,9 @@ def test_other_file_systems_are_not_entered(opener):
             Boundary(["/"], opener).open(name, os.O_RDONLY)
 
 
-@pytest.mark.parametrize("path", ["sub/a.txt", "./sub//a.txt", "sub/../sub/a.txt", "nothing/../sub/a.txt"])
+@pytest.mark.parametrize(
+    "path", ["sub/a.txt", "./sub//a.txt", "sub/../sub/a.txt", "nothing/../sub/a.txt"]
+)
 def test_what_is_inside_is_opened(root, opener, path):
     """A path that stays inside is opened, whichever way it is written."""
     assert read(Boundary([root], opener), path) == "inside"
@@ -162,7 +166,9 @@ def test_absolute_paths_find_their_root(root, opener, tmp_path):
         boundary.open_file("b.txt")
 
 
-@pytest.mark.parametrize("path", ["nothing", "sub/nothing", "nothing/a", "sub/a.txt/b", "n" * 300, "d/" * 3_000 + "f"])
+@pytest.mark.parametrize(
+    "path", ["nothing", "sub/nothing", "nothing/a", "sub/a.txt/b", "n" * 300, "d/" * 3_000 + "f"]
+)
 def test_what_is_not_there(root, opener, path):
     """A name without a file is a FileNotFound, also where a directory is missing, is a file, or the name is too long."""
     with pytest.raises(FileNotFound):
@@ -227,10 +233,15 @@ def test_swapped_links(root, opener):
     (root / "inner" / "secret.txt").write_text("inside")
     (root / "link").symlink_to(outside)
     boundary = Boundary([root], opener)
-    with subprocess.Popen([sys.executable, "-c", SWAPPER, str(root)], stdout=subprocess.PIPE) as swapper:
+    with subprocess.Popen(
+        [sys.executable, "-c", SWAPPER, str(root)], stdout=subprocess.PIPE
+    ) as swapper:
         try:
             swapper.stdout.readline()
-            escaped = any(attempt(lambda: checked_read(root, "inner/secret.txt")) == SECRET for _ in range(2_000_000))
+            escaped = any(
+                attempt(lambda: checked_read(root, "inner/secret.txt")) == SECRET
+                for _ in range(2_000_000)
+            )
             seen = set()
             for number in range(2_000_000):
                 seen.add(attempt(lambda: read(boundary, "inner/secret.txt")))
@@ -345,7 +356,21 @@ def built(tmp_path_factory):
     return build(tmp_path_factory.mktemp("property"))
 
 
-NAMES = ["..", ".", "", "sub", "a.txt", "up", "root", "root-not", "back", "secret.txt", "inside", "file-out", "loop"]
+NAMES = [
+    "..",
+    ".",
+    "",
+    "sub",
+    "a.txt",
+    "up",
+    "root",
+    "root-not",
+    "back",
+    "secret.txt",
+    "inside",
+    "file-out",
+    "loop",
+]
 
 
 @settings(deadline=None, max_examples=400)

@@ -21,7 +21,9 @@ ROOT = Path(__file__).parent.parent.parent
 def shelf(tmp_path):
     shelf = tmp_path / "shelf"
     shelf.mkdir()
-    (shelf / "sea.md").write_text("# Tides\n\nThe moon pulls the sea. Nobody else does.\n\n# Salt\n\nRivers bring salt.\n")
+    (shelf / "sea.md").write_text(
+        "# Tides\n\nThe moon pulls the sea. Nobody else does.\n\n# Salt\n\nRivers bring salt.\n"
+    )
     (shelf / "sky.md").write_text("# Rain\n\nClouds let go of their water.\n")
     return shelf
 
@@ -59,16 +61,27 @@ def test_the_assistant_can_only_write_notes(shelf, tmp_path):
 
 
 def run(name):
-    done = subprocess.run([sys.executable, "-m", f"examples.{name}"], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", f"examples.{name}"], capture_output=True, text=True, cwd=ROOT
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 def test_research_runs_as_a_program():
     """`python -m examples.research` searches, reads, writes and answers from this project's own documentation."""
-    heads = [line.split("(")[0] for line in run("research").splitlines() if line.startswith(("call", "answer"))]
+    heads = [
+        line.split("(")[0]
+        for line in run("research").splitlines()
+        if line.startswith(("call", "answer"))
+    ]
 
-    assert heads == ["call    search", *["call    read_file"] * 3, "call    write_file", "answer  I found:"]
+    assert heads == [
+        "call    search",
+        *["call    read_file"] * 3,
+        "call    write_file",
+        "answer  I found:",
+    ]
 
 
 def test_openapi_client_runs_as_a_program():

@@ -139,7 +139,12 @@ def missed(server, patience):
     for spelling in SPELLINGS:
         if "{port}" in spelling:
             try:
-                told += [spelling] if asyncio.run(naive_fetch(spelling.format(port=server.port), patience)) == "the secret" else []
+                told += (
+                    [spelling]
+                    if asyncio.run(naive_fetch(spelling.format(port=server.port), patience))
+                    == "the secret"
+                    else []
+                )
             except Exception:
                 pass
     return told
@@ -154,8 +159,12 @@ def resolving(**addresses):
     return resolve
 
 
-def tool_with(resolve, *, allow=("*.test", "127.0.0.1"), tls=None, timeout=20.0, max_bytes=5_000_000):
-    return tool_over(Outbound(Reach(allow), resolve=resolve, tls=tls), timeout=timeout, max_bytes=max_bytes)
+def tool_with(
+    resolve, *, allow=("*.test", "127.0.0.1"), tls=None, timeout=20.0, max_bytes=5_000_000
+):
+    return tool_over(
+        Outbound(Reach(allow), resolve=resolve, tls=tls), timeout=timeout, max_bytes=max_bytes
+    )
 
 
 def test_no_spelling_of_a_private_address_is_connected_to(capsys):
@@ -171,12 +180,18 @@ def test_no_spelling_of_a_private_address_is_connected_to(capsys):
         finally:
             watching.on = False
         reached = server.connections
-        for patience in (0.3, 3, 30):  # some lead nowhere, and a busy machine takes its time to answer
+        for patience in (
+            0.3,
+            3,
+            30,
+        ):  # some lead nowhere, and a busy machine takes its time to answer
             plainly = len(missed(server, patience))
             if plainly >= 8:
                 break
     with capsys.disabled():
-        print(f"\nSSRF spellings: {len(SPELLINGS)} tried, {reached} connected; a block list: {plainly} connected")
+        print(
+            f"\nSSRF spellings: {len(SPELLINGS)} tried, {reached} connected; a block list: {plainly} connected"
+        )
 
     assert [entry for entry in told if entry[1:] != ("UrlNotAllowed", False)] == []
     assert reached == 0
@@ -220,7 +235,9 @@ def test_a_name_is_resolved_once_and_the_judged_address_is_used():
             resolve = Rebinding()
             assert Reach(["127.0.0.1"]).admits_address((await resolve("rebind.test", 80))[0])
             async with httpx2.AsyncClient() as client:
-                return (await client.get(f"http://{(await resolve('rebind.test', 80))[0]}:{good.port}/")).text
+                return (
+                    await client.get(f"http://{(await resolve('rebind.test', 80))[0]}:{good.port}/")
+                ).text
 
         assert asyncio.run(naive()) == "the secret"
 
@@ -244,7 +261,14 @@ def test_every_redirect_is_judged_anew(status):
 
 
 @pytest.mark.parametrize(
-    "location", ["file:///etc/passwd", "ftp://127.0.0.1/", "http://user@127.0.0.1/", "http://[::ffff:7f00:2]/", "//0/"]
+    "location",
+    [
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/",
+        "http://user@127.0.0.1/",
+        "http://[::ffff:7f00:2]/",
+        "//0/",
+    ],
 )
 def test_a_redirect_to_what_is_no_plain_url_is_refused(location):
     """A redirect is held to all the rules of a first URL."""
@@ -266,9 +290,17 @@ def test_redirects_are_followed_and_counted():
         result = call(tool, f"{server.url}/a#fragment")
 
         assert result.value == "arrived"
-        assert result.metadata == {"url": f"{server.url}/c/d", "status": 200, "media_type": "text/plain", "size": 7}
+        assert result.metadata == {
+            "url": f"{server.url}/c/d",
+            "status": 200,
+            "media_type": "text/plain",
+            "size": 7,
+        }
         assert [seen.path for seen in server.seen] == ["/a", "/b?x=1", "/c/d"]
-        assert call(tool, f"{server.url}/loop").error.message == "The server redirected more than 10 times."
+        assert (
+            call(tool, f"{server.url}/loop").error.message
+            == "The server redirected more than 10 times."
+        )
         assert len(server.seen) == 3 + 11
 
 
@@ -279,7 +311,12 @@ def test_nothing_is_carried_from_one_request_to_the_next():
         server.reply("/next", "ok")
 
         assert call(fetch_tool(allow=["127.0.0.1"]), server.url).value == "ok"
-        assert {name.lower() for name in server.seen[-1].headers} == {"host", "user-agent", "accept", "accept-encoding"}
+        assert {name.lower() for name in server.seen[-1].headers} == {
+            "host",
+            "user-agent",
+            "accept",
+            "accept-encoding",
+        }
 
         async def naive():
             async with httpx2.AsyncClient(follow_redirects=True) as client:
@@ -312,7 +349,11 @@ def test_the_certificate_is_checked_against_the_name():
 
         async def naive():
             async with httpx2.AsyncClient(verify=False) as client:
-                return (await client.get(f"https://127.0.0.1:{server.port}/", headers={"Host": "evil.test"})).text
+                return (
+                    await client.get(
+                        f"https://127.0.0.1:{server.port}/", headers={"Host": "evil.test"}
+                    )
+                ).text
 
         assert asyncio.run(naive()) == "secure"
 
@@ -323,7 +364,13 @@ def test_the_next_address_is_tried_when_one_does_not_answer():
         server.reply("/", "alive")
         resolve = resolving(two_test=["127.0.0.3", "127.0.0.1"])
 
-        assert call(tool_with(resolve, allow=["*.test", "127.0.0.0/8"]), f"http://two.test:{server.port}/").value == "alive"
+        assert (
+            call(
+                tool_with(resolve, allow=["*.test", "127.0.0.0/8"]),
+                f"http://two.test:{server.port}/",
+            ).value
+            == "alive"
+        )
 
 
 def test_an_ipv6_address_is_fetched_from():
@@ -339,7 +386,13 @@ def test_an_ipv6_address_is_fetched_from():
 
         assert call(fetch_tool(allow=["::1"]), url).value == "six"
         assert server.seen[0].headers["Host"] in (f"[0:0::1]:{server.port}", f"[::1]:{server.port}")
-        assert call(tool_with(resolving(six_test=["::1"]), allow=["six.test", "::1"]), f"http://six.test:{server.port}/").value == "six"
+        assert (
+            call(
+                tool_with(resolving(six_test=["::1"]), allow=["six.test", "::1"]),
+                f"http://six.test:{server.port}/",
+            ).value
+            == "six"
+        )
     finally:
         running.__exit__(None, None, None)
 
@@ -358,7 +411,10 @@ def test_the_deadline_is_for_everything_together():
     with serve() as server:
         server.call("/drip", drip)
 
-        assert call(fetch_tool(allow=["127.0.0.1"], timeout=0.5), f"{server.url}/drip?0.5").error.type == "ToolTimeoutError"
+        assert (
+            call(fetch_tool(allow=["127.0.0.1"], timeout=0.5), f"{server.url}/drip?0.5").error.type
+            == "ToolTimeoutError"
+        )
 
         async def naive(timeout):
             async with httpx2.AsyncClient(timeout=timeout) as client:
@@ -408,7 +464,10 @@ def test_an_endless_body_is_cut_off():
     with serve() as server:
         server.call("/", endless)
 
-        assert call(fetch_tool(allow=["127.0.0.1"], max_bytes=100_000), server.url).error.type == "ResponseTooLarge"
+        assert (
+            call(fetch_tool(allow=["127.0.0.1"], max_bytes=100_000), server.url).error.type
+            == "ResponseTooLarge"
+        )
 
 
 @pytest.mark.parametrize(
@@ -431,10 +490,20 @@ def test_what_was_not_asked_for_or_is_broken_is_an_error(encoding, body):
 def test_compressed_text_arrives_whole():
     """Gzip in one or several members is decompressed, up to exactly the limit."""
     with serve() as server:
-        server.reply("/", gzip.compress(b"a" * 70_000) + gzip.compress(b"b" * 70_000), Content_Encoding="gzip")
+        server.reply(
+            "/",
+            gzip.compress(b"a" * 70_000) + gzip.compress(b"b" * 70_000),
+            Content_Encoding="gzip",
+        )
 
-        assert call(fetch_tool(allow=["127.0.0.1"], max_bytes=140_000), server.url).value == "a" * 70_000 + "b" * 70_000
-        assert call(fetch_tool(allow=["127.0.0.1"], max_bytes=139_999), server.url).error.type == "ResponseTooLarge"
+        assert (
+            call(fetch_tool(allow=["127.0.0.1"], max_bytes=140_000), server.url).value
+            == "a" * 70_000 + "b" * 70_000
+        )
+        assert (
+            call(fetch_tool(allow=["127.0.0.1"], max_bytes=139_999), server.url).error.type
+            == "ResponseTooLarge"
+        )
         assert server.seen[0].headers["Accept-Encoding"] == "gzip"
 
 
@@ -518,7 +587,9 @@ def test_images_and_files_arrive_as_such():
         server.reply("/d/paper.pdf", b"%PDF", "application/pdf")
         tool = fetch_tool(allow=["127.0.0.1"])
 
-        assert call(tool, f"{server.url}/i").output == [ImageContent(data=b"\x89PNG", media_type="image/png")]
+        assert call(tool, f"{server.url}/i").output == [
+            ImageContent(data=b"\x89PNG", media_type="image/png")
+        ]
         expected = FileContent(data=b"%PDF", media_type="application/pdf", name="paper.pdf")
         assert call(tool, f"{server.url}/d/paper.pdf?x=/y").output == [expected]
 
@@ -536,11 +607,22 @@ def test_a_server_that_does_not_speak_http_is_an_error():
     """Garbage, an early end and a closed port are errors that name the host."""
     with serve() as server:
         server.call("/garbage", lambda handler: handler.wfile.write(b"no http\r\n\r\n"))
-        server.call("/short", lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"))
+        server.call(
+            "/short",
+            lambda handler: handler.wfile.write(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"
+            ),
+        )
         tool = fetch_tool(allow=["127.0.0.1"])
 
-        assert call(tool, f"{server.url}/garbage").error.message == "The host '127.0.0.1' did not answer as a web server does."
-        assert call(tool, f"{server.url}/short").error.message == "The answer of '127.0.0.1' ended early."
+        assert (
+            call(tool, f"{server.url}/garbage").error.message
+            == "The host '127.0.0.1' did not answer as a web server does."
+        )
+        assert (
+            call(tool, f"{server.url}/short").error.message
+            == "The answer of '127.0.0.1' ended early."
+        )
         port = server.port
     assert call(tool, f"http://127.0.0.1:{port}/").error.type == "RequestFailed"
 
@@ -551,7 +633,11 @@ def children():
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            found += [entry.name] if parent == os.getpid() and b"html_child" in (entry / "cmdline").read_bytes() else []
+            found += (
+                [entry.name]
+                if parent == os.getpid() and b"html_child" in (entry / "cmdline").read_bytes()
+                else []
+            )
         except OSError:
             continue
     return found
@@ -570,11 +656,15 @@ def test_a_page_that_keeps_a_converter_busy_stops_nothing_else():
 
     async def fetched(timeout):
         tool = fetch_tool(allow=["127.0.0.1"], timeout=timeout)
-        task = asyncio.create_task(tool.invoke(ToolCall(name="fetch", arguments={"url": server.url})))
+        task = asyncio.create_task(
+            tool.invoke(ToolCall(name="fetch", arguments={"url": server.url}))
+        )
         return await ticking(task), task.result()
 
     async def naive():
-        return await ticking(asyncio.create_task(asyncio.to_thread(html_to_markdown.convert, page[:150_000])))
+        return await ticking(
+            asyncio.create_task(asyncio.to_thread(html_to_markdown.convert, page[:150_000]))
+        )
 
     with serve() as server:
         server.reply("/", page, "text/html")
@@ -589,7 +679,9 @@ def test_a_page_that_keeps_a_converter_busy_stops_nothing_else():
     assert asyncio.run(naive()) < 20
 
 
-@pytest.mark.parametrize("options", [{"max_bytes": 0}, {"max_bytes": True}, {"timeout": 0}, {"allow": ["http://x/"]}])
+@pytest.mark.parametrize(
+    "options", [{"max_bytes": 0}, {"max_bytes": True}, {"timeout": 0}, {"allow": ["http://x/"]}]
+)
 def test_limits_that_are_none_are_refused(options):
     """A limit that limits nothing, and a pattern that is none, are the author's mistakes."""
     with pytest.raises(DefinitionError):

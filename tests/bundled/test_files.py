@@ -87,7 +87,9 @@ def test_named_encodings(root, tools):
     assert call(tools, "read_file", path="wide.txt", encoding="utf-16", offset=1).value == "twee\n"
 
 
-@pytest.mark.parametrize("encoding", ["punycode", "idna", "zlib", "base64", "rot13", "unicode_escape", "no", "a\0b", ""])
+@pytest.mark.parametrize(
+    "encoding", ["punycode", "idna", "zlib", "base64", "rot13", "unicode_escape", "no", "a\0b", ""]
+)
 def test_codecs_that_are_no_encodings(root, tools, encoding):
     """A codec that is not a plain character encoding is refused: some take quadratic time."""
     (root / "a.txt").write_text("text")
@@ -105,7 +107,9 @@ def test_codecs_that_are_no_encodings(root, tools, encoding):
         ("search_files", {"text": "secret"}),
     ],
 )
-@pytest.mark.parametrize("way", ["../secret.txt", "{outside}/secret.txt", "out", "up/secret.txt", "sub/../../secret.txt"])
+@pytest.mark.parametrize(
+    "way", ["../secret.txt", "{outside}/secret.txt", "out", "up/secret.txt", "sub/../../secret.txt"]
+)
 def test_no_tool_leads_out(root, tools, tool, arguments, way):
     """Every tool refuses every way out, and what is outside stays as it was."""
     (root / "out").symlink_to("../secret.txt")
@@ -138,7 +142,9 @@ def test_the_limit_is_exact(root):
 
     assert call(tools, "write_file", path="a.txt", content="é" * 5).success
     assert call(tools, "read_file", path="a.txt").value == "é" * 5
-    assert outcome(call(tools, "edit_file", path="a.txt", old="é" * 5, new="x" * 11)) == "FileTooLarge"
+    assert (
+        outcome(call(tools, "edit_file", path="a.txt", old="é" * 5, new="x" * 11)) == "FileTooLarge"
+    )
     assert (root / "a.txt").read_text() == "é" * 5
 
 
@@ -162,7 +168,9 @@ def test_sparse_files(root):
         file.truncate(2**40)
     with open(root / "sparse", "rb") as file, pytest.raises((MemoryError, OSError, OverflowError)):
         limited(file.read)
-    ran = subprocess.run([sys.executable, "-c", SPARSE, str(root)], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", SPARSE, str(root)], capture_output=True, text=True, check=True
+    )
     *answers, megabytes = ran.stdout.split("\n")[:-1]
 
     assert answers == ["FileTooLarge"] * 3 + ["[]"]
@@ -184,13 +192,19 @@ def test_a_part_of_a_large_file(root):
     tools = file_tools([root], max_bytes=1_000)
     (root / "log").write_text("".join(f"line {number}\n" for number in range(100_000)))
 
-    assert call(tools, "read_file", path="log", offset=99_998, limit=5).value == "line 99998\nline 99999\n"
+    assert (
+        call(tools, "read_file", path="log", offset=99_998, limit=5).value
+        == "line 99998\nline 99999\n"
+    )
     assert outcome(call(tools, "read_file", path="log", offset=10)) == "FileTooLarge"
 
 
 def test_writing_makes_and_replaces(root, tools):
     """A file is made with its directories, with the mode of the process; a file that exists keeps its own."""
-    assert call(tools, "write_file", path="new/deep/a.txt", content="één").value == "Wrote 5 bytes to new/deep/a.txt."
+    assert (
+        call(tools, "write_file", path="new/deep/a.txt", content="één").value
+        == "Wrote 5 bytes to new/deep/a.txt."
+    )
     mask = os.umask(0)
     os.umask(mask)
     made = root / "new" / "deep" / "a.txt"
@@ -228,7 +242,11 @@ def test_a_private_file_is_private_while_it_is_written(root, tools, monkeypatch)
     (root / "a.txt").write_text("old")
     (root / "a.txt").chmod(0o600)
     modes = []
-    monkeypatch.setattr(os, "fchown", lambda descriptor, *_: modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode)))
+    monkeypatch.setattr(
+        os,
+        "fchown",
+        lambda descriptor, *_: modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode)),
+    )
     mask = os.umask(0)
     try:
         assert call(tools, "write_file", path="a.txt", content="new").success
@@ -292,12 +310,16 @@ def test_what_cannot_be_written(root, tools):
 
     for path in ("sub", "pipe", "fixed.txt", ".", ""):
         assert outcome(call(tools, "write_file", path=path, content="x")) == "PathNotAllowed"
-    assert outcome(call(tools, "edit_file", path="fixed.txt", old="fixed", new="x")) == "PathNotAllowed"
+    assert (
+        outcome(call(tools, "edit_file", path="fixed.txt", old="fixed", new="x"))
+        == "PathNotAllowed"
+    )
     assert (root / "fixed.txt").read_text() == "fixed"
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "count"), [("abc", "x", 0), ("", "x", 0), ("a b a", "a", 2), ("aaa", "aa", 2), ("x" * 10, "x", 10)]
+    ("text", "old", "count"),
+    [("abc", "x", 0), ("", "x", 0), ("a b a", "a", 2), ("aaa", "aa", 2), ("x" * 10, "x", 10)],
 )
 def test_ambiguous_edits(root, tools, text, old, count):
     """An edit whose old text is gone or ambiguous, overlapping included, is refused with the count."""
@@ -326,7 +348,9 @@ def test_fifty_parallel_edits(root, tools):
 
     async def edit(number):
         arguments = {"path": "a.txt", "old": f"<{number}>", "new": f"[{number}]"}
-        return await (tools, other)[number % 2].call(ToolCall(name="edit_file", arguments=arguments))
+        return await (tools, other)[number % 2].call(
+            ToolCall(name="edit_file", arguments=arguments)
+        )
 
     async def all_of_them():
         return await asyncio.gather(*map(edit, range(50)))
@@ -386,7 +410,10 @@ def tree(root):
         ({"pattern": "*.py"}, ["a.py"]),
         ({"pattern": "**/*.py"}, ["a.py", "sub/c.py", "sub/deep/d.py"]),
         ({"pattern": "*/*.py"}, ["sub/c.py"]),
-        ({"pattern": "sub/**"}, ["sub/", "sub/c.py", "sub/deep/", "sub/deep/d.py", "sub/deep/e.txt"]),
+        (
+            {"pattern": "sub/**"},
+            ["sub/", "sub/c.py", "sub/deep/", "sub/deep/d.py", "sub/deep/e.txt"],
+        ),
         ({"path": "sub"}, ["sub/c.py", "sub/deep/"]),
         ({"path": "sub/", "pattern": "**/[de].*"}, ["sub/deep/d.py", "sub/deep/e.txt"]),
         ({"pattern": "../*"}, []),
@@ -433,7 +460,10 @@ def test_answers_of_many_entries_are_bounded(root):
     for number in range(20):
         (root / f"{number:02}{'é' * 100}.txt").write_text("needle")
     tools = file_tools([root], max_bytes=1_000)
-    listed, found = call(tools, "list_files", pattern="*.txt"), call(tools, "search_files", text="needle")
+    listed, found = (
+        call(tools, "list_files", pattern="*.txt"),
+        call(tools, "search_files", text="needle"),
+    )
 
     assert 0 < len(listed.output[0].text.encode()) <= 1_000
     assert 0 < len(found.output[0].text.encode()) <= 1_000
@@ -488,7 +518,10 @@ def test_directories_without_permission(root, tools):
         listed = call(tools, "list_files", pattern="*/*")
         names = call(tools, "list_files", path="names")
         found = call(tools, "search_files", text="text")
-        refused = [outcome(call(tools, "list_files", path="closed")), outcome(call(tools, "search_files", text="text", path="closed"))]
+        refused = [
+            outcome(call(tools, "list_files", path="closed")),
+            outcome(call(tools, "search_files", text="text", path="closed")),
+        ]
     for name in ("closed", "names"):
         (root / name).chmod(0o755)
 
@@ -504,9 +537,12 @@ def test_searching(tree, tools):
     found = call(tools, "search_files", text="needle in sub/").value
 
     assert sorted(found, key=str) == [
-        {"path": path, "line": 1, "text": f"needle in {path}"} for path in ("sub/c.py", "sub/deep/d.py", "sub/deep/e.txt")
+        {"path": path, "line": 1, "text": f"needle in {path}"}
+        for path in ("sub/c.py", "sub/deep/d.py", "sub/deep/e.txt")
     ]
-    assert call(tools, "search_files", text="second", path="a.py").value == [{"path": "a.py", "line": 2, "text": "second line"}]
+    assert call(tools, "search_files", text="second", path="a.py").value == [
+        {"path": "a.py", "line": 2, "text": "second line"}
+    ]
     assert call(tools, "search_files", text="n.edle").value == []
     assert call(tools, "search_files", text="second", path="sub/deep", regex=False).success
 
@@ -524,7 +560,9 @@ def test_hostile_expressions(root, tools):
     """An expression that makes a backtracking engine hang ends, and finds what there is to find."""
     (root / "a.txt").write_text("a" * 5_000 + "b\n" + "a" * 5_000 + "\n")
 
-    assert [line["line"] for line in call(tools, "search_files", text="^(a+)+$", regex=True).value] == [2]
+    assert [
+        line["line"] for line in call(tools, "search_files", text="^(a+)+$", regex=True).value
+    ] == [2]
 
 
 def test_searches_are_bounded(root, monkeypatch):
@@ -539,7 +577,10 @@ def test_searches_are_bounded(root, monkeypatch):
 
     assert len(many.value) == 3
     assert "there may be more" in many.text
-    assert len(call(tools, "search_files", text="needle", path="long.txt").value[0]["text"]) == files.MAX_SHOWN
+    assert (
+        len(call(tools, "search_files", text="needle", path="long.txt").value[0]["text"])
+        == files.MAX_SHOWN
+    )
     assert call(tools, "search_files", text="needle", path="binary").value == []
     small = call(file_tools([root], max_bytes=100), "search_files", text="needle", path="big.txt")
     assert small.value == []
@@ -568,12 +609,21 @@ def test_pipes_do_not_hold_a_search(root, tools):
 def test_read_only(root):
     """With `read_only` the tools that write are not there."""
     assert sorted(file_tools([root], read_only=True)) == ["list_files", "read_file", "search_files"]
-    assert sorted(file_tools([root])) == ["edit_file", "list_files", "read_file", "search_files", "write_file"]
+    assert sorted(file_tools([root])) == [
+        "edit_file",
+        "list_files",
+        "read_file",
+        "search_files",
+        "write_file",
+    ]
 
 
 def test_what_hosts_are_told(tools):
     """The settings say which tools only look, which destroy, and which may be repeated."""
-    said = {name: (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent) for name, tool in tools.items()}
+    said = {
+        name: (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent)
+        for name, tool in tools.items()
+    }
 
     assert said["read_file"] == said["list_files"] == said["search_files"] == (True, False, True)
     assert said["write_file"] == (False, True, True)

@@ -11,14 +11,24 @@ from functool.bundled import openapi_document
 from functool.bundled.openapi_document import read, visible
 
 HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
-BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 8))
-MERGE_BOMB = "m0: &m0 {a: 1, b: 2}\n" + "".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 10)}]}}\n" for n in range(1, 8))
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 8)
+)
+MERGE_BOMB = "m0: &m0 {a: 1, b: 2}\n" + "".join(
+    f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 10)}]}}\n" for n in range(1, 8)
+)
 
 
 def test_json_yaml_bytes_and_mappings_are_the_same_document():
     """A document is read from a mapping, and from its text or bytes in JSON and YAML."""
     document = {**HEAD, "paths": {"/a": {"get": {"responses": {"200": {"description": "x"}}}}}}
-    texts = [document, json.dumps(document), json.dumps(document).encode(), yaml.safe_dump(document), "\ufeff" + json.dumps(document)]
+    texts = [
+        document,
+        json.dumps(document),
+        json.dumps(document).encode(),
+        yaml.safe_dump(document),
+        "\ufeff" + json.dumps(document),
+    ]
 
     assert [read(text).root for text in texts] == [document] * 5
 

@@ -70,7 +70,11 @@ def test_path_styles(style, explode, value, expected):
         ({"style": "spaceDelimited", "explode": False}, OBJECT, "color=R%20100%20G%20200"),
         ({"style": "pipeDelimited", "explode": False}, OBJECT, "color=R%7C100%7CG%7C200"),
         ({"style": "deepObject"}, OBJECT, "color%5BR%5D=100&color%5BG%5D=200"),
-        ({"style": "deepObject"}, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2"),
+        (
+            {"style": "deepObject"},
+            {"a": {"b": [1, 2]}},
+            "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2",
+        ),
         ({"content": {"application/json": {}}}, {"a": [1]}, "color=%7B%22a%22%3A%5B1%5D%7D"),
         ({"allowReserved": True}, "a/b?c&d=e#f", "color=a/b?c%26d%3De%23f"),
         ({}, "a&admin=1", "color=a%26admin%3D1"),
@@ -82,21 +86,35 @@ def test_path_styles(style, explode, value, expected):
 )
 def test_query_styles(options, value, expected):
     """Query values are written in the styles of the specification, and never become another parameter."""
-    assert prepare(operation(parameters=[parameter("query", **options)]), {"color": value}).query == expected
+    assert (
+        prepare(operation(parameters=[parameter("query", **options)]), {"color": value}).query
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "value", "expected"),
-    [({}, LIST, "blue,black"), ({}, OBJECT, "R,100,G,200"), ({"explode": True}, OBJECT, "R=100,G=200"), ({}, 3, "3")],
+    [
+        ({}, LIST, "blue,black"),
+        ({}, OBJECT, "R,100,G,200"),
+        ({"explode": True}, OBJECT, "R=100,G=200"),
+        ({}, 3, "3"),
+    ],
 )
 def test_header_and_cookie_styles(options, value, expected):
     """Header values are written in their one style, and cookie values encoded."""
-    assert prepare(operation(parameters=[parameter("header", **options)]), {"color": value}).headers == {"color": expected}
-    cookies = prepare(operation(parameters=[parameter("cookie")]), {"color": "a;admin=1, b"}).cookies
+    assert prepare(
+        operation(parameters=[parameter("header", **options)]), {"color": value}
+    ).headers == {"color": expected}
+    cookies = prepare(
+        operation(parameters=[parameter("cookie")]), {"color": "a;admin=1, b"}
+    ).cookies
     assert cookies == ("color=a%3Badmin%3D1%2C%20b",)
 
 
-@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", " a", "a ", ["a", "b\n"], {"k": "v\r"}])
+@pytest.mark.parametrize(
+    "value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", " a", "a ", ["a", "b\n"], {"k": "v\r"}]
+)
 def test_a_header_value_ends_no_header(value):
     """A line break in a header value is refused, and so is what a header cannot carry."""
     with pytest.raises(UnsafeValue):
@@ -172,7 +190,9 @@ def test_any_path_value_stays_one_segment(value):
 @given(st.dictionaries(st.text(), st.text()), st.text())
 def test_any_query_value_stays_in_its_parameter(deep, text):
     """Whatever the values, the server reads the parameters that were given, and no others."""
-    wanted = operation(parameters=[parameter("query", style="deepObject"), {"name": "q", "in": "query"}])
+    wanted = operation(
+        parameters=[parameter("query", style="deepObject"), {"name": "q", "in": "query"}]
+    )
     query = prepare(wanted, {"color": deep, "q": text}).query
 
     expected = [(f"color[{key}]", value) for key, value in deep.items()] + [("q", text)]
@@ -189,7 +209,12 @@ def body_of(media_type, value, schema=None, **media):
     ("media_type", "value", "content", "kind"),
     [
         ("application/json", {"a": [1, "ü"]}, '{"a":[1,"ü"]}'.encode(), "application/json"),
-        ("application/merge-patch+json", {"a": None}, b'{"a":null}', "application/merge-patch+json"),
+        (
+            "application/merge-patch+json",
+            {"a": None},
+            b'{"a":null}',
+            "application/merge-patch+json",
+        ),
         ("*/*", [1], b"[1]", "application/json"),
         ("text/plain", "hé", "hé".encode(), "text/plain"),
         ("application/octet-stream", "data:;base64,AAEC", b"\0\1\2", "application/octet-stream"),
@@ -205,9 +230,22 @@ def test_bodies(media_type, value, content, kind):
 
 def test_forms():
     """Form fields are encoded, in the styles that the document asks for."""
-    encoding = {"d": {"style": "deepObject", "explode": True}, "l": {"style": "form", "explode": False}}
-    value = {"a": "x&b=1", "list": [1, 2], "l": ["a", "b"], "d": {"k": "v"}, "o": {"k": 1}, "n": None, "t": True}
-    content, kind = body_of("application/x-www-form-urlencoded", value, {"type": "object"}, encoding=encoding)
+    encoding = {
+        "d": {"style": "deepObject", "explode": True},
+        "l": {"style": "form", "explode": False},
+    }
+    value = {
+        "a": "x&b=1",
+        "list": [1, 2],
+        "l": ["a", "b"],
+        "d": {"k": "v"},
+        "o": {"k": 1},
+        "n": None,
+        "t": True,
+    }
+    content, kind = body_of(
+        "application/x-www-form-urlencoded", value, {"type": "object"}, encoding=encoding
+    )
 
     assert content == b"a=x%26b%3D1&list=1&list=2&l=a,b&d%5Bk%5D=v&o=%7B%22k%22%3A1%7D&t=true"
     assert kind == "application/x-www-form-urlencoded"
@@ -222,11 +260,24 @@ def test_multipart():
             "g": {"type": "array", "items": {"type": "string", "format": "binary"}},
         },
     }
-    value = {'a"\r\nX: y': "1\r\n--boundary", "f": "data:image/png;base64,AAEC", "g": ["one", "two"], "o": {"k": [1]}, "n": None}
+    value = {
+        'a"\r\nX: y': "1\r\n--boundary",
+        "f": "data:image/png;base64,AAEC",
+        "g": ["one", "two"],
+        "o": {"k": [1]},
+        "n": None,
+    }
     content, kind = body_of("multipart/form-data", value, schema)
     parts = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + content).get_payload()
 
-    assert [(part.get_param("name", header="content-disposition"), part.get_filename(), part.get_content_type()) for part in parts] == [
+    assert [
+        (
+            part.get_param("name", header="content-disposition"),
+            part.get_filename(),
+            part.get_content_type(),
+        )
+        for part in parts
+    ] == [
         ("a%22%0D%0AX: y", None, "text/plain"),
         ("f", "f", "image/png"),
         ("g", "g", "application/octet-stream"),

@@ -19,26 +19,67 @@ def converted(schema, *, version="3.0.3", unsent="readOnly", limit=20_000, **sch
     ("schema", "expected"),
     [
         ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
-        ({"type": "string", "nullable": True, "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
-        ({"allOf": [{"type": "string"}], "nullable": True}, {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]}),
-        ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 1}),
-        ({"type": "integer", "minimum": 1, "exclusiveMinimum": False}, {"type": "integer", "minimum": 1}),
+        (
+            {"type": "string", "nullable": True, "enum": ["a"]},
+            {"type": ["string", "null"], "enum": ["a", None]},
+        ),
+        (
+            {"allOf": [{"type": "string"}], "nullable": True},
+            {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
+        ),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+            {"type": "integer", "exclusiveMinimum": 1},
+        ),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": False},
+            {"type": "integer", "minimum": 1},
+        ),
         ({"type": "integer", "exclusiveMaximum": 9}, {"type": "integer", "exclusiveMaximum": 9}),
-        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        (
+            {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        ),
         (
             {"anyOf": [{"type": "string"}], "oneOf": [{"minLength": 1}]},
             {"anyOf": [{"type": "string"}], "allOf": [{"anyOf": [{"minLength": 1}]}]},
         ),
         ({"type": "file"}, {"type": "string"}),
-        ({"type": "any", "required": True, "enum": "x", "maxLength": -1, "pattern": 3, "multipleOf": 0}, {}),
-        ({"type": "string", "example": "x", "xml": {}, "x-own": 1, "discriminator": {}, "$id": "http://x"}, {"type": "string"}),
+        (
+            {
+                "type": "any",
+                "required": True,
+                "enum": "x",
+                "maxLength": -1,
+                "pattern": 3,
+                "multipleOf": 0,
+            },
+            {},
+        ),
+        (
+            {
+                "type": "string",
+                "example": "x",
+                "xml": {},
+                "x-own": 1,
+                "discriminator": {},
+                "$id": "http://x",
+            },
+            {"type": "string"},
+        ),
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
         ({"type": "string", "pattern": "^[a-z]+$"}, {"type": "string", "pattern": "^[a-z]+$"}),
         ({"type": "string", "pattern": "^(?!x)"}, {"type": "string"}),
         ({"type": "string", "pattern": "\\p{L}"}, {"type": "string"}),
         ({"type": "string", "pattern": "[[a]]"}, {"type": "string"}),
-        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, {"type": "array", "items": {"type": "string"}, "minItems": 1}),
-        ({"additionalProperties": {"type": "integer"}}, {"additionalProperties": {"type": "integer"}}),
+        (
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ),
+        (
+            {"additionalProperties": {"type": "integer"}},
+            {"additionalProperties": {"type": "integer"}},
+        ),
         (True, {}),
         (False, {"not": {}}),
         ("nonsense", {}),
@@ -69,10 +110,16 @@ def test_references_keep_their_siblings_from_3_1_on():
     assert converted(schema, version="3.1.0", A={"type": "string"})["minLength"] == 3
 
 
-@pytest.mark.parametrize("reference", ["http://127.0.0.1:1/x.json", "file:///etc/passwd", "x.yaml#/A", "#/components/schemas/None"])
+@pytest.mark.parametrize(
+    "reference",
+    ["http://127.0.0.1:1/x.json", "file:///etc/passwd", "x.yaml#/A", "#/components/schemas/None"],
+)
 def test_what_a_schema_refers_to_outside_is_anything(reference):
     """A schema that is not in the document is not fetched: the server will know."""
-    assert converted({"type": "object", "properties": {"a": {"$ref": reference}}}) == {"type": "object", "properties": {"a": {}}}
+    assert converted({"type": "object", "properties": {"a": {"$ref": reference}}}) == {
+        "type": "object",
+        "properties": {"a": {}},
+    }
 
 
 def test_properties_that_are_not_sent_are_left_out():
@@ -83,13 +130,22 @@ def test_properties_that_are_not_sent_are_left_out():
         "required": ["id", "password", "name"],
     }
 
-    assert converted(schema) == {"type": "object", "properties": {"password": {}, "name": {}}, "required": ["password", "name"]}
+    assert converted(schema) == {
+        "type": "object",
+        "properties": {"password": {}, "name": {}},
+        "required": ["password", "name"],
+    }
     assert converted(schema, unsent="writeOnly")["required"] == ["id", "name"]
 
 
 def test_names_of_definitions_are_plain_and_unique():
     """Two schemas whose names end alike, or hold odd characters, stay two schemas."""
-    schema = {"allOf": [{"$ref": "#/components/schemas/a b"}, {"$ref": "#/components/schemas/a b/properties/a_b"}]}
+    schema = {
+        "allOf": [
+            {"$ref": "#/components/schemas/a b"},
+            {"$ref": "#/components/schemas/a b/properties/a_b"},
+        ]
+    }
     made = converted(schema, **{"a b": {"properties": {"a_b": {"type": "string"}}}})
 
     assert made["allOf"] == [{"$ref": "#/$defs/a_b"}, {"$ref": "#/$defs/a_b_2"}]
@@ -98,8 +154,16 @@ def test_names_of_definitions_are_plain_and_unique():
 
 def test_a_schema_has_a_size_limit():
     """What lies beyond the limit is described as anything, the nearest schemas first."""
-    chain = {f"S{n}": {"type": "object", "properties": {"next": {"$ref": f"#/components/schemas/S{n + 1}"}}} for n in range(100)}
-    made = converted({"$ref": "#/components/schemas/S0"}, limit=40, **chain, S100={"type": "string"})
+    chain = {
+        f"S{n}": {
+            "type": "object",
+            "properties": {"next": {"$ref": f"#/components/schemas/S{n + 1}"}},
+        }
+        for n in range(100)
+    }
+    made = converted(
+        {"$ref": "#/components/schemas/S0"}, limit=40, **chain, S100={"type": "string"}
+    )
 
     assert made["$defs"]["S0"]["properties"] == {"next": {"$ref": "#/$defs/S1"}}
     assert list(made["$defs"].values())[-1] == {}

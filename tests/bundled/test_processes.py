@@ -42,7 +42,10 @@ def test_a_flood_is_not_kept():
     ends = BothEnds(1_000)
     for _ in range(1_000):
         ends.feed(b"x" * 65_536)
-        assert sum(len(value) for value in vars(ends).values() if isinstance(value, str)) <= 3_000 + 65_536
+        assert (
+            sum(len(value) for value in vars(ends).values() if isinstance(value, str))
+            <= 3_000 + 65_536
+        )
 
     assert len(ends.text()) == 1_000
 
@@ -133,7 +136,9 @@ def test_a_second_cancellation():
     async def run():
         await asyncio.sleep(0)  # the loop has its descriptors
         before = set(os.listdir("/proc/self/fd"))
-        processes = start(sys.executable, "-c", "import time; print('up', flush=True); time.sleep(3600)")
+        processes = start(
+            sys.executable, "-c", "import time; print('up', flush=True); time.sleep(3600)"
+        )
         task = asyncio.ensure_future(processes.finish(60))
         while "up" not in processes.output.text():
             await asyncio.sleep(0.001)

@@ -33,7 +33,11 @@ def test_documents_come_and_change_and_go():
 
     assert found(index, "apples") == ["a"]
     index.update("a", "yellow bananas", title="Fruit", metadata={"n": 1})
-    assert (found(index, "apples"), found(index, "bananas"), found(index, "fruit")) == ([], ["a"], ["a"])
+    assert (found(index, "apples"), found(index, "bananas"), found(index, "fruit")) == (
+        [],
+        ["a"],
+        ["a"],
+    )
     assert index.query("bananas")["hits"][0]["metadata"] == {"n": 1}
     index.delete("a")
     assert (found(index, "bananas"), len(index)) == ([], 1)
@@ -65,7 +69,9 @@ def test_the_best_comes_first():
     page = index.query("whale song", limit=50)
 
     assert [hit["id"] for hit in page["hits"]][:2] == ["title", "both"]
-    assert [hit["score"] for hit in page["hits"]] == sorted((hit["score"] for hit in page["hits"]), reverse=True)
+    assert [hit["score"] for hit in page["hits"]] == sorted(
+        (hit["score"] for hit in page["hits"]), reverse=True
+    )
     assert (page["total"], len(page["hits"])) == (23, 23)
 
 
@@ -132,7 +138,19 @@ def test_no_query_is_syntax(text):
 SHARED = filled(a="alpha beta")
 
 
-@pytest.mark.parametrize("text", ['alpha" OR b', "alpha:", "alpha*", "NEAR(alpha beta)", "-alpha", "alpha AND", "(alpha", "^alpha"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'alpha" OR b',
+        "alpha:",
+        "alpha*",
+        "NEAR(alpha beta)",
+        "-alpha",
+        "alpha AND",
+        "(alpha",
+        "^alpha",
+    ],
+)
 def test_operators_are_words(text):
     """What would be an operator of the engine is looked for as a word, where raw text is an error or something else."""
     assert found(SHARED, text) == ["a"]
@@ -156,7 +174,11 @@ def test_pages_follow_each_other():
         offset = page["next_offset"]
 
     assert (len(seen), sorted(seen)) == (25, [f"d{n:02}" for n in range(25)])
-    assert index.query("word", limit=10, offset=90) == {"hits": [], "total": 25, "next_offset": None}
+    assert index.query("word", limit=10, offset=90) == {
+        "hits": [],
+        "total": 25,
+        "next_offset": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -181,7 +203,11 @@ def test_filters_compare_values_of_metadata(filters, expected):
     """A filter takes documents whose metadata has that very value, of that very type, under any name."""
     index = SearchIndex()
     index.add("a", "word", metadata={"year": 2026, "new": True, "huge": 2**64})
-    index.add("b", "word", metadata={"year": 2025, "new": False, "tag": "x' OR 1=1 --", 'we"ird.name[0]': "v"})
+    index.add(
+        "b",
+        "word",
+        metadata={"year": 2025, "new": False, "tag": "x' OR 1=1 --", 'we"ird.name[0]': "v"},
+    )
 
     assert found(index, "word", filters=filters) == expected
 
@@ -232,7 +258,13 @@ def test_the_tool_answers_with_a_page():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"query": ""}, {"query": "x", "limit": 0}, {"query": "x", "limit": 51}, {"query": "x", "offset": -1}]
+    "arguments",
+    [
+        {"query": ""},
+        {"query": "x", "limit": 0},
+        {"query": "x", "limit": 51},
+        {"query": "x", "offset": -1},
+    ],
 )
 def test_the_tool_bounds_its_arguments(arguments):
     """An empty query and limits out of bounds are refused."""
@@ -249,7 +281,11 @@ def test_any_index_with_a_query_will_do():
 
     own = Own()
 
-    assert call(search_tool(own), query="x", offset=3).value == {"hits": [], "total": 0, "next_offset": None}
+    assert call(search_tool(own), query="x", offset=3).value == {
+        "hits": [],
+        "total": 0,
+        "next_offset": None,
+    }
     assert own.asked == ("x", 10, 3, None)
 
 

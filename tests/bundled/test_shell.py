@@ -23,12 +23,23 @@ BWRAP = shutil.which("bwrap")
 
 def bwrap_works():
     """Whether bubblewrap can make a sandbox here; where it cannot, its tests say so."""
-    probe = [BWRAP, "--unshare-user", "--unshare-pid", "--disable-userns", "--ro-bind", "/", "/", "true"]
+    probe = [
+        BWRAP,
+        "--unshare-user",
+        "--unshare-pid",
+        "--disable-userns",
+        "--ro-bind",
+        "/",
+        "/",
+        "true",
+    ]
     return BWRAP is not None and subprocess.run(probe, capture_output=True).returncode == 0
 
 
 WORKS = bwrap_works()
-needs_bwrap = pytest.mark.skipif(not WORKS, reason="SANDBOX UNTESTED: bubblewrap is missing, or may not make namespaces here")
+needs_bwrap = pytest.mark.skipif(
+    not WORKS, reason="SANDBOX UNTESTED: bubblewrap is missing, or may not make namespaces here"
+)
 both = pytest.mark.parametrize("sandbox", [pytest.param("bwrap", marks=needs_bwrap), "none"])
 
 
@@ -69,7 +80,9 @@ def living(token):
 
 
 def run(tool, command, **arguments):
-    return Toolset([tool]).call_sync(ToolCall(name="shell", arguments={"command": command, **arguments}))
+    return Toolset([tool]).call_sync(
+        ToolCall(name="shell", arguments={"command": command, **arguments})
+    )
 
 
 def plain(command, cwd, **options):
@@ -99,7 +112,9 @@ def left_behind(command, cwd, token, least=1):
 @both
 def test_a_command(work, sandbox):
     """A command runs in the directory; its output is the answer, and the result says which sandbox ran."""
-    result = run(shell_tool(work, sandbox=sandbox), "pwd; echo hello > made; cat made; echo problem >&2")
+    result = run(
+        shell_tool(work, sandbox=sandbox), "pwd; echo hello > made; cat made; echo problem >&2"
+    )
 
     assert result.text == result.value == f"{work}\nhello\nproblem\n"
     assert dict(result.metadata) == {"sandbox": sandbox, "exit_code": 0, "truncated": False}
@@ -107,7 +122,10 @@ def test_a_command(work, sandbox):
 
 
 @both
-@pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("false", 1), ("kill -9 $$", 137), ("no-such-program", 127), ("-x", 127)])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("exit 3", 3), ("false", 1), ("kill -9 $$", 137), ("no-such-program", 127), ("-x", 127)],
+)
 def test_a_failing_command(work, sandbox, command, code):
     """A non-zero exit is an error that keeps the output and tells the code."""
     result = run(shell_tool(work, sandbox=sandbox), "echo before\n" + command)
@@ -133,7 +151,10 @@ def test_output_that_is_no_text(work, sandbox):
 @pytest.mark.parametrize("limit", [100, 1_000])
 def test_both_ends_are_kept(work, sandbox, limit):
     """Of a long output the beginning and the end are kept, within the limit, with a marker between them."""
-    result = run(shell_tool(work, sandbox=sandbox, max_output=limit), "echo first; yes | head -n 100000; echo last")
+    result = run(
+        shell_tool(work, sandbox=sandbox, max_output=limit),
+        "echo first; yes | head -n 100000; echo last",
+    )
 
     assert len(result.text) == limit
     assert result.text.startswith("first\ny\n")
@@ -161,7 +182,9 @@ print(size, tracemalloc.get_traced_memory()[1] // 1_000_000)
 # What Python allocates is counted, and not the peak of the process: the kernel begins that of a new program (ru_maxrss) with its parent's.
 def flood(work, how):
     """The characters that a caller gets of 300 MB, and the most memory held meanwhile, in MB."""
-    ran = subprocess.run([sys.executable, "-c", FLOOD, str(work), how], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", FLOOD, str(work), how], capture_output=True, text=True, check=True
+    )
     return tuple(map(int, ran.stdout.split()))
 
 
@@ -194,7 +217,10 @@ def test_what_stays_behind_is_ended(work, sandbox, token):
 def test_the_answer_waits_for_the_last(work, token):
     """Hundreds of processes left behind are dead when the answer comes, not a moment later."""
     for _ in range(5):
-        result = run(shell_tool(work, timeout=600), f"for i in $(seq 300); do setsid sleep {token} >/dev/null 2>&1 & done")
+        result = run(
+            shell_tool(work, timeout=600),
+            f"for i in $(seq 300); do setsid sleep {token} >/dev/null 2>&1 & done",
+        )
         assert (result.error, living(token)) == (None, [])
 
 
@@ -206,7 +232,10 @@ def test_the_time_limit_ends_everything(work, sandbox, token):
     def attempt(limit):
         result = run(shell_tool(work, sandbox=sandbox, timeout=limit), command)
         assert living(token) == []
-        assert (result.error.type, dict(result.error.details)) == ("ToolTimeoutError", {"timeout": limit})
+        assert (result.error.type, dict(result.error.details)) == (
+            "ToolTimeoutError",
+            {"timeout": limit},
+        )
         return [content.text for content in result.output]
 
     assert overdue(attempt) == ["started\n"]
@@ -336,7 +365,10 @@ def test_the_environment_is_for_the_command_alone(work, tmp_path):
     program.write_text(f'#!/bin/sh\n{{ export -p; echo "$*"; }} > "{seen}"\nexec {BWRAP} "$@"\n')
     program.chmod(0o755)
 
-    result = run(shell_tool(work, sandbox_path=program, env={"CHOSEN": "by\nthe = host"}), 'printf "%s" "$CHOSEN"')
+    result = run(
+        shell_tool(work, sandbox_path=program, env={"CHOSEN": "by\nthe = host"}),
+        'printf "%s" "$CHOSEN"',
+    )
 
     assert result.text == "by\nthe = host"
     assert "--json-status-fd" in seen.read_text()
@@ -349,7 +381,10 @@ def test_there_is_no_input(work, sandbox):
     """A command that reads finds the end at once, and not what the host has on its standard input; in a plain run it does."""
     host = [sys.executable, "-c", HOST, str(work), "cat; echo end", sandbox]
 
-    assert subprocess.run(host, input=b"the secret\n", stdout=subprocess.PIPE, check=True).stdout == b"end\n"
+    assert (
+        subprocess.run(host, input=b"the secret\n", stdout=subprocess.PIPE, check=True).stdout
+        == b"end\n"
+    )
     assert plain("cat; echo end", work, input="the secret\n").stdout == "the secret\nend\n"
 
 
@@ -382,7 +417,17 @@ def test_the_rest_of_the_disk(work, outside):
 
 
 @needs_bwrap
-@pytest.mark.parametrize("target", ["/usr/made", "/etc/made", "/made", "/dev/made", "/proc/sys/kernel/hostname", "/proc/sys/vm/swappiness"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/usr/made",
+        "/etc/made",
+        "/made",
+        "/dev/made",
+        "/proc/sys/kernel/hostname",
+        "/proc/sys/vm/swappiness",
+    ],
+)
 def test_the_system_is_read_only(work, target):
     """What is shown of the system cannot be written, not even by root."""
     before = Path(target).read_text() if Path(target).exists() else None
@@ -417,7 +462,12 @@ def test_processes_of_the_host(work, token):
     with subprocess.Popen(["sleep", token]) as victim:
         command = f"kill -9 {victim.pid}"
         assert run(shell_tool(work), f"{command}; kill -9 -1; true").error is None
-        assert run(shell_tool(work), "ls /proc | grep -c '^[0-9]'; exit 0").value.strip() in {"3", "4", "5", "6"}
+        assert run(shell_tool(work), "ls /proc | grep -c '^[0-9]'; exit 0").value.strip() in {
+            "3",
+            "4",
+            "5",
+            "6",
+        }
         assert victim.poll() is None
         plain(command, work)
         assert victim.wait() == -9
@@ -426,9 +476,14 @@ def test_processes_of_the_host(work, token):
 @needs_bwrap
 def test_no_further_rights(work):
     """A command has no capability, cannot get any, and cannot make namespaces of its own."""
-    result = run(shell_tool(work), "grep Cap /proc/self/status; unshare -U true || echo refused; grep NoNewPrivs /proc/self/status")
+    result = run(
+        shell_tool(work),
+        "grep Cap /proc/self/status; unshare -U true || echo refused; grep NoNewPrivs /proc/self/status",
+    )
 
-    assert {line.split()[1] for line in result.value.splitlines() if line.startswith("Cap")} == {"0" * 16}
+    assert {line.split()[1] for line in result.value.splitlines() if line.startswith("Cap")} == {
+        "0" * 16
+    }
     assert "refused" in result.value
     assert "NoNewPrivs:\t1" in result.value
 
@@ -437,7 +492,9 @@ def test_no_further_rights(work):
 @pytest.mark.parametrize("kind", ["user", "pid", "mnt", "ipc", "uts", "net"])
 def test_namespaces(work, kind):
     """A command has its own view of users, processes, mounts, shared memory, the host's name and the network."""
-    assert run(shell_tool(work), f"readlink /proc/self/ns/{kind}").value.strip() != os.readlink(f"/proc/self/ns/{kind}")
+    assert run(shell_tool(work), f"readlink /proc/self/ns/{kind}").value.strip() != os.readlink(
+        f"/proc/self/ns/{kind}"
+    )
 
 
 @needs_bwrap
@@ -512,7 +569,9 @@ def test_a_path_without_a_sandbox(work, monkeypatch):
         shell_tool(work)
 
 
-@pytest.mark.parametrize("script", ["echo 'bwrap: No permissions to create a new namespace' >&2; exit 1", "exit 0"])
+@pytest.mark.parametrize(
+    "script", ["echo 'bwrap: No permissions to create a new namespace' >&2; exit 1", "exit 0"]
+)
 def test_a_sandbox_that_fails(work, tmp_path, script):
     """A sandbox that cannot be set up is an error that says why, whatever its exit status; the command does not run."""
     fake = tmp_path / "bwrap"
@@ -548,7 +607,9 @@ def test_commands_that_cannot_start(work, sandbox):
     tool = shell_tool(work, sandbox=sandbox)
 
     assert "NUL" in run(tool, "echo a\0b").text
-    assert run(tool, "é" * 90_000).text == "The command could not be started: Argument list too long."
+    assert (
+        run(tool, "é" * 90_000).text == "The command could not be started: Argument list too long."
+    )
     assert run(tool, "").error.type == "ArgumentError"
     assert run(tool, "x" * 100_001).error.type == "ArgumentError"
 
@@ -609,7 +670,11 @@ def test_what_a_model_and_a_host_are_told(work, sandbox):
     assert "12 seconds" in tool.schema.description
     assert list(tool.schema.parameters["properties"]) == ["command", "timeout"]
     assert tool.schema.parameters["required"] == ["command"]
-    assert (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent) == (False, True, False)
+    assert (tool.settings.read_only, tool.settings.destructive, tool.settings.idempotent) == (
+        False,
+        True,
+        False,
+    )
 
 
 @needs_bwrap
@@ -617,7 +682,9 @@ def test_the_repair_example(capsys):
     """The example's agent runs the tests, reads the code, mends it and sees the tests pass."""
     repair.main()
     printed = capsys.readouterr().out
-    steps = [line.split("(")[0].split()[-1] for line in printed.splitlines() if line.startswith("call ")]
+    steps = [
+        line.split("(")[0].split()[-1] for line in printed.splitlines() if line.startswith("call ")
+    ]
 
     assert steps == ["shell", "read_file", "edit_file", "shell"]
     assert "IndexError: list index out of range" in printed

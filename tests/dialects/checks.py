@@ -14,12 +14,28 @@ def _openapi_losses(*tools):
 
 CHECKS = {
     "openai": (openai.definition, openai.losses, provider_rules.openai),
-    "openai_chat": (openai_chat.definition, openai_chat.losses, lambda made: provider_rules.openai(made["function"])),
-    "anthropic": (anthropic.definition, anthropic.losses, lambda made: provider_rules.anthropic([made])),
-    "bedrock": (bedrock.definition, bedrock.losses, lambda made: provider_rules.bedrock(made["toolSpec"])),
+    "openai_chat": (
+        openai_chat.definition,
+        openai_chat.losses,
+        lambda made: provider_rules.openai(made["function"]),
+    ),
+    "anthropic": (
+        anthropic.definition,
+        anthropic.losses,
+        lambda made: provider_rules.anthropic([made]),
+    ),
+    "bedrock": (
+        bedrock.definition,
+        bedrock.losses,
+        lambda made: provider_rules.bedrock(made["toolSpec"]),
+    ),
     "gemini": (gemini.definition, gemini.losses, provider_rules.gemini),
     "gemini-openapi": (_openapi, _openapi_losses, provider_rules.gemini),
-    "mistral": (mistral.definition, mistral.losses, lambda made: provider_rules.mistral(made["function"])),
+    "mistral": (
+        mistral.definition,
+        mistral.losses,
+        lambda made: provider_rules.mistral(made["function"]),
+    ),
     "xai": (xai.definition, xai.losses, lambda made: provider_rules.xai(made["function"])),
     "mcp": (mcp.definition, mcp.losses, provider_rules.mcp),
 }
@@ -34,8 +50,16 @@ BUDGETS = {"over 24 optional parameters": "optional arguments", "over 16 unions"
 def unsaid(problems, losses):
     """The problems that no loss names: a dialect changes no name and can not shrink a tool, but it has to say so."""
     said = " ".join(losses)
-    names = {problem: _name_in(problem) for problem in problems if problem.startswith(("name ", "parameter name ", "property key "))}
-    return [problem for problem in problems if BUDGETS.get(problem, names.get(problem, "nothing says so")) not in said]
+    names = {
+        problem: _name_in(problem)
+        for problem in problems
+        if problem.startswith(("name ", "parameter name ", "property key "))
+    }
+    return [
+        problem
+        for problem in problems
+        if BUDGETS.get(problem, names.get(problem, "nothing says so")) not in said
+    ]
 
 
 def _name_in(problem):

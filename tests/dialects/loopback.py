@@ -56,15 +56,24 @@ class _Handler(BaseHTTPRequestHandler):
         if state.recorded is not None:
             return self._send(200, *state.recorded)
         try:
-            answer = {"/v1/responses": responses, "/v1/chat/completions": chat, "/v1/messages": messages}[self.path]
+            answer = {
+                "/v1/responses": responses,
+                "/v1/chat/completions": chat,
+                "/v1/messages": messages,
+            }[self.path]
             whole, events = answer(body, state.calls)
         except Refused as error:
-            text = json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}})
+            text = json.dumps(
+                {"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}}
+            )
             return self._send(400, "application/json", text.encode())
         if not body.get("stream"):
             return self._send(200, "application/json", json.dumps(whole).encode())
         named = [f"event: {e['type']}\n" if "type" in e else "" for e in events]
-        text = "".join(f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(named, events, strict=True))
+        text = "".join(
+            f"{name}data: {json.dumps(event)}\n\n"
+            for name, event in zip(named, events, strict=True)
+        )
         text += "data: [DONE]\n\n" if self.path.endswith("completions") else ""
         return self._send(200, "text/event-stream", text.encode())
 
@@ -81,7 +90,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 def server_sent(events: list[dict]) -> tuple[str, bytes]:
     """A stream of events as a recorded answer."""
-    return "text/event-stream", "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    return "text/event-stream", "".join(
+        f"data: {json.dumps(event)}\n\n" for event in events
+    ).encode()
 
 
 def check(problems: list[str]) -> None:
@@ -105,17 +116,50 @@ def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
     for tool in body.get("tools", []):
         check([] if tool.get("type") == "function" else [f"tool type {tool.get('type')}"])
         check(provider_rules.openai(tool))
-    results = [item for item in body["input"] if isinstance(item, dict) and item.get("type") == "function_call_output"]
+    results = [
+        item
+        for item in body["input"]
+        if isinstance(item, dict) and item.get("type") == "function_call_output"
+    ]
     for item in results:
-        check([f"unknown field {key}" for key in item.keys() - {"type", "call_id", "output", "id", "status"}])
+        check(
+            [
+                f"unknown field {key}"
+                for key in item.keys() - {"type", "call_id", "output", "id", "status"}
+            ]
+        )
         parts = item["output"] if isinstance(item["output"], list) else []
-        check([f"part {part['type']}" for part in parts if part["type"] not in ("input_text", "input_image", "input_file")])
-        check(["an image without a URL" for part in parts if part["type"] == "input_image" and not part.get("image_url")])
+        check(
+            [
+                f"part {part['type']}"
+                for part in parts
+                if part["type"] not in ("input_text", "input_image", "input_file")
+            ]
+        )
+        check(
+            [
+                "an image without a URL"
+                for part in parts
+                if part["type"] == "input_image" and not part.get("image_url")
+            ]
+        )
     if results:
-        made = [item["call_id"] for item in body["input"] if isinstance(item, dict) and item.get("type") == "function_call"]
+        made = [
+            item["call_id"]
+            for item in body["input"]
+            if isinstance(item, dict) and item.get("type") == "function_call"
+        ]
         answered(made, [item["call_id"] for item in results])
         text = {"type": "output_text", "text": "done", "annotations": []}
-        output = [{"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [text]}]
+        output = [
+            {
+                "type": "message",
+                "id": "m1",
+                "role": "assistant",
+                "status": "completed",
+                "content": [text],
+            }
+        ]
     else:
         nothing = "{}" if any(tool["strict"] for tool in body.get("tools", [])) else ""
         output = [
@@ -126,14 +170,31 @@ def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
         "id": "resp_1", "object": "response", "created_at": 0, "model": body["model"], "status": "completed", "output": output,
         "tools": body.get("tools", []), "tool_choice": "auto", "parallel_tool_calls": True,
     }  # fmt: skip
-    events: list[dict] = [{"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}]
+    events: list[dict] = [
+        {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
+    ]
     for index, item in enumerate(output):
         place = {"output_index": index, "item_id": item["id"]}
-        events.append({"type": "response.output_item.added", "output_index": index, "item": {**item, "arguments": ""}})
-        pieces = halves(item.get("arguments", ""))
-        events += [{"type": "response.function_call_arguments.delta", **place, "delta": piece} for piece in pieces if piece]
         events.append(
-            {"type": "response.function_call_arguments.done", **place, "name": item.get("name"), "arguments": item.get("arguments", "")}
+            {
+                "type": "response.output_item.added",
+                "output_index": index,
+                "item": {**item, "arguments": ""},
+            }
+        )
+        pieces = halves(item.get("arguments", ""))
+        events += [
+            {"type": "response.function_call_arguments.delta", **place, "delta": piece}
+            for piece in pieces
+            if piece
+        ]
+        events.append(
+            {
+                "type": "response.function_call_arguments.done",
+                **place,
+                "name": item.get("name"),
+                "arguments": item.get("arguments", ""),
+            }
         )
         events.append({"type": "response.output_item.done", "output_index": index, "item": item})
     events.append({"type": "response.completed", "response": whole})
@@ -146,53 +207,112 @@ def chat(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
         check([] if tool.keys() == {"type", "function"} else [f"tool fields {sorted(tool)}"])
         check(provider_rules.openai(tool["function"]))
     results = [message for message in body["messages"] if message["role"] == "tool"]
-    check([f"content {message['content']!r}" for message in results if not isinstance(message["content"], str)])
+    check(
+        [
+            f"content {message['content']!r}"
+            for message in results
+            if not isinstance(message["content"], str)
+        ]
+    )
     if results:
-        made = [call["id"] for message in body["messages"] for call in message.get("tool_calls") or []]
+        made = [
+            call["id"] for message in body["messages"] for call in message.get("tool_calls") or []
+        ]
         answered(made, [message["tool_call_id"] for message in results])
         message: dict = {"role": "assistant", "content": "done"}
     else:
         nothing = "{}" if any(tool["function"]["strict"] for tool in body.get("tools", [])) else ""
         entries = [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments) if arguments else nothing}}
+            {
+                "id": id,
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "arguments": json.dumps(arguments) if arguments else nothing,
+                },
+            }
             for id, name, arguments in calls
         ]
         message = {"role": "assistant", "content": None, "tool_calls": entries}
     base = {"id": "chat_1", "created": 0, "model": body["model"]}
     reason = "stop" if results else "tool_calls"
-    whole = {**base, "object": "chat.completion", "choices": [{"index": 0, "finish_reason": reason, "message": message}]}
+    whole = {
+        **base,
+        "object": "chat.completion",
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
+    }
     deltas: list[dict] = [{"role": "assistant", "content": message["content"]}]
     for index, entry in enumerate(message.get("tool_calls", [])):
-        deltas.append({"tool_calls": [{**entry, "index": index, "function": {**entry["function"], "arguments": ""}}]})
+        deltas.append(
+            {
+                "tool_calls": [
+                    {**entry, "index": index, "function": {**entry["function"], "arguments": ""}}
+                ]
+            }
+        )
         pieces = halves(entry["function"]["arguments"])
-        deltas += [{"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in pieces]
+        deltas += [
+            {"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in pieces
+        ]
     chunk = {**base, "object": "chat.completion.chunk"}
-    events = [{**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    return whole, [*events, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}]
+    events = [
+        {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
+    return whole, [
+        *events,
+        {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+    ]
 
 
 def messages(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
     """POST /v1/messages."""
     check(provider_rules.anthropic(body.get("tools", [])))
-    blocks = [block for message in body["messages"] if isinstance(message["content"], list) for block in message["content"]]
+    blocks = [
+        block
+        for message in body["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+    ]
     results = [block for block in blocks if block["type"] == "tool_result"]
     for block in results:
-        check([f"unknown field {key}" for key in block.keys() - {"type", "tool_use_id", "content", "is_error"}])
+        check(
+            [
+                f"unknown field {key}"
+                for key in block.keys() - {"type", "tool_use_id", "content", "is_error"}
+            ]
+        )
         parts = block["content"] if isinstance(block["content"], list) else []
-        check(["text content blocks must be non-empty" for part in parts if part["type"] == "text" and not part["text"].strip()])
+        check(
+            [
+                "text content blocks must be non-empty"
+                for part in parts
+                if part["type"] == "text" and not part["text"].strip()
+            ]
+        )
         kinds = ("text",) if block.get("is_error") else ("text", "image", "document")
         check([f"all content must be {kinds}" for part in parts if part["type"] not in kinds])
-        check(["an error without content"] if block.get("is_error") and not block["content"] else [])
+        check(
+            ["an error without content"] if block.get("is_error") and not block["content"] else []
+        )
     if results:
-        answered([block["id"] for block in blocks if block["type"] == "tool_use"], [block["tool_use_id"] for block in results])
+        answered(
+            [block["id"] for block in blocks if block["type"] == "tool_use"],
+            [block["tool_use_id"] for block in results],
+        )
         content: list[dict] = [{"type": "text", "text": "done"}]
     else:
-        uses = [{"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name, arguments in calls]
+        uses = [
+            {"type": "tool_use", "id": id, "name": name, "input": arguments}
+            for id, name, arguments in calls
+        ]
         content = [{"type": "text", "text": "let me see"}, *uses]
     usage = {"input_tokens": 1, "output_tokens": 1}
     reason = "end_turn" if results else "tool_use"
     whole = {"id": "m1", "type": "message", "role": "assistant", "model": body["model"], "content": content, "stop_reason": reason, "stop_sequence": None, "usage": usage}  # fmt: skip
-    events: list[dict] = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
+    events: list[dict] = [
+        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
+    ]
     for index, block in enumerate(content):
         empty = {**block, **({"text": ""} if block["type"] == "text" else {"input": {}})}
         events.append({"type": "content_block_start", "index": index, "content_block": empty})
@@ -201,7 +321,15 @@ def messages(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
         else:
             text = json.dumps(block["input"]) if block["input"] else ""
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in halves(text)]
-        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events += [
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        ]
         events.append({"type": "content_block_stop", "index": index})
-    events.append({"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage})
+    events.append(
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": reason, "stop_sequence": None},
+            "usage": usage,
+        }
+    )
     return whole, [*events, {"type": "message_stop"}]

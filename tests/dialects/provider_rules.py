@@ -16,7 +16,17 @@ OPENAI_STRICT = set(
     "type properties required additionalProperties items enum const anyOf $ref $defs description title default pattern format multipleOf "
     "minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems minLength maxLength".split()
 )
-OPENAI_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+OPENAI_FORMATS = {
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+}
 ANTHROPIC_STRICT = set(
     "type properties required additionalProperties items enum const anyOf allOf $ref $defs definitions description title default pattern "
     "format minItems".split()
@@ -55,7 +65,9 @@ def follow(schema: dict, ref: str) -> Any:
     node: Any = schema
     for part in ref.removeprefix("#").strip("/").split("/"):
         if part:
-            node = node[int(part) if isinstance(node, list) else part.replace("~1", "/").replace("~0", "~")]
+            node = node[
+                int(part) if isinstance(node, list) else part.replace("~1", "/").replace("~0", "~")
+            ]
     return node
 
 
@@ -65,7 +77,9 @@ def dangling(schema: dict) -> list[str]:
     for path, node in nodes(schema):
         if isinstance(node, dict) and "$ref" in node:
             try:
-                follow(schema, node["$ref"]) if node["$ref"].startswith("#") else wrong.append(f"{path}: remote {node['$ref']}")
+                follow(schema, node["$ref"]) if node["$ref"].startswith("#") else wrong.append(
+                    f"{path}: remote {node['$ref']}"
+                )
             except (KeyError, IndexError, ValueError, TypeError):
                 wrong.append(f"{path}: dangling {node['$ref']}")
     return wrong
@@ -131,17 +145,24 @@ def openai_strict(schema: dict) -> list[str]:
         if "object" in types(node):
             if node.get("additionalProperties") is not False:
                 wrong.append(f"{path}: additionalProperties must be false")
-            if set(node.get("required", [])) != set(node.get("properties", {})) or "properties" not in node:
+            if (
+                set(node.get("required", [])) != set(node.get("properties", {}))
+                or "properties" not in node
+            ):
                 wrong.append(f"{path}: every property must be required")
         if "format" in node and node["format"] not in OPENAI_FORMATS:
             wrong.append(f"{path}: format {node['format']}")
         if "pattern" in node and re.search(r"\(\?(=|!|<=|<!)", node["pattern"]):
             wrong.append(f"{path}: look-around")
         properties += len(node.get("properties", {}))
-        characters += sum(map(len, node.get("properties", {}))) + sum(map(len, node.get("$defs", {})))
+        characters += sum(map(len, node.get("properties", {}))) + sum(
+            map(len, node.get("$defs", {}))
+        )
         characters += sum(len(str(value)) for value in node.get("enum", []))
         values += len(node.get("enum", []))
-    wrong += ["too many properties"] * (properties > 5000) + ["too many characters"] * (characters > 120_000)
+    wrong += ["too many properties"] * (properties > 5000) + ["too many characters"] * (
+        characters > 120_000
+    )
     return wrong + ["too many enum values"] * (values > 1000)
 
 
@@ -151,17 +172,27 @@ def anthropic(tools: list[dict]) -> list[str]:
     strict = [tool["input_schema"] for tool in tools if tool.get("strict")]
     for tool in tools:
         schema = tool["input_schema"]
-        wrong += [] if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"]) else [f"name {tool['name']}"]
+        wrong += (
+            [] if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"]) else [f"name {tool['name']}"]
+        )
         wrong += root_problems(schema, "anyOf", "oneOf", "allOf") + dangling(schema)
-        bad = [key for key in schema.get("properties", {}) if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", key)]
+        bad = [
+            key
+            for key in schema.get("properties", {})
+            if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", key)
+        ]
         wrong += [f"property key {key}" for key in bad]
         wrong += claude_grammar(schema, ANTHROPIC_STRICT) if tool.get("strict") else []
     if len({tool["name"] for tool in tools}) < len(tools):
         wrong.append("tool names must be unique")
     inside = [node for schema in strict for _, node in nodes(schema) if isinstance(node, dict)]
-    optional = sum(len(set(node.get("properties", {})) - set(node.get("required", []))) for node in inside)
+    optional = sum(
+        len(set(node.get("properties", {})) - set(node.get("required", []))) for node in inside
+    )
     unions = sum("anyOf" in node or isinstance(node.get("type"), list) for node in inside)
-    wrong += ["over 20 strict tools"] * (len(strict) > 20) + ["over 24 optional parameters"] * (optional > 24)
+    wrong += ["over 20 strict tools"] * (len(strict) > 20) + ["over 24 optional parameters"] * (
+        optional > 24
+    )
     return wrong + ["over 16 unions"] * (unions > 16)
 
 
@@ -195,14 +226,30 @@ def bedrock(spec: dict) -> list[str]:
     wrong = [] if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", spec["name"]) else [f"name {spec['name']}"]
     wrong += ["an empty description"] if spec.get("description", "x") == "" else []
     wrong += root_problems(schema, "anyOf", "oneOf", "allOf") + dangling(schema)
-    return wrong + (claude_grammar(schema, ANTHROPIC_STRICT | {"minLength", "maxLength"}) if spec.get("strict") else [])
+    return wrong + (
+        claude_grammar(schema, ANTHROPIC_STRICT | {"minLength", "maxLength"})
+        if spec.get("strict")
+        else []
+    )
 
 
 def gemini(declaration: dict) -> list[str]:
     """One function declaration, with either field."""
-    wrong = [] if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", declaration["name"]) else [f"name {declaration['name']}"]
-    schema = declaration.get("parameters_json_schema") or declaration.get("parameters") or {"type": "object"}
-    names = [name for name in schema.get("properties", {}) if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name)]
+    wrong = (
+        []
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}", declaration["name"])
+        else [f"name {declaration['name']}"]
+    )
+    schema = (
+        declaration.get("parameters_json_schema")
+        or declaration.get("parameters")
+        or {"type": "object"}
+    )
+    names = [
+        name
+        for name in schema.get("properties", {})
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name)
+    ]
     wrong += [f"parameter name {name}" for name in names]
     if "parameters" in declaration and "parameters_json_schema" in declaration:
         wrong.append("both fields")
@@ -218,7 +265,10 @@ def gemini_json(schema: dict) -> list[str]:
         wrong += [f"{path}: {key} is ignored" for key in node.keys() - GEMINI_JSON]
         if "$ref" in node and any(not key.startswith("$") for key in node):
             wrong.append(f"{path}: siblings of $ref")
-        if any(isinstance(value, bool) or not isinstance(value, (str, int, float)) for value in node.get("enum", [])):
+        if any(
+            isinstance(value, bool) or not isinstance(value, (str, int, float))
+            for value in node.get("enum", [])
+        ):
             wrong.append(f"{path}: enum {node['enum']}")
     return wrong
 
@@ -232,7 +282,15 @@ def gemini_openapi(schema: dict) -> list[str]:
         wrong += [f"{path}: unknown name {key}" for key in node.keys() - GEMINI_OPENAPI]
         if not isinstance(node.get("type", ""), str):
             wrong.append(f"{path}: more than one type")
-        elif node.get("type", "OBJECT") not in ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"):
+        elif node.get("type", "OBJECT") not in (
+            "STRING",
+            "NUMBER",
+            "INTEGER",
+            "BOOLEAN",
+            "ARRAY",
+            "OBJECT",
+            "NULL",
+        ):
             wrong.append(f"{path}: type {node['type']}")
         if "type" not in node and "anyOf" not in node:
             wrong.append(f"{path}: no type")
@@ -248,25 +306,42 @@ def gemini_openapi(schema: dict) -> list[str]:
 def xai(function: dict) -> list[str]:
     """One function of a chat request."""
     schema = function["parameters"]
-    wrong = [] if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"]) else [f"name {function['name']}"]
-    wrong += root_problems(schema) + dangling(schema) + ["a recursive schema"] * holds_itself(schema)
+    wrong = (
+        []
+        if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"])
+        else [f"name {function['name']}"]
+    )
+    wrong += (
+        root_problems(schema) + dangling(schema) + ["a recursive schema"] * holds_itself(schema)
+    )
     for path, node in nodes(schema):
         if not isinstance(node, dict):
             wrong += [] if path.endswith("/additionalProperties") else [f"{path}: boolean schema"]
             continue
         if "object" in types(node) and "additionalProperties" not in node:
             wrong.append(f"{path}: closed by default")
-        wrong += [f"{path}: {key}" for key in ("minContains", "maxContains", "not", "if", "then", "else") if key in node]
-        wrong += [f"{path}: empty {key}" for key in ("enum", "anyOf") if key in node and not node[key]]
+        wrong += [
+            f"{path}: {key}"
+            for key in ("minContains", "maxContains", "not", "if", "then", "else")
+            if key in node
+        ]
+        wrong += [
+            f"{path}: empty {key}" for key in ("enum", "anyOf") if key in node and not node[key]
+        ]
         if len(node.get("allOf", [0])) != 1:
             wrong.append(f"{path}: allOf of several")
         if isinstance(node.get("items"), list):
             wrong.append(f"{path}: items as a list")
         if "format" in node and node["format"] not in XAI_FORMATS:
             wrong.append(f"{path}: format {node['format']}")
-        if max(node.get("minLength", 0), node.get("maxLength", 0)) > 2048 or max(node.get("minItems", 0), node.get("maxItems", 0)) > 256:
+        if (
+            max(node.get("minLength", 0), node.get("maxLength", 0)) > 2048
+            or max(node.get("minItems", 0), node.get("maxItems", 0)) > 256
+        ):
             wrong.append(f"{path}: beyond the guaranteed bounds")
-        if "pattern" in node and (HARD_REGEX.search(node["pattern"]) or not re.fullmatch(r"\^.*\$", node["pattern"])):
+        if "pattern" in node and (
+            HARD_REGEX.search(node["pattern"]) or not re.fullmatch(r"\^.*\$", node["pattern"])
+        ):
             wrong.append(f"{path}: pattern {node['pattern']}")
     return wrong
 
@@ -274,8 +349,17 @@ def xai(function: dict) -> list[str]:
 def mistral(function: dict) -> list[str]:
     """One function of a chat request."""
     schema = function["parameters"]
-    wrong = [] if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"]) else [f"name {function['name']}"]
-    return wrong + root_problems(schema) + dangling(schema) + (openai_strict(schema) if function["strict"] else [])
+    wrong = (
+        []
+        if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"])
+        else [f"name {function['name']}"]
+    )
+    return (
+        wrong
+        + root_problems(schema)
+        + dangling(schema)
+        + (openai_strict(schema) if function["strict"] else [])
+    )
 
 
 def mcp(tool: dict) -> list[str]:

@@ -7,15 +7,26 @@ from hypothesis import strategies as st
 # Strategies are made once, not once a draw: to make and check one costs more than to draw from it.
 STRINGS = st.sampled_from(["a", "b", "cd"])
 NAMES = st.sampled_from(["a", "b", "limit", "x_y"])
-PATTERNS = st.sampled_from(["^[a-z]+$", "abc", "^a|b$", "(?:a|b)", "a$", "^\\d{2}", "a\\b", "^[^x]*$", "x{1000}"])
+PATTERNS = st.sampled_from(
+    ["^[a-z]+$", "abc", "^a|b$", "(?:a|b)", "a$", "^\\d{2}", "a\\b", "^[^x]*$", "x{1000}"]
+)
 FORMATS = st.sampled_from(["date", "uri", "uuid", "email", "binary", "int64", "ipv6"])
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.just(0.5), STRINGS)
 SMALL = st.integers(0, 4)
 FLAGS = st.booleans()
 REFS = st.sampled_from(["#/$defs/A", "#/$defs/B", "#", "#/$defs/A/properties/a", "#/definitions/C"])
 
-ABOUT = {"description": st.sampled_from(["What it is.", "Another."]), "title": STRINGS, "default": VALUES}
-TEXT = {"minLength": SMALL, "maxLength": st.sampled_from([5, 5000]), "pattern": PATTERNS, "format": FORMATS}
+ABOUT = {
+    "description": st.sampled_from(["What it is.", "Another."]),
+    "title": STRINGS,
+    "default": VALUES,
+}
+TEXT = {
+    "minLength": SMALL,
+    "maxLength": st.sampled_from([5, 5000]),
+    "pattern": PATTERNS,
+    "format": FORMATS,
+}
 NUMBER = {
     "minimum": SMALL,
     "maximum": SMALL,
@@ -48,8 +59,12 @@ def some(keywords):
 
 
 SOME_ABOUT, SOME_TEXT, SOME_NUMBER = some(ABOUT), some(TEXT), some(NUMBER)
-LEAVES = st.sampled_from(["string", "integer", "number", "nullable", "both", "enum", "const", "ref", "fixed"])
-NODES = st.sampled_from(["leaf", "leaf", "array", "tuple", "object", "anyOf", "oneOf", "allOf", "not"])
+LEAVES = st.sampled_from(
+    ["string", "integer", "number", "nullable", "both", "enum", "const", "ref", "fixed"]
+)
+NODES = st.sampled_from(
+    ["leaf", "leaf", "array", "tuple", "object", "anyOf", "oneOf", "allOf", "not"]
+)
 ENUMS = st.lists(VALUES, min_size=1, max_size=4, unique_by=repr)
 SOME_NAMES = st.lists(NAMES, unique=True, max_size=3)
 ALTERNATIVES = {"anyOf": [{"required": ["a"]}, {"properties": {"z": {"type": "string"}}}]}
@@ -83,7 +98,9 @@ def several(depth):
 @cache
 def arrays(depth):
     """What an array of alike items may say."""
-    return some({"items": nodes(depth), "minItems": SMALL, "maxItems": SMALL, "uniqueItems": st.booleans()})
+    return some(
+        {"items": nodes(depth), "minItems": SMALL, "maxItems": SMALL, "uniqueItems": st.booleans()}
+    )
 
 
 SOME_TUPLE = some({"items": st.just(False), "minItems": SMALL})
@@ -100,7 +117,12 @@ def nodes(draw, depth):
     if kind == "array":
         return {"type": "array", **draw(arrays(depth - 1)), **about}
     if kind == "tuple":
-        return {"type": "array", "prefixItems": draw(several(depth - 1)), **draw(SOME_TUPLE), **about}
+        return {
+            "type": "array",
+            "prefixItems": draw(several(depth - 1)),
+            **draw(SOME_TUPLE),
+            **about,
+        }
     if kind == "object":
         return {**draw(objects(depth - 1)), **about}
     if kind == "not":
@@ -124,7 +146,12 @@ def objects(draw, depth):
     """The schema of an object."""
     fields = {name: draw(nodes(depth)) for name in draw(SOME_NAMES)}
     required = [name for name in fields if draw(FLAGS)]
-    return {"type": "object", "properties": fields, **({"required": required} if required else {}), **draw(SOME_REST)}
+    return {
+        "type": "object",
+        "properties": fields,
+        **({"required": required} if required else {}),
+        **draw(SOME_REST),
+    }
 
 
 @st.composite

@@ -32,8 +32,14 @@ USE = {"type": "tool_use", "id": "c1", "name": "search", "input": {"query": "cat
 
 def optional(count: int, strict: bool = True, **types: Any) -> SchemaTool:
     """A tool with `count` optional arguments."""
-    schema = {"type": "object", "properties": {f"p{n}": {"type": "integer"} for n in range(count)}, **types}
-    return SchemaTool(f"t{count}", "", {**schema, "additionalProperties": False}, dict, strict=strict)
+    schema = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "integer"} for n in range(count)},
+        **types,
+    }
+    return SchemaTool(
+        f"t{count}", "", {**schema, "additionalProperties": False}, dict, strict=strict
+    )
 
 
 def test_an_ordinary_tool_goes_out_as_it_is():
@@ -56,8 +62,14 @@ def test_a_strict_tool_keeps_its_optional_arguments():
 
     assert anthropic.definition(tool)["strict"] is True
     assert schema["required"] == ["query"]
-    assert schema["properties"]["limit"] == {"type": "integer", "description": "How many titles. (maximum: 50; minimum: 1; default: 10)"}
-    assert "search: #/properties/limit: maximum 50 is moved into the description" in anthropic.losses(tool)
+    assert schema["properties"]["limit"] == {
+        "type": "integer",
+        "description": "How many titles. (maximum: 50; minimum: 1; default: 10)",
+    }
+    assert (
+        "search: #/properties/limit: maximum 50 is moved into the description"
+        in anthropic.losses(tool)
+    )
     assert provider_rules.anthropic([anthropic.definition(tool)]) == []
 
 
@@ -69,9 +81,14 @@ def test_an_open_object_and_a_mixed_tuple_are_said_as_the_tool_decodes_them():
     assert schema["properties"]["points"]["items"]["required"] == ["key", "value"]
     assert list(schema["properties"]["start"]["properties"]) == ["item_0", "item_1"]
     assert provider_rules.anthropic([anthropic.definition(tool)]) == []
-    sent = {"points": [{"key": "x", "value": 3}, {"key": "y", "value": 4}], "start": {"item_0": 1, "item_1": "b"}}
+    sent = {
+        "points": [{"key": "x", "value": 3}, {"key": "y", "value": 4}],
+        "start": {"item_0": 1, "item_1": "b"},
+    }
     plain = {"points": {"x": 3, "y": 4}}
-    found = anthropic.calls([{**USE, "name": "scores", "input": sent}, {**USE, "name": "scores", "input": plain}])
+    found = anthropic.calls(
+        [{**USE, "name": "scores", "input": sent}, {**USE, "name": "scores", "input": plain}]
+    )
     assert [result.text for result in answers(found, strict=True)] == ["8b", "7a"]
 
 
@@ -97,7 +114,10 @@ def test_a_recursive_tool_is_not_strict_and_says_so_first():
 
     assert made["strict"] is False
     assert made["input_schema"] == tool.schema.plain
-    assert anthropic.losses(tool)[0] == "plant: strict is false: Tree holds itself, and a strict schema may not"
+    assert (
+        anthropic.losses(tool)[0]
+        == "plant: strict is false: Tree holds itself, and a strict schema may not"
+    )
 
 
 def test_the_reason_comes_before_a_wrong_name():
@@ -111,7 +131,10 @@ def test_the_reason_comes_before_a_wrong_name():
 def test_patterns_that_the_grammar_lacks_move_into_the_description():
     """A simple pattern stays; a word boundary does not."""
 
-    def code(plain: Annotated[str, Field(pattern="^[a-z]+$")], word: Annotated[str, Field(pattern=r"\bx")]) -> None:
+    def code(
+        plain: Annotated[str, Field(pattern="^[a-z]+$")],
+        word: Annotated[str, Field(pattern=r"\bx")],
+    ) -> None:
         """Code."""
 
     properties = anthropic.definition(FunctionTool(code, strict=True))["input_schema"]["properties"]
@@ -133,7 +156,10 @@ def test_the_names_of_arguments_are_judged():
     ("tools", "limit"),
     [
         ([optional(1) for _ in range(21)], "request: strict tools: 21, and the limit is 20"),
-        ([optional(12), optional(13)], "request: optional arguments of strict tools: 25, and the limit is 24"),
+        (
+            [optional(12), optional(13)],
+            "request: optional arguments of strict tools: 25, and the limit is 24",
+        ),
         (
             [optional(17, properties={f"p{n}": {"type": ["integer", "null"]} for n in range(17)})],
             "request: arguments of strict tools with a union type: 17, and the limit is 16",
@@ -160,13 +186,26 @@ def test_calls_come_from_a_dict_or_its_blocks():
 
 def test_results_hold_text_images_and_documents():
     """Text alone is one string; images and documents go along; a failure is text only, and said to be one."""
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT}}
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT},
+    }
     pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
 
-    assert anthropic.result(PLAIN) == {"type": "tool_result", "tool_use_id": "c1", "content": "two titles", "is_error": False}
+    assert anthropic.result(PLAIN) == {
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": "two titles",
+        "is_error": False,
+    }
     assert anthropic.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
-    assert anthropic.result(LINKED)["content"][0]["source"] == {"type": "url", "url": "https://example.com/cat.png"}
-    assert anthropic.result(PDF)["content"] == [{"type": "document", "source": pdf, "title": "notes (1).pdf"}]
+    assert anthropic.result(LINKED)["content"][0]["source"] == {
+        "type": "url",
+        "url": "https://example.com/cat.png",
+    }
+    assert anthropic.result(PDF)["content"] == [
+        {"type": "document", "source": pdf, "title": "notes (1).pdf"}
+    ]
     assert anthropic.result(SOUND)["content"] == "[audio/wav: 4 bytes]"
     assert anthropic.result(EMPTY)["content"] == ""
     assert anthropic.result(FAILED)["content"] == "no such title\n[image/png: 8 bytes]"
@@ -176,10 +215,19 @@ def test_results_hold_text_images_and_documents():
 def test_a_text_file_goes_out_as_text():
     """A plain text file is a document of text, and one that is somewhere else a document by its URL."""
     here = ToolResult(output=[FileContent(data=b"caf\xc3\xa9", media_type="text/plain")])
-    there = ToolResult(output=[FileContent(uri="https://example.com/a.pdf", media_type="application/pdf")])
+    there = ToolResult(
+        output=[FileContent(uri="https://example.com/a.pdf", media_type="application/pdf")]
+    )
 
-    assert anthropic.result(here)["content"][0]["source"] == {"type": "text", "media_type": "text/plain", "data": "café"}
-    assert anthropic.result(there)["content"][0]["source"] == {"type": "url", "url": "https://example.com/a.pdf"}
+    assert anthropic.result(here)["content"][0]["source"] == {
+        "type": "text",
+        "media_type": "text/plain",
+        "data": "café",
+    }
+    assert anthropic.result(there)["content"][0]["source"] == {
+        "type": "url",
+        "url": "https://example.com/a.pdf",
+    }
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
@@ -203,7 +251,9 @@ def test_the_sdks_own_grammar_has_nothing_left_to_change():
             theirs, ours = transform_schema(made["input_schema"]), made["input_schema"]
             assert theirs["properties"].keys() == ours["properties"].keys()
             assert theirs.get("required") == ours.get("required")
-            assert not re.search(r"\{\w+:", str(theirs["properties"].get("limit", {}).get("description", "")))
+            assert not re.search(
+                r"\{\w+:", str(theirs["properties"].get("limit", {}).get("description", ""))
+            )
 
 
 @pytest.mark.parametrize("name", EVERY_RESULT)
@@ -216,7 +266,12 @@ def test_the_sdk_takes_every_result(name):
     adapter = TypeAdapter(types.ToolResultBlockParam)  # kept: its parts are read lazily
     taken = adapter.validate_python(made)
 
-    assert {**taken, "content": taken["content"] if isinstance(taken["content"], str) else list(taken["content"])} == made
+    assert {
+        **taken,
+        "content": taken["content"]
+        if isinstance(taken["content"], str)
+        else list(taken["content"]),
+    } == made
     assert made.keys() <= types.ToolResultBlockParam.__annotations__.keys()
 
 

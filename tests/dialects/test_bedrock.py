@@ -12,7 +12,22 @@ from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCa
 from functool.dialects import anthropic, bedrock
 from tests.dialects import provider_rules
 from tests.dialects.loopback import serving
-from tests.dialects.samples import EMPTY, EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG, SHOWN, SOUND, answers, plant, sdk, search, toolset
+from tests.dialects.samples import (
+    EMPTY,
+    EVERY_RESULT,
+    FAILED,
+    LINKED,
+    PDF,
+    PLAIN,
+    PNG,
+    SHOWN,
+    SOUND,
+    answers,
+    plant,
+    sdk,
+    search,
+    toolset,
+)
 
 USE = {"toolUse": {"toolUseId": "c1", "name": "search", "input": {"query": "cats", "limit": 1}}}
 
@@ -22,7 +37,11 @@ def test_an_ordinary_tool_does_not_speak_of_strict():
     tool = FunctionTool(search)
 
     assert bedrock.definition(tool) == {
-        "toolSpec": {"name": "search", "description": "Search the library.", "inputSchema": {"json": tool.schema.plain}}
+        "toolSpec": {
+            "name": "search",
+            "description": "Search the library.",
+            "inputSchema": {"json": tool.schema.plain},
+        }
     }
     assert bedrock.losses(tool) == []
 
@@ -30,7 +49,9 @@ def test_an_ordinary_tool_does_not_speak_of_strict():
 def test_a_strict_tool_keeps_its_text_lengths():
     """Under strict the lengths of a text stay, which Anthropic's own API refuses; exclusive bounds move."""
 
-    def code(word: Annotated[str, Field(max_length=4)], size: Annotated[float, Field(gt=0)]) -> None:
+    def code(
+        word: Annotated[str, Field(max_length=4)], size: Annotated[float, Field(gt=0)]
+    ) -> None:
         """Code."""
 
     tool = FunctionTool(code, strict=True)
@@ -43,7 +64,9 @@ def test_a_strict_tool_keeps_its_text_lengths():
     }
     assert "maxLength" not in anthropic.definition(tool)["input_schema"]["properties"]["word"]
     assert provider_rules.bedrock(spec) == []
-    assert bedrock.losses(tool) == ["code: #/properties/size: exclusiveMinimum 0 is moved into the description"]
+    assert bedrock.losses(tool) == [
+        "code: #/properties/size: exclusiveMinimum 0 is moved into the description"
+    ]
 
 
 def test_a_recursive_tool_is_not_strict_and_says_so_first():
@@ -51,7 +74,10 @@ def test_a_recursive_tool_is_not_strict_and_says_so_first():
     tool = FunctionTool(plant, strict=True)
 
     assert bedrock.definition(tool)["toolSpec"]["strict"] is False
-    assert bedrock.losses(tool)[0] == "plant: strict is false: Tree holds itself, and a strict schema may not"
+    assert (
+        bedrock.losses(tool)[0]
+        == "plant: strict is false: Tree holds itself, and a strict schema may not"
+    )
 
 
 def test_an_empty_description_is_left_out():
@@ -59,7 +85,9 @@ def test_an_empty_description_is_left_out():
     tool = SchemaTool("bare", "", {"type": "object", "properties": {}}, dict)
 
     assert "description" not in bedrock.definition(tool)["toolSpec"]
-    assert bedrock.losses(tool) == ["bare: the description is empty, which is refused: it is left out"]
+    assert bedrock.losses(tool) == [
+        "bare: the description is empty, which is refused: it is left out"
+    ]
 
 
 def test_the_budgets_of_a_whole_request_are_counted():
@@ -85,10 +113,14 @@ def test_results_hold_text_images_and_documents():
     image = {"image": {"format": "png", "source": {"bytes": PNG}}}
     pdf = {"document": {"format": "pdf", "name": "notes (1) pdf", "source": {"bytes": b"%PDF"}}}
 
-    assert bedrock.result(PLAIN) == {"toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}}
+    assert bedrock.result(PLAIN) == {
+        "toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}
+    }
     assert bedrock.result(SHOWN)["toolResult"]["content"] == [{"text": "a cat"}, image]
     assert bedrock.result(PDF)["toolResult"]["content"] == [pdf]
-    assert bedrock.result(LINKED)["toolResult"]["content"] == [{"text": "[image/png: https://example.com/cat.png]"}]
+    assert bedrock.result(LINKED)["toolResult"]["content"] == [
+        {"text": "[image/png: https://example.com/cat.png]"}
+    ]
     assert bedrock.result(SOUND)["toolResult"]["content"] == [{"text": "[audio/wav: 4 bytes]"}]
     assert bedrock.result(EMPTY)["toolResult"]["content"] == []
     assert bedrock.result(FAILED)["toolResult"]["status"] == "error"
@@ -97,7 +129,12 @@ def test_results_hold_text_images_and_documents():
 
 def test_what_lies_in_s3_stays_there():
     """An image in S3 is named by its place, and a file without a name gets one."""
-    stored = ToolResult(output=[ImageContent(uri="s3://bucket/cat.png"), FileContent(uri="s3://bucket/a.csv", media_type="text/csv")])
+    stored = ToolResult(
+        output=[
+            ImageContent(uri="s3://bucket/cat.png"),
+            FileContent(uri="s3://bucket/a.csv", media_type="text/csv"),
+        ]
+    )
     blocks = bedrock.result(stored)["toolResult"]["content"]
 
     assert blocks[0]["image"]["source"] == {"s3Location": {"uri": "s3://bucket/cat.png"}}
@@ -109,8 +146,15 @@ def converse():
     session = sdk("botocore.session")
     from botocore.validate import ParamValidator
 
-    shape = session.get_session().get_service_model("bedrock-runtime").operation_model("Converse").input_shape
-    return lambda params: ParamValidator().validate({"modelId": "m", **params}, shape).generate_report()
+    shape = (
+        session.get_session()
+        .get_service_model("bedrock-runtime")
+        .operation_model("Converse")
+        .input_shape
+    )
+    return lambda params: (
+        ParamValidator().validate({"modelId": "m", **params}, shape).generate_report()
+    )
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
@@ -142,19 +186,32 @@ def test_calls_come_back_through_the_sdks_own_parser():
         "metrics": {"latencyMs": 1},
     }
     answer = {"status_code": 200, "headers": {}, "body": json.dumps(body).encode()}
-    parsed = create_parser("rest-json").parse(answer, model.operation_model("Converse").output_shape)
+    parsed = create_parser("rest-json").parse(
+        answer, model.operation_model("Converse").output_shape
+    )
 
-    assert bedrock.calls(parsed) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")]
+    assert bedrock.calls(parsed) == [
+        ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")
+    ]
 
 
 def event_stream(events):
     """Events in AWS's own framing: a prelude, headers and a body, each with its checksum."""
 
     def header(name, value):
-        return struct.pack("B", len(name)) + name.encode() + struct.pack(">BH", 7, len(value)) + value.encode()
+        return (
+            struct.pack("B", len(name))
+            + name.encode()
+            + struct.pack(">BH", 7, len(value))
+            + value.encode()
+        )
 
     for kind, payload in events:
-        headers = header(":message-type", "event") + header(":event-type", kind) + header(":content-type", "application/json")
+        headers = (
+            header(":message-type", "event")
+            + header(":event-type", kind)
+            + header(":content-type", "application/json")
+        )
         body = json.dumps(payload).encode()
         prelude = struct.pack(">II", len(headers) + len(body) + 16, len(headers))
         frame = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + body
@@ -167,7 +224,11 @@ def test_calls_come_from_the_sdks_stream():
     from botocore.config import Config
 
     start = {"toolUse": {"toolUseId": "c1", "name": "search"}}
-    deltas = [{"text": "hm"}, {"toolUse": {"input": '{"que'}}, {"toolUse": {"input": 'ry": "cats"}'}}]
+    deltas = [
+        {"text": "hm"},
+        {"toolUse": {"input": '{"que'}},
+        {"toolUse": {"input": 'ry": "cats"}'}},
+    ]
     events = [
         ("messageStart", {"role": "assistant"}),
         ("contentBlockDelta", {"contentBlockIndex": 0, "delta": deltas[0]}),
@@ -176,18 +237,28 @@ def test_calls_come_from_the_sdks_stream():
         ("messageStop", {"stopReason": "tool_use"}),
     ]
     made = bedrock.definitions(toolset().values())
-    with serving([], recorded=("application/vnd.amazon.eventstream", b"".join(event_stream(events)))) as server:
+    with serving(
+        [], recorded=("application/vnd.amazon.eventstream", b"".join(event_stream(events)))
+    ) as server:
         client = session.create_client(
             "bedrock-runtime", region_name="us-east-1", endpoint_url=server.url, aws_access_key_id="x", aws_secret_access_key="x",
             config=Config(retries={"max_attempts": 0}),
         )  # fmt: skip
-        answer = client.converse_stream(modelId="m", messages=[{"role": "user", "content": [{"text": "go"}]}], toolConfig={"tools": made})
+        answer = client.converse_stream(
+            modelId="m",
+            messages=[{"role": "user", "content": [{"text": "go"}]}],
+            toolConfig={"tools": made},
+        )
         blocks: dict = {}
         for event in answer["stream"]:
             if start := event.get("contentBlockStart"):
-                blocks[start["contentBlockIndex"]] = {"toolUse": {**start["start"]["toolUse"], "input": ""}}
+                blocks[start["contentBlockIndex"]] = {
+                    "toolUse": {**start["start"]["toolUse"], "input": ""}
+                }
             if (part := event.get("contentBlockDelta")) and "toolUse" in part["delta"]:
-                blocks[part["contentBlockIndex"]]["toolUse"]["input"] += part["delta"]["toolUse"]["input"]
+                blocks[part["contentBlockIndex"]]["toolUse"]["input"] += part["delta"]["toolUse"][
+                    "input"
+                ]
         client.close()
     found = bedrock.calls({"content": list(blocks.values())})
 

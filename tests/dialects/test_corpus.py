@@ -20,7 +20,10 @@ async def echo(arguments):
 
 @cache
 def tools() -> dict[str, SchemaTool]:
-    return {line["uid"]: SchemaTool(line["name"], line["description"], line["parameters"], echo) for line in lines("functions")}
+    return {
+        line["uid"]: SchemaTool(line["name"], line["description"], line["parameters"], echo)
+        for line in lines("functions")
+    }
 
 
 @cache
@@ -29,7 +32,9 @@ def strict_tools() -> dict[str, SchemaTool]:
     found = {}
     for line in lines("functions"):
         with contextlib.suppress(SchemaError):
-            tool = SchemaTool(line["name"], line["description"], line["parameters"], echo, strict=True)
+            tool = SchemaTool(
+                line["name"], line["description"], line["parameters"], echo, strict=True
+            )
             found[line["uid"]] = tool
     return found
 
@@ -40,12 +45,18 @@ def test_the_corpus_is_whole():
     assert len(strict_tools()) >= STRICT
 
 
-@pytest.mark.parametrize(("name", "strict"), [*((name, False) for name in CHECKS), *((name, True) for name in KNOWN_BY_STRICT)])
+@pytest.mark.parametrize(
+    ("name", "strict"),
+    [*((name, False) for name in CHECKS), *((name, True) for name in KNOWN_BY_STRICT)],
+)
 def test_every_definition_exports_to_every_dialect(name, strict):
     """Each rendering breaks no rule of its provider, but those that no dialect can help, which the losses name."""
     definition, losses, problems = CHECKS[name]
 
-    wrong = [(tool.name, unsaid(problems(definition(tool)), losses(tool))) for tool in (strict_tools() if strict else tools()).values()]
+    wrong = [
+        (tool.name, unsaid(problems(definition(tool)), losses(tool)))
+        for tool in (strict_tools() if strict else tools()).values()
+    ]
 
     assert [found for found in wrong if found[1]] == []
 

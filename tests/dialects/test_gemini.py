@@ -7,7 +7,21 @@ import pytest
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import gemini
 from tests.dialects.loopback import server_sent, serving
-from tests.dialects.samples import EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG, SHOWN, SOUND, answers, ping, plant, sdk, toolset
+from tests.dialects.samples import (
+    EVERY_RESULT,
+    FAILED,
+    LINKED,
+    PDF,
+    PLAIN,
+    PNG,
+    SHOWN,
+    SOUND,
+    answers,
+    ping,
+    plant,
+    sdk,
+    toolset,
+)
 
 CALL = {"name": "search", "args": {"query": "cats", "limit": 1}, "id": "c1"}
 
@@ -16,7 +30,9 @@ def made_of(schema, field="parameters_json_schema"):
     """What a schema becomes, and its losses without the tool's name."""
     tool = SchemaTool("made", "", {"type": "object", "properties": {"a": schema}}, dict)
     made = gemini.definition(tool, field)[field]["properties"]["a"]
-    return made, [loss.removeprefix("made: #/properties/a: ") for loss in gemini.losses(tool, field=field)]
+    return made, [
+        loss.removeprefix("made: #/properties/a: ") for loss in gemini.losses(tool, field=field)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +68,11 @@ def test_what_json_schema_loses_is_said_otherwise(schema, made, loss):
 @pytest.mark.parametrize(
     ("schema", "made", "losses"),
     [
-        ({"type": ["string", "null"]}, {"type": "STRING", "nullable": True}, ["type null is written as nullable"]),
+        (
+            {"type": ["string", "null"]},
+            {"type": "STRING", "nullable": True},
+            ["type null is written as nullable"],
+        ),
         (
             {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             {"type": "INTEGER", "nullable": True},
@@ -69,14 +89,22 @@ def test_what_json_schema_loses_is_said_otherwise(schema, made, loss):
             ['format "uri" is moved into the description'],
         ),
         ({"type": "string", "format": "date-time"}, {"type": "STRING", "format": "date-time"}, []),
-        ({"enum": ["a", "b"]}, {"enum": ["a", "b"], "type": "STRING"}, ['type "string" is added beside enum']),
+        (
+            {"enum": ["a", "b"]},
+            {"enum": ["a", "b"], "type": "STRING"},
+            ['type "string" is added beside enum'],
+        ),
         (
             {"type": "integer", "enum": [1, 2]},
             {"type": "INTEGER", "description": "one of [1, 2]"},
             ["enum is moved into the description: one of [1, 2]"],
         ),
         (
-            {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False},
+            {
+                "type": "array",
+                "prefixItems": [{"type": "integer"}, {"type": "string"}],
+                "items": False,
+            },
             {
                 "type": "ARRAY",
                 "maxItems": 2,
@@ -90,7 +118,11 @@ def test_what_json_schema_loses_is_said_otherwise(schema, made, loss):
             ],
         ),
         (
-            {"type": "object", "properties": {"b": {"type": "null"}}, "additionalProperties": False},
+            {
+                "type": "object",
+                "properties": {"b": {"type": "null"}},
+                "additionalProperties": False,
+            },
             {"type": "OBJECT", "properties": {"b": {"type": "NULL"}}},
             ["additionalProperties is dropped"],
         ),
@@ -118,18 +150,31 @@ def test_a_reference_beside_a_description_is_wrapped():
     inlined = gemini.definition(tool, "parameters")["parameters"]
 
     assert made["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}], "description": "which"}
-    assert inlined["properties"]["a"] == {"type": "OBJECT", "properties": {"b": {"type": "INTEGER"}}, "description": "which"}
-    assert gemini.losses(tool) == ["made: #/properties/a: $ref beside description is wrapped in anyOf"]
+    assert inlined["properties"]["a"] == {
+        "type": "OBJECT",
+        "properties": {"b": {"type": "INTEGER"}},
+        "description": "which",
+    }
+    assert gemini.losses(tool) == [
+        "made: #/properties/a: $ref beside description is wrapped in anyOf"
+    ]
 
 
 def test_recursion_stays_where_it_is_optional():
     """A type that holds itself in an optional property is kept; through a required one it is cut, as it is in `parameters`."""
     tool = FunctionTool(plant)
-    kept = gemini.definition(tool)["parameters_json_schema"]["$defs"]["Tree"]["properties"]["children"]["items"]
+    kept = gemini.definition(tool)["parameters_json_schema"]["$defs"]["Tree"]["properties"][
+        "children"
+    ]["items"]
     schema = tool.schema.plain
-    required = {**schema, "$defs": {"Tree": {**schema["$defs"]["Tree"], "required": ["name", "children"]}}}
+    required = {
+        **schema,
+        "$defs": {"Tree": {**schema["$defs"]["Tree"], "required": ["name", "children"]}},
+    }
     strict = SchemaTool("made", "", required, dict)
-    cut = gemini.definition(strict)["parameters_json_schema"]["$defs"]["Tree"]["properties"]["children"]["items"]
+    cut = gemini.definition(strict)["parameters_json_schema"]["$defs"]["Tree"]["properties"][
+        "children"
+    ]["items"]
 
     assert kept == {"$ref": "#/$defs/Tree"}
     assert cut == {"type": "object", "description": "the same shape as Tree"}
@@ -160,7 +205,10 @@ def test_names_are_judged_by_this_api():
     assert gemini.losses(SchemaTool("math.sum", "", schema, dict)) == [
         "math.sum: #/properties/a-b: the name of the argument does not fit [A-Za-z_][A-Za-z0-9_]{0,63}"
     ]
-    assert "WrapperTool(tool, name='sum')" in gemini.losses(SchemaTool("1sum", "", {"type": "object"}, dict))[0]
+    assert (
+        "WrapperTool(tool, name='sum')"
+        in gemini.losses(SchemaTool("1sum", "", {"type": "object"}, dict))[0]
+    )
 
 
 def test_calls_come_from_dicts_in_either_case():
@@ -182,12 +230,18 @@ def test_results_hold_text_images_and_files():
     assert gemini.result(PLAIN, name="search") == {
         "function_response": {"id": "c1", "name": "search", "response": {"output": "two titles"}}
     }
-    assert gemini.result(SHOWN)["function_response"] == {"id": "c1", "response": {"output": "a cat"}, "parts": [image]}
+    assert gemini.result(SHOWN)["function_response"] == {
+        "id": "c1",
+        "response": {"output": "a cat"},
+        "parts": [image],
+    }
     assert gemini.result(LINKED)["function_response"]["parts"] == [
         {"file_data": {"file_uri": "https://example.com/cat.png", "mime_type": "image/png"}}
     ]
     assert gemini.result(PDF)["function_response"]["parts"][0]["inline_data"]["data"] == b"%PDF"
-    assert gemini.result(SOUND)["function_response"]["response"] == {"output": "[audio/wav: 4 bytes]"}
+    assert gemini.result(SOUND)["function_response"]["response"] == {
+        "output": "[audio/wav: 4 bytes]"
+    }
     assert gemini.result(FAILED)["function_response"]["response"] == {"error": "no such title"}
     assert gemini.result(ToolResult())["function_response"] == {"response": {"output": ""}}
 
@@ -196,10 +250,14 @@ def test_a_file_that_no_model_reads_is_a_placeholder():
     """A part of another type is told as text."""
     zipped = ToolResult(output=[FileContent(data=b"PK", media_type="application/zip")])
 
-    assert gemini.result(zipped)["function_response"] == {"response": {"output": "[application/zip: 2 bytes]"}}
+    assert gemini.result(zipped)["function_response"] == {
+        "response": {"output": "[application/zip: 2 bytes]"}
+    }
 
 
-def paint(colour: Literal["red", "blue"], layers: list[Literal[1, 2]], note: str | None = None) -> None:
+def paint(
+    colour: Literal["red", "blue"], layers: list[Literal[1, 2]], note: str | None = None
+) -> None:
     """Paint."""
 
 
@@ -215,7 +273,9 @@ def test_the_sdk_takes_every_definition(field):
         if field == "parameters" and "parameters" in made:
             sent = declaration.parameters.model_dump(exclude_unset=True, by_alias=True, mode="json")
             assert sent == made["parameters"]
-        assert types.Tool(function_declarations=[declaration]).function_declarations[0] == declaration
+        assert (
+            types.Tool(function_declarations=[declaration]).function_declarations[0] == declaration
+        )
 
 
 @pytest.mark.parametrize("name", EVERY_RESULT)
@@ -240,20 +300,35 @@ def test_calls_come_from_the_sdks_stream():
         {"functionCall": {"name": "search", "args": {"query": "cats"}, "id": "c1"}},
         {"functionCall": {"name": "ping"}},
     ]
-    events = [{"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]} for part in parts]
+    events = [
+        {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}
+        for part in parts
+    ]
     events[-1]["candidates"][0]["finishReason"] = "STOP"
     made = gemini.definitions(toolset().values())
     config = types.GenerateContentConfig(
-        tools=[types.Tool(function_declarations=made)], automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True)
+        tools=[types.Tool(function_declarations=made)],
+        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
     )
     with serving([], recorded=server_sent(events)) as server:
-        with genai.Client(api_key="x", http_options=types.HttpOptions(base_url=server.url)) as client:
+        with genai.Client(
+            api_key="x", http_options=types.HttpOptions(base_url=server.url)
+        ) as client:
             chat = client.chats.create(model="m", config=config)
             chunks = list(chat.send_message_stream("go"))
     found = [call for chunk in chunks for call in gemini.calls(chunk)]
 
-    assert [tool["name"] for tool in server.requests[0]["tools"][0]["functionDeclarations"]] == [tool["name"] for tool in made]
-    assert found == [ToolCall(name="search", arguments={"query": "cats"}, id="c1"), ToolCall(name="ping")]
+    assert [tool["name"] for tool in server.requests[0]["tools"][0]["functionDeclarations"]] == [
+        tool["name"] for tool in made
+    ]
+    assert found == [
+        ToolCall(name="search", arguments={"query": "cats"}, id="c1"),
+        ToolCall(name="ping"),
+    ]
     assert [call for content in chat.get_history() for call in gemini.calls(content)] == found
-    assert gemini.calls(chunks[1].model_dump(by_alias=True, exclude_none=True)) == gemini.calls(chunks[1].model_dump()) == found[:1]
+    assert (
+        gemini.calls(chunks[1].model_dump(by_alias=True, exclude_none=True))
+        == gemini.calls(chunks[1].model_dump())
+        == found[:1]
+    )
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]

@@ -15,7 +15,9 @@ LAWS = settings(suppress_health_check=list(HealthCheck))
 
 def tool_of(schema: Any, strict: bool) -> SchemaTool:
     try:
-        return SchemaTool("made", "What it does.", schema, lambda arguments: arguments, strict=strict)
+        return SchemaTool(
+            "made", "What it does.", schema, lambda arguments: arguments, strict=strict
+        )
     except DefinitionError:
         assume(False)
         raise
@@ -27,7 +29,10 @@ def test_every_rendering_is_one_that_the_provider_takes(schema):
     """Whatever the schema, no rendering breaks a rule of its provider, but for budgets, which the losses name."""
     tool = tool_of(schema, False)
 
-    wrong = {name: unsaid(problems(definition(tool)), losses(tool)) for name, (definition, losses, problems) in CHECKS.items()}
+    wrong = {
+        name: unsaid(problems(definition(tool)), losses(tool))
+        for name, (definition, losses, problems) in CHECKS.items()
+    }
 
     assert wrong == dict.fromkeys(CHECKS, [])
 
@@ -39,7 +44,10 @@ def test_every_strict_rendering_is_one_that_the_provider_takes(schema):
     tool = tool_of(schema, True)
     known = {name: CHECKS[name] for name in KNOWN_BY_STRICT}
 
-    wrong = {name: unsaid(problems(definition(tool)), losses(tool)) for name, (definition, losses, problems) in known.items()}
+    wrong = {
+        name: unsaid(problems(definition(tool)), losses(tool))
+        for name, (definition, losses, problems) in known.items()
+    }
 
     assert wrong == dict.fromkeys(known, [])
 
@@ -49,7 +57,11 @@ def test_every_strict_rendering_is_one_that_the_provider_takes(schema):
 def test_no_keyword_is_lost_in_silence(schema):
     """What stands in the schema and not in the rendering is named by a loss, at its path or above it."""
     tool = tool_of(schema, False)
-    plain = {key: value for key, value in tool.schema.plain.items() if key not in ("$defs", "definitions")}
+    plain = {
+        key: value
+        for key, value in tool.schema.plain.items()
+        if key not in ("$defs", "definitions")
+    }
 
     for name in ("openai", "anthropic", "gemini", "xai", "mistral"):
         definition, losses, _ = CHECKS[name]
@@ -66,7 +78,9 @@ def test_no_keyword_is_lost_in_silence(schema):
                 continue
             if isinstance(node, dict) and isinstance(there, dict):
                 for keyword in node.keys() - there.keys():
-                    assert any(keyword in loss for loss in told.get(path, [])), f"{name}: {keyword} at {path} is gone"
+                    assert any(keyword in loss for loss in told.get(path, [])), (
+                        f"{name}: {keyword} at {path} is gone"
+                    )
 
 
 @LAWS

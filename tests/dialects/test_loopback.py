@@ -30,7 +30,9 @@ CALLS = [
 
 
 def tools(strict: bool) -> Toolset:
-    return toolset(strict) | Toolset([FunctionTool(function, strict=strict) for function in (picture, broken)])
+    return toolset(strict) | Toolset(
+        [FunctionTool(function, strict=strict) for function in (picture, broken)]
+    )
 
 
 def check_texts(texts: list[str]) -> None:
@@ -47,7 +49,10 @@ def test_a_turn_over_the_responses_api(strict, stream):
     """The Responses client sends the tools, the calls that come back run, and the server takes their results."""
     client_of = sdk("openai").OpenAI
     box = tools(strict)
-    with serving(CALLS) as server, client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+    with (
+        serving(CALLS) as server,
+        client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+    ):
         asked = {"model": "m", "tools": openai.definitions(box.values())}
         talk: list = [{"role": "user", "content": "go"}]
         if stream:
@@ -57,7 +62,10 @@ def test_a_turn_over_the_responses_api(strict, stream):
             response = client.responses.create(input=talk, **asked)
         calls = openai.calls(response)
         results = asyncio.run(box.call_all(calls))
-        items = [item.model_dump(exclude_unset=True, exclude={"parsed_arguments"}) for item in response.output]
+        items = [
+            item.model_dump(exclude_unset=True, exclude={"parsed_arguments"})
+            for item in response.output
+        ]
         outputs = [openai.result(result) for result in results]
         final = client.responses.create(input=[*talk, *items, *outputs], **asked)
 
@@ -74,11 +82,16 @@ def test_a_turn_over_chat_completions(strict, stream):
     """The chat client sends the tools, the calls that come back run, and the server takes their results."""
     client_of = sdk("openai").OpenAI
     box = tools(strict)
-    with serving(CALLS) as server, client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+    with (
+        serving(CALLS) as server,
+        client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+    ):
         asked = {"model": "m", "tools": openai_chat.definitions(box.values())}
         talk: list = [{"role": "user", "content": "go"}]
         if stream:
-            state = sdk("openai.lib.streaming.chat").ChatCompletionStreamState(input_tools=asked["tools"])
+            state = sdk("openai.lib.streaming.chat").ChatCompletionStreamState(
+                input_tools=asked["tools"]
+            )
             for chunk in client.chat.completions.create(messages=talk, stream=True, **asked):
                 state.handle_chunk(chunk)
             completion = state.get_final_completion()
@@ -86,7 +99,11 @@ def test_a_turn_over_chat_completions(strict, stream):
             completion = client.chat.completions.create(messages=talk, **asked)
         calls = openai_chat.calls(completion)
         entries = [
-            {"id": call.id, "type": call.type, "function": {"name": call.function.name, "arguments": call.function.arguments}}
+            {
+                "id": call.id,
+                "type": call.type,
+                "function": {"name": call.function.name, "arguments": call.function.arguments},
+            }
             for call in completion.choices[0].message.tool_calls
         ]
         message = {"role": "assistant", "content": None, "tool_calls": entries}
@@ -106,7 +123,10 @@ def test_a_turn_over_the_messages_api(strict, stream):
     """The Anthropic client sends the tools, the calls that come back run, and the server takes their results."""
     client_of = sdk("anthropic").Anthropic
     box = tools(strict)
-    with serving(CALLS) as server, client_of(base_url=server.url, api_key="x", max_retries=0) as client:
+    with (
+        serving(CALLS) as server,
+        client_of(base_url=server.url, api_key="x", max_retries=0) as client,
+    ):
         asked = {"model": "m", "max_tokens": 10, "tools": anthropic.definitions(box.values())}
         talk: list = [{"role": "user", "content": "go"}]
         if stream:
@@ -117,28 +137,46 @@ def test_a_turn_over_the_messages_api(strict, stream):
         calls = anthropic.calls(message)
         results = asyncio.run(box.call_all(calls))
         outputs = [anthropic.result(result) for result in results]
-        reply = {"role": "assistant", "content": [block.model_dump(exclude_unset=True) for block in message.content]}
-        final = client.messages.create(messages=[*talk, reply, {"role": "user", "content": outputs}], **asked)
+        reply = {
+            "role": "assistant",
+            "content": [block.model_dump(exclude_unset=True) for block in message.content],
+        }
+        final = client.messages.create(
+            messages=[*talk, reply, {"role": "user", "content": outputs}], **asked
+        )
 
     assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
     assert final.content[0].text == "done"
     assert outputs[2]["content"][0]["source"]["media_type"] == "image/png"
     assert [output["is_error"] for output in outputs] == [False, False, False, True, True]
     check_texts([output["content"] for output in outputs])
-    assert [tool["strict"] for tool in server.requests[0]["tools"]].count(True) == (5 if strict else 0)
+    assert [tool["strict"] for tool in server.requests[0]["tools"]].count(True) == (
+        5 if strict else 0
+    )
 
 
 def test_the_server_refuses_what_the_providers_would():
     """What a dialect would not send is answered with 400, so the tests above can fail."""
     library = sdk("openai")
-    schema = {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False, "required": ["a"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array"}},
+        "additionalProperties": False,
+        "required": ["a"],
+    }
     tool = openai.definition(SchemaTool("made", "", schema, dict))
-    with serving([]) as server, library.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+    with (
+        serving([]) as server,
+        library.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+    ):
         client.responses.create(model="m", input="hi", tools=[tool])
         for wrong, said in [
             ({**tool, "name": "a.b"}, "name a.b"),
             ({**tool, "parameters": schema}, "array schema missing items"),
-            ({**tool, "strict": True, "parameters": {**tool["parameters"], "required": []}}, "every property must be required"),
+            (
+                {**tool, "strict": True, "parameters": {**tool["parameters"], "required": []}},
+                "every property must be required",
+            ),
         ]:
             with pytest.raises(library.BadRequestError, match=said):
                 client.responses.create(model="m", input="hi", tools=[wrong])
@@ -150,14 +188,23 @@ def test_the_server_refuses_what_the_providers_would():
 def test_the_server_refuses_what_anthropic_would():
     """A keyword that the strict grammar lacks, and an image in a failure, are answered with 400."""
     library = sdk("anthropic")
-    schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}, "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "minimum": 1}},
+        "additionalProperties": False,
+    }
     tool = {"name": "made", "description": "x", "input_schema": schema}
     image = anthropic.result(asyncio.run(tools(False)["picture"].invoke(anthropic.calls([{"type": "tool_use", "id": "c1", "name": "picture", "input": {"title": "x"}}])[0])))  # fmt: skip
-    with serving([]) as server, library.Anthropic(base_url=server.url, api_key="x", max_retries=0) as client:
+    with (
+        serving([]) as server,
+        library.Anthropic(base_url=server.url, api_key="x", max_retries=0) as client,
+    ):
         asked = {"model": "m", "max_tokens": 10}
         talk: list = [{"role": "user", "content": "go"}]
         client.messages.create(messages=talk, tools=[tool], **asked)
         with pytest.raises(library.BadRequestError, match="minimum is not supported"):
             client.messages.create(messages=talk, tools=[{**tool, "strict": True}], **asked)
         with pytest.raises(library.BadRequestError, match="all content must be"):
-            client.messages.create(messages=[{"role": "user", "content": [{**image, "is_error": True}]}], **asked)
+            client.messages.create(
+                messages=[{"role": "user", "content": [{**image, "is_error": True}]}], **asked
+            )

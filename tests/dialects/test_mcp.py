@@ -4,7 +4,15 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
-from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult, ToolSettings
+from functool import (
+    FileContent,
+    FunctionTool,
+    ImageContent,
+    SchemaTool,
+    ToolCall,
+    ToolResult,
+    ToolSettings,
+)
 from functool.dialects import mcp
 from tests.dialects.samples import (
     EMPTY,
@@ -47,7 +55,12 @@ def test_settings_become_hints():
 
     assert mcp.definition(tool)["title"] == "Search!"
     assert mcp.definition(tool)["annotations"] == {"readOnlyHint": True, "idempotentHint": False}
-    assert mcp.definition(FunctionTool(search)).keys() == {"name", "description", "inputSchema", "outputSchema"}
+    assert mcp.definition(FunctionTool(search)).keys() == {
+        "name",
+        "description",
+        "inputSchema",
+        "outputSchema",
+    }
 
 
 def test_older_clients_get_an_object():
@@ -56,7 +69,9 @@ def test_older_clients_get_an_object():
     result = ToolResult.of(["a"])
 
     assert mcp.definition(tool, OLD)["outputSchema"]["properties"] == {"result": tool.schema.output}
-    assert mcp.losses(tool, protocol=OLD) == ["search: the output schema is wrapped as {result}: this revision takes an object only"]
+    assert mcp.losses(tool, protocol=OLD) == [
+        "search: the output schema is wrapped as {result}: this revision takes an object only"
+    ]
     assert mcp.result(result)["structuredContent"] == ["a"]
     assert mcp.result(result, tool=tool, protocol=OLD)["structuredContent"] == {"result": ["a"]}
     assert mcp.result(result, protocol=OLD)["structuredContent"] == {"result": ["a"]}
@@ -72,20 +87,29 @@ def test_an_object_that_may_be_another_thing_is_wrapped_as_its_schema_is():
 
     tool = FunctionTool(either)
 
-    assert mcp.result(ToolResult.of({"a": 1}), tool=tool, protocol=OLD)["structuredContent"] == {"result": {"a": 1}}
+    assert mcp.result(ToolResult.of({"a": 1}), tool=tool, protocol=OLD)["structuredContent"] == {
+        "result": {"a": 1}
+    }
     assert mcp.result(ToolResult.of({"a": 1}), tool=tool)["structuredContent"] == {"a": 1}
 
 
 def test_the_losses_name_what_clients_do_not_take():
     """A wrong name, a reference that no client follows, and for older clients a union at the root are named."""
-    schema = {"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}, "anyOf": [{"required": ["a"]}, {}]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "https://example.com/a.json"}},
+        "anyOf": [{"required": ["a"]}, {}],
+    }
     tool = SchemaTool("math sum", "", schema, dict)
 
     assert mcp.losses(tool) == [
         "math sum: name 'math sum' does not fit [A-Za-z0-9_.-]{1,128}: WrapperTool(tool, name='math_sum') renames the tool",
         "math sum: #/properties/a: $ref https://example.com/a.json is none that a client follows",
     ]
-    assert "math sum: #: anyOf stands at the root: this revision does not say that it may" in mcp.losses(tool, protocol=OLD)
+    assert (
+        "math sum: #: anyOf stands at the root: this revision does not say that it may"
+        in mcp.losses(tool, protocol=OLD)
+    )
 
 
 def test_calls_come_from_a_request_or_its_params():
@@ -93,7 +117,9 @@ def test_calls_come_from_a_request_or_its_params():
     params = {"name": "search", "arguments": {"query": "cats", "limit": 1}}
     request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
 
-    assert mcp.calls(request) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="7")]
+    assert mcp.calls(request) == [
+        ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="7")
+    ]
     assert mcp.calls(params) == [ToolCall(name="search", arguments={"query": "cats", "limit": 1})]
     assert mcp.calls({"name": "ping"}) == [ToolCall(name="ping", arguments={})]
     assert answers(mcp.calls(request))[0].value == ["cats 0"]
@@ -103,17 +129,37 @@ def test_results_hold_every_kind_of_content():
     """Text, images and sounds are blocks; files are embedded, and what lies elsewhere is linked."""
     image = {"type": "image", "data": PNG_TEXT, "mimeType": "image/png"}
 
-    assert mcp.result(PLAIN) == {"content": [{"type": "text", "text": "two titles"}], "isError": False}
+    assert mcp.result(PLAIN) == {
+        "content": [{"type": "text", "text": "two titles"}],
+        "isError": False,
+    }
     assert mcp.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
     assert mcp.result(LINKED)["content"] == [
-        {"type": "resource_link", "uri": "https://example.com/cat.png", "name": "cat.png", "mimeType": "image/png"}
+        {
+            "type": "resource_link",
+            "uri": "https://example.com/cat.png",
+            "name": "cat.png",
+            "mimeType": "image/png",
+        }
     ]
     assert mcp.result(PDF)["content"] == [
-        {"type": "resource", "resource": {"uri": "attachment:notes%20%281%29.pdf", "mimeType": "application/pdf", "blob": "JVBERg=="}}
+        {
+            "type": "resource",
+            "resource": {
+                "uri": "attachment:notes%20%281%29.pdf",
+                "mimeType": "application/pdf",
+                "blob": "JVBERg==",
+            },
+        }
     ]
-    assert mcp.result(SOUND)["content"] == [{"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}]
+    assert mcp.result(SOUND)["content"] == [
+        {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
+    ]
     assert mcp.result(EMPTY)["content"] == []
-    assert mcp.result(FAILED) == {"content": [{"type": "text", "text": "no such title"}, image], "isError": True}
+    assert mcp.result(FAILED) == {
+        "content": [{"type": "text", "text": "no such title"}, image],
+        "isError": True,
+    }
 
 
 def test_the_value_goes_along_where_json_can_say_it():
@@ -149,7 +195,12 @@ def test_the_sdk_takes_every_definition():
     for tool in toolset().values():
         for protocol in (mcp.LATEST, OLD):
             made = mcp.definition(tool, protocol)
-            assert types.Tool.model_validate(made).model_dump(by_alias=True, exclude_unset=True, mode="json") == made
+            assert (
+                types.Tool.model_validate(made).model_dump(
+                    by_alias=True, exclude_unset=True, mode="json"
+                )
+                == made
+            )
 
 
 @pytest.mark.parametrize("name", EVERY_RESULT)
@@ -158,7 +209,12 @@ def test_the_sdk_takes_every_result(name):
     types = sdk("mcp.types")
     made = mcp.result(EVERY_RESULT[name])
 
-    assert types.CallToolResult.model_validate(made).model_dump(by_alias=True, exclude_unset=True, mode="json") == made
+    assert (
+        types.CallToolResult.model_validate(made).model_dump(
+            by_alias=True, exclude_unset=True, mode="json"
+        )
+        == made
+    )
 
 
 def test_calls_come_from_the_sdks_request():
@@ -174,7 +230,11 @@ def test_calls_come_from_the_sdks_request():
 
 def test_a_linked_file_keeps_its_name():
     """A file that lies elsewhere is linked under its own name."""
-    linked = ToolResult(output=[FileContent(uri="https://example.com/x", name="a.pdf", media_type="application/pdf")])
+    linked = ToolResult(
+        output=[
+            FileContent(uri="https://example.com/x", name="a.pdf", media_type="application/pdf")
+        ]
+    )
 
     assert mcp.result(linked)["content"][0]["name"] == "a.pdf"
     assert mcp.definition(FunctionTool(ping))["outputSchema"] == {"type": "string"}
@@ -193,9 +253,14 @@ def test_a_linked_file_keeps_its_name():
 )
 def test_files_of_text_are_text(media_type, data, held):
     """A file that holds text is embedded as text, which a model can read, and any other as base64."""
-    [block] = mcp.result(ToolResult.of(FileContent(data=data, media_type=media_type, name="a")))["content"]
+    [block] = mcp.result(ToolResult.of(FileContent(data=data, media_type=media_type, name="a")))[
+        "content"
+    ]
 
-    assert block == {"type": "resource", "resource": {"uri": "attachment:a", "mimeType": media_type, **held}}
+    assert block == {
+        "type": "resource",
+        "resource": {"uri": "attachment:a", "mimeType": media_type, **held},
+    }
     assert sdk("mcp_types").EmbeddedResource.model_validate(block).resource.uri == "attachment:a"
 
 

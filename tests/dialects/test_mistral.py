@@ -5,9 +5,27 @@ import pytest
 from functool import FunctionTool, SchemaTool, ToolCall
 from functool.dialects import mistral
 from tests.dialects.loopback import server_sent, serving
-from tests.dialects.samples import EVERY_RESULT, LINKED, PDF, PLAIN, PNG_TEXT, SHOWN, SOUND, answers, plant, scores, sdk, search, toolset
+from tests.dialects.samples import (
+    EVERY_RESULT,
+    LINKED,
+    PDF,
+    PLAIN,
+    PNG_TEXT,
+    SHOWN,
+    SOUND,
+    answers,
+    plant,
+    scores,
+    sdk,
+    search,
+    toolset,
+)
 
-CALL = {"id": "D681PevKs", "type": "function", "function": {"name": "search", "arguments": '{"query": "cats"}'}}
+CALL = {
+    "id": "D681PevKs",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "cats"}'},
+}
 
 
 def test_an_ordinary_tool_goes_out_as_it_is():
@@ -16,7 +34,12 @@ def test_an_ordinary_tool_goes_out_as_it_is():
 
     assert mistral.definition(tool) == {
         "type": "function",
-        "function": {"name": "plant", "description": "Plant a tree.", "parameters": tool.schema.plain, "strict": False},
+        "function": {
+            "name": "plant",
+            "description": "Plant a tree.",
+            "parameters": tool.schema.plain,
+            "strict": False,
+        },
     }
     assert mistral.losses(tool) == []
 
@@ -35,17 +58,27 @@ def test_the_losses_name_names():
     """A name that is refused, and one that two tools share, are named."""
     tool = SchemaTool("math.sum", "", {"type": "object", "properties": {}}, dict)
 
-    assert mistral.losses(tool, tool)[0].endswith("WrapperTool(tool, name='math_sum') renames the tool")
+    assert mistral.losses(tool, tool)[0].endswith(
+        "WrapperTool(tool, name='math_sum') renames the tool"
+    )
     assert mistral.losses(tool, tool)[-1] == "request: 2 tools are named 'math.sum'"
 
 
 def test_calls_come_from_messages_and_conversations():
     """Arguments come as text or as an object; the SDK's spelling of a missing id is an empty one."""
     message = {"tool_calls": [CALL, {"id": "null", "function": {"name": "ping", "arguments": {}}}]}
-    entry = {"type": "function.call", "tool_call_id": "c1", "name": "search", "arguments": {"query": "cats"}}
+    entry = {
+        "type": "function.call",
+        "tool_call_id": "c1",
+        "name": "search",
+        "arguments": {"query": "cats"},
+    }
     found = mistral.calls({"choices": [{"message": message}]})
 
-    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs"), ToolCall(name="ping", arguments={}, id="")]
+    assert found == [
+        ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs"),
+        ToolCall(name="ping", arguments={}, id=""),
+    ]
     assert mistral.calls(message) == found
     assert mistral.calls({"outputs": [{"type": "message.output"}, entry]}) == [
         ToolCall(name="search", arguments={"query": "cats"}, id="c1")
@@ -59,7 +92,9 @@ def test_results_hold_text_and_images():
 
     assert mistral.result(PLAIN) == {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
     assert mistral.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
-    assert mistral.result(LINKED)["content"] == [{"type": "image_url", "image_url": "https://example.com/cat.png"}]
+    assert mistral.result(LINKED)["content"] == [
+        {"type": "image_url", "image_url": "https://example.com/cat.png"}
+    ]
     assert mistral.result(PDF)["content"] == "[application/pdf: 4 bytes]"
     assert mistral.result(SOUND)["content"] == "[audio/wav: 4 bytes]"
 
@@ -93,13 +128,17 @@ def test_the_sdk_takes_every_result(name):
     assert message.tool_call_id == "c1"
     if isinstance(made["content"], list):
         kinds = {"text": models.TextChunk, "image_url": models.ImageURLChunk}
-        assert [type(part) for part in message.content] == [kinds[part["type"]] for part in made["content"]]
+        assert [type(part) for part in message.content] == [
+            kinds[part["type"]] for part in made["content"]
+        ]
 
 
 def test_calls_come_from_the_sdks_response():
     """The SDK's own completion, its message and its conversation entries give their calls."""
     models = sdk("mistralai.client.models")
-    message = models.AssistantMessage.model_validate({"role": "assistant", "content": "", "tool_calls": [CALL]})
+    message = models.AssistantMessage.model_validate(
+        {"role": "assistant", "content": "", "tool_calls": [CALL]}
+    )
     response = models.ChatCompletionResponse.model_validate(
         {
             "id": "x",
@@ -107,7 +146,9 @@ def test_calls_come_from_the_sdks_response():
             "model": "m",
             "created": 0,
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-            "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}],
+            "choices": [
+                {"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}
+            ],
         }
     )
     entry = models.FunctionCallEntry(tool_call_id="c1", name="ping", arguments="{}")
@@ -128,14 +169,24 @@ def test_calls_come_from_the_sdks_stream():
         [{"index": 0, "function": {"name": "", "arguments": '"cats"}'}}, {"index": 1, "id": "D681PevKt", "function": {"name": "ping", "arguments": "{}"}}],
     ]  # fmt: skip
     about = {"id": "x", "object": "chat.completion.chunk", "model": "m", "created": 0}
-    events = [{**about, "choices": [{"index": 0, "delta": {"tool_calls": piece}, "finish_reason": None}]} for piece in pieces]
+    events = [
+        {**about, "choices": [{"index": 0, "delta": {"tool_calls": piece}, "finish_reason": None}]}
+        for piece in pieces
+    ]
     made = mistral.definitions(toolset(strict=True).values())
-    with serving([], recorded=server_sent(events)) as server, client_of(api_key="x", server_url=server.url) as client:
-        with client.chat.stream(model="m", messages=[{"role": "user", "content": "go"}], tools=made) as stream:
+    with (
+        serving([], recorded=server_sent(events)) as server,
+        client_of(api_key="x", server_url=server.url) as client,
+    ):
+        with client.chat.stream(
+            model="m", messages=[{"role": "user", "content": "go"}], tools=made
+        ) as stream:
             chunks = [event.data for event in stream]
     found = mistral.calls(accumulate_chunks_to_response_dict(chunks))
 
-    assert [tool["function"] for tool in server.requests[0]["tools"]] == [tool["function"] for tool in made]
+    assert [tool["function"] for tool in server.requests[0]["tools"]] == [
+        tool["function"] for tool in made
+    ]
     assert found == [
         ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs"),
         ToolCall(name="ping", arguments="{}", id="D681PevKt"),

@@ -6,9 +6,29 @@ import pytest
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import openai
-from tests.dialects.samples import EVERY_RESULT, FAILED, LINKED, PDF, PLAIN, PNG_TEXT, SHOWN, SOUND, answers, scores, sdk, search, toolset
+from tests.dialects.samples import (
+    EVERY_RESULT,
+    FAILED,
+    LINKED,
+    PDF,
+    PLAIN,
+    PNG_TEXT,
+    SHOWN,
+    SOUND,
+    answers,
+    scores,
+    sdk,
+    search,
+    toolset,
+)
 
-ITEM = {"type": "function_call", "call_id": "c1", "id": "fc_1", "name": "search", "arguments": '{"query": "cats"}'}
+ITEM = {
+    "type": "function_call",
+    "call_id": "c1",
+    "id": "fc_1",
+    "name": "search",
+    "arguments": '{"query": "cats"}',
+}
 
 
 def test_a_plain_tool_says_that_it_is_not_strict():
@@ -18,7 +38,11 @@ def test_a_plain_tool_says_that_it_is_not_strict():
     assert made["strict"] is False
     assert made["parameters"]["required"] == ["query"]
     assert made["parameters"]["properties"]["limit"]["default"] == 10
-    assert (made["type"], made["name"], made["description"]) == ("function", "search", "Search the library.")
+    assert (made["type"], made["name"], made["description"]) == (
+        "function",
+        "search",
+        "Search the library.",
+    )
 
 
 def test_a_strict_tool_goes_out_in_its_strict_form():
@@ -36,8 +60,14 @@ def test_an_array_gets_its_items_and_the_root_no_union():
     """Without strict every array has items, and a union at the root moves into the description."""
     schema = {
         "type": "object",
-        "properties": {"a": {"type": "array"}, "t": {"type": "array", "prefixItems": [{"type": "integer"}]}},
-        "oneOf": [{"required": ["a"]}, {"properties": {"b": {"type": "string"}}, "required": ["b"]}],
+        "properties": {
+            "a": {"type": "array"},
+            "t": {"type": "array", "prefixItems": [{"type": "integer"}]},
+        },
+        "oneOf": [
+            {"required": ["a"]},
+            {"properties": {"b": {"type": "string"}}, "required": ["b"]},
+        ],
     }
     tool = SchemaTool("made", "", schema, dict)
     made = openai.definition(tool)["parameters"]
@@ -66,7 +96,12 @@ def test_the_losses_name_a_wrong_name_with_its_remedy():
 def deep(levels):
     node = {"type": "string"}
     for _ in range(levels):
-        node = {"type": "object", "properties": {"a": node}, "required": ["a"], "additionalProperties": False}
+        node = {
+            "type": "object",
+            "properties": {"a": node},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
     return node
 
 
@@ -83,11 +118,17 @@ def deep(levels):
             "made: #: characters of names, enum and const values: 120,001, and the limit is 120,000",
         ),
         (
-            {"type": "object", "properties": {"a": {"enum": [f"{n}" for n in range(1_001)], "type": "string"}}},
+            {
+                "type": "object",
+                "properties": {"a": {"enum": [f"{n}" for n in range(1_001)], "type": "string"}},
+            },
             "made: #: enum values: 1,001, and the limit is 1,000",
         ),
         (
-            {"type": "object", "properties": {"a": {"enum": [f"{n:0100}" for n in range(251)], "type": "string"}}},
+            {
+                "type": "object",
+                "properties": {"a": {"enum": [f"{n:0100}" for n in range(251)], "type": "string"}},
+            },
             "made: #: characters of an enum of more than 250 values: 25,100, and the limit is 15,000",
         ),
     ],
@@ -111,7 +152,10 @@ def test_the_losses_are_those_of_a_whole_request():
     tools = [FunctionTool(search, name=f"s{n}") for n in range(128)]
 
     assert openai.losses(*tools) == []
-    assert openai.losses(*tools, tools[0]) == ["request: 2 tools are named 's0'", "request: tools: 129, and the limit is 128"]
+    assert openai.losses(*tools, tools[0]) == [
+        "request: 2 tools are named 's0'",
+        "request: tools: 129, and the limit is 128",
+    ]
 
 
 def test_calls_come_from_a_dict_or_its_items():
@@ -121,7 +165,10 @@ def test_calls_come_from_a_dict_or_its_items():
 
     found = openai.calls({"output": [other, ITEM, empty]})
 
-    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1"), ToolCall(name="ping", arguments="", id="c2")]
+    assert found == [
+        ToolCall(name="search", arguments='{"query": "cats"}', id="c1"),
+        ToolCall(name="ping", arguments="", id="c2"),
+    ]
     assert openai.calls([ITEM, empty]) == found
     assert openai.calls({"output": []}) == []
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
@@ -129,25 +176,44 @@ def test_calls_come_from_a_dict_or_its_items():
 
 def test_results_hold_text_images_and_files():
     """Text alone is one string; an image goes along as an image, a file as a file, and a sound as a placeholder."""
-    image = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG_TEXT}", "detail": "auto"}
+    image = {
+        "type": "input_image",
+        "image_url": f"data:image/png;base64,{PNG_TEXT}",
+        "detail": "auto",
+    }
     linked = {"type": "input_image", "image_url": "https://example.com/cat.png", "detail": "auto"}
-    file = {"type": "input_file", "file_data": "data:application/pdf;base64,JVBERg==", "filename": "notes (1).pdf"}
+    file = {
+        "type": "input_file",
+        "file_data": "data:application/pdf;base64,JVBERg==",
+        "filename": "notes (1).pdf",
+    }
 
-    assert openai.result(PLAIN) == {"type": "function_call_output", "call_id": "c1", "output": "two titles"}
+    assert openai.result(PLAIN) == {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": "two titles",
+    }
     assert openai.result(SHOWN)["output"] == [{"type": "input_text", "text": "a cat"}, image]
     assert openai.result(LINKED)["output"] == [linked]
     assert openai.result(PDF)["output"] == [file]
     assert openai.result(SOUND)["output"] == "[audio/wav: 4 bytes]"
-    assert openai.result(FAILED)["output"] == [{"type": "input_text", "text": "no such title"}, image]
+    assert openai.result(FAILED)["output"] == [
+        {"type": "input_text", "text": "no such title"},
+        image,
+    ]
 
 
 def test_a_file_goes_out_with_a_name_or_by_its_place():
     """A file without a name gets one that fits its type; one that is somewhere else is named by its URL."""
     unnamed = ToolResult(output=[FileContent(data=b"a,b", media_type="text/csv")])
-    placed = ToolResult(output=[FileContent(uri="https://example.com/a.pdf", media_type="application/pdf")])
+    placed = ToolResult(
+        output=[FileContent(uri="https://example.com/a.pdf", media_type="application/pdf")]
+    )
 
     assert openai.result(unnamed)["output"][0]["filename"] == "file.csv"
-    assert openai.result(placed)["output"] == [{"type": "input_file", "file_url": "https://example.com/a.pdf"}]
+    assert openai.result(placed)["output"] == [
+        {"type": "input_file", "file_url": "https://example.com/a.pdf"}
+    ]
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
@@ -172,7 +238,9 @@ def test_the_sdk_takes_every_result(name):
     assert FunctionCallOutput.model_validate(made).model_dump(exclude_unset=True) == made
     for part in made["output"] if isinstance(made["output"], list) else []:
         kind = {"input_text": "Text", "input_image": "Image", "input_file": "File"}[part["type"]]
-        assert part.keys() <= getattr(types, f"ResponseInput{kind}ContentParam").__annotations__.keys()
+        assert (
+            part.keys() <= getattr(types, f"ResponseInput{kind}ContentParam").__annotations__.keys()
+        )
 
 
 def test_calls_come_from_the_sdks_response():
@@ -197,5 +265,8 @@ def test_calls_come_from_the_sdks_response():
     found = openai.calls(response)
 
     assert found == openai.calls(response.model_dump())
-    assert [(call.id, json.loads(call.arguments)) for call in found] == [("c1", {"query": "cats"}), ("c2", {"query": "dogs", "limit": 1})]
+    assert [(call.id, json.loads(call.arguments)) for call in found] == [
+        ("c1", {"query": "cats"}),
+        ("c2", {"query": "dogs", "limit": 1}),
+    ]
     assert [result.value for result in answers(found)] == [["cats 0", "cats 1"], ["dogs 0"]]

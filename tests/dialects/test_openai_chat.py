@@ -6,7 +6,11 @@ from functool import FunctionTool, ToolCall
 from functool.dialects import openai, openai_chat
 from tests.dialects.samples import EVERY_RESULT, PLAIN, SHOWN, answers, sdk, search, toolset
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "cats"}'}}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "cats"}'},
+}
 PING = {"id": "c2", "type": "function", "function": {"name": "ping", "arguments": ""}}
 
 
@@ -34,15 +38,25 @@ def test_calls_come_from_a_completion_a_message_or_their_dicts():
     message = {"role": "assistant", "content": None, "tool_calls": [CALL, custom, PING]}
     found = openai_chat.calls(message)
 
-    assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1"), ToolCall(name="ping", arguments="", id="c2")]
-    assert openai_chat.calls({"choices": [{"message": message}, {"message": {"tool_calls": [PING]}}]}) == found
+    assert found == [
+        ToolCall(name="search", arguments='{"query": "cats"}', id="c1"),
+        ToolCall(name="ping", arguments="", id="c2"),
+    ]
+    assert (
+        openai_chat.calls({"choices": [{"message": message}, {"message": {"tool_calls": [PING]}}]})
+        == found
+    )
     assert openai_chat.calls({"role": "assistant", "content": "hi"}) == []
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
 
 
 def test_a_result_is_text():
     """A tool message holds text only: an image becomes a placeholder."""
-    assert openai_chat.result(PLAIN) == {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
+    assert openai_chat.result(PLAIN) == {
+        "role": "tool",
+        "tool_call_id": "c1",
+        "content": "two titles",
+    }
     assert openai_chat.result(SHOWN)["content"] == "a cat\n[image/png: 8 bytes]\n"
 
 
@@ -55,7 +69,10 @@ def test_the_sdk_takes_every_definition(strict):
     for made in openai_chat.definitions(toolset(strict).values()):
         assert made.keys() == chat.ChatCompletionFunctionToolParam.__annotations__.keys()
         assert made["function"].keys() <= FunctionDefinition.__annotations__.keys()
-        assert chat.ChatCompletionFunctionTool.model_validate(made).model_dump(exclude_unset=True) == made
+        assert (
+            chat.ChatCompletionFunctionTool.model_validate(made).model_dump(exclude_unset=True)
+            == made
+        )
 
 
 @pytest.mark.parametrize("name", EVERY_RESULT)
@@ -80,11 +97,22 @@ def test_calls_come_from_the_sdks_completion():
             "model": "m",
             "object": "chat.completion",
             "choices": [
-                {"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": None, "tool_calls": [CALL, PING]}}
+                {
+                    "index": 0,
+                    "finish_reason": "tool_calls",
+                    "message": {"role": "assistant", "content": None, "tool_calls": [CALL, PING]},
+                }
             ],
         }
     )
     found = openai_chat.calls(completion)
 
-    assert [(call.name, call.arguments, call.id) for call in found] == [("search", '{"query": "cats"}', "c1"), ("ping", "", "c2")]
-    assert openai_chat.calls(completion.choices[0].message) == openai_chat.calls(completion.model_dump()) == found
+    assert [(call.name, call.arguments, call.id) for call in found] == [
+        ("search", '{"query": "cats"}', "c1"),
+        ("ping", "", "c2"),
+    ]
+    assert (
+        openai_chat.calls(completion.choices[0].message)
+        == openai_chat.calls(completion.model_dump())
+        == found
+    )

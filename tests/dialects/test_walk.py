@@ -9,7 +9,10 @@ from functool.dialects._walk import MAX_NODES, render
 
 ANY = Rules()
 CLOSED = Rules(
-    closed=True, typed=True, booleans=False, keywords=split("type properties required additionalProperties items anyOf $ref description")
+    closed=True,
+    typed=True,
+    booleans=False,
+    keywords=split("type properties required additionalProperties items anyOf $ref description"),
 )
 INLINE = Rules(refs="inline", recursion="cut")
 CUT = Rules(recursion="cut")
@@ -21,7 +24,10 @@ def obj(**properties):
 
 def test_a_schema_that_is_understood_stays_as_it_is():
     """Without a rule against it nothing changes, nothing is lost, and the original is another object."""
-    schema = {**obj(a={"$ref": "#/$defs/A", "description": "x"}), "$defs": {"A": {"type": "integer", "minimum": 1}}}
+    schema = {
+        **obj(a={"$ref": "#/$defs/A", "description": "x"}),
+        "$defs": {"A": {"type": "integer", "minimum": 1}},
+    }
     before = copy.deepcopy(schema)
 
     made, losses = render(schema, ANY)
@@ -34,7 +40,10 @@ def test_a_schema_that_is_understood_stays_as_it_is():
 
 def test_definitions_that_nothing_needs_are_left_out():
     """Only the definitions that are reached go out, the reached ones of reached ones too."""
-    schema = {**obj(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "null"}, "C": {"type": "integer"}}}
+    schema = {
+        **obj(a={"$ref": "#/$defs/A"}),
+        "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "null"}, "C": {"type": "integer"}},
+    }
 
     made, losses = render(schema, ANY)
 
@@ -45,7 +54,11 @@ def test_definitions_that_nothing_needs_are_left_out():
 def test_references_to_other_places_become_definitions():
     """A reference into `definitions`, or to a property, leads to a definition of its own, and the losses say so."""
     schema = {
-        **obj(a={"$ref": "#/definitions/A%20b"}, b={"$ref": "#/properties/c~1d"}, **{"c/d": {"type": "string"}}),
+        **obj(
+            a={"$ref": "#/definitions/A%20b"},
+            b={"$ref": "#/properties/c~1d"},
+            **{"c/d": {"type": "string"}},
+        ),
         "definitions": {"A b": {"type": "integer"}},
     }
 
@@ -74,20 +87,29 @@ def test_two_places_of_one_name_stay_apart():
 def test_a_union_beside_a_reference_is_kept_or_told():
     """What stands beside a reference is kept; where only the reference may stand, a union is told in the description."""
     union = [{"required": ["x"]}, {"required": ["y"]}]
-    schema = {**obj(a={"$ref": "#/$defs/A", "anyOf": union}), "$defs": {"A": obj(x={"type": "integer"})}}
+    schema = {
+        **obj(a={"$ref": "#/$defs/A", "anyOf": union}),
+        "$defs": {"A": obj(x={"type": "integer"})},
+    }
 
     made, losses = render(schema, Rules(refs="wrap"))
     note = '[{"required": ["x"]}, {"required": ["y"]}]'
 
     assert render(schema, ANY) == (schema, [])
-    assert made["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}], "description": f"anyOf: {note}"}
+    assert made["properties"]["a"] == {
+        "anyOf": [{"$ref": "#/$defs/A"}],
+        "description": f"anyOf: {note}",
+    }
     assert losses[0] == f"#/properties/a: anyOf {note} is moved into the description"
 
 
 def test_what_is_inlined_keeps_its_own_limits():
     """A keyword beside a reference joins that of its target: neither replaces the other."""
     place = {**obj(x={"type": "integer"}, y={"type": "integer"}), "required": ["x"]}
-    schema = {**obj(a={"$ref": "#/$defs/A", "required": ["y"], "description": "Where."}), "$defs": {"A": place}}
+    schema = {
+        **obj(a={"$ref": "#/$defs/A", "required": ["y"], "description": "Where."}),
+        "$defs": {"A": place},
+    }
 
     made, _ = render(schema, Rules(refs="inline", all_of="none"))
 
@@ -96,21 +118,34 @@ def test_what_is_inlined_keeps_its_own_limits():
 
 def test_a_choice_of_nothing_is_told():
     """Every provider refuses an empty union, which moves into the description; beside a reference too."""
-    schema = {**obj(a={"oneOf": []}, b={"$ref": "#/$defs/A", "anyOf": []}), "$defs": {"A": {"type": "integer"}}}
+    schema = {
+        **obj(a={"oneOf": []}, b={"$ref": "#/$defs/A", "anyOf": []}),
+        "$defs": {"A": {"type": "integer"}},
+    }
 
     made, losses = render(schema, ANY)
 
-    assert made["properties"] == {"a": {"description": "oneOf: []"}, "b": {"$ref": "#/$defs/A", "description": "anyOf: []"}}
-    assert losses == ["#/properties/a: oneOf [] is moved into the description", "#/properties/b: anyOf [] is moved into the description"]
+    assert made["properties"] == {
+        "a": {"description": "oneOf: []"},
+        "b": {"$ref": "#/$defs/A", "description": "anyOf: []"},
+    }
+    assert losses == [
+        "#/properties/a: oneOf [] is moved into the description",
+        "#/properties/b: anyOf [] is moved into the description",
+    ]
 
 
-@pytest.mark.parametrize("ref", ["https://example.com/a.json", "#/$defs/Missing", "#anchor", "#/properties/b/3"])
+@pytest.mark.parametrize(
+    "ref", ["https://example.com/a.json", "#/$defs/Missing", "#anchor", "#/properties/b/3"]
+)
 def test_a_reference_that_leads_nowhere_is_told(ref):
     """A remote or dangling reference is never followed: the description names it, and so do the losses."""
     made, losses = render(obj(a={"$ref": ref, "description": "What."}, b={"enum": [1]}), ANY)
 
     assert made["properties"]["a"] == {"description": f"What. (as {ref} describes)"}
-    assert losses == [f"#/properties/a: $ref {ref} leads nowhere that a model can follow, and is moved into the description"]
+    assert losses == [
+        f"#/properties/a: $ref {ref} leads nowhere that a model can follow, and is moved into the description"
+    ]
 
 
 def test_the_root_holds_no_reference():
@@ -121,7 +156,9 @@ def test_the_root_holds_no_reference():
 
     assert made["properties"] == {"next": {"$ref": "#/$defs/A"}}
     assert made["$defs"] == {"A": obj(next={"$ref": "#/$defs/A"})}
-    assert losses == ['#: $ref "#/$defs/A" is replaced by what it points at: the arguments are an object']
+    assert losses == [
+        '#: $ref "#/$defs/A" is replaced by what it points at: the arguments are an object'
+    ]
 
 
 def test_a_root_that_only_points_at_itself_is_an_object():
@@ -135,7 +172,10 @@ def test_the_alternatives_of_the_root_become_its_properties():
         "type": "object",
         "description": "Pay.",
         "properties": {"sum": {"type": "integer"}},
-        "anyOf": [{"$ref": "#/$defs/Card"}, {"properties": {"sum": {"type": "string"}, "iban": {"type": "string"}}}],
+        "anyOf": [
+            {"$ref": "#/$defs/Card"},
+            {"properties": {"sum": {"type": "string"}, "iban": {"type": "string"}}},
+        ],
         "$defs": {"Card": {"properties": {"card": {"type": "string"}}, "required": ["card"]}},
     }
 
@@ -160,7 +200,11 @@ def test_parts_of_the_root_are_put_together():
 
     made, losses = render(schema, ANY)
 
-    assert made == {"type": "object", "properties": {"a": {}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    assert made == {
+        "type": "object",
+        "properties": {"a": {}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+    }
     assert losses == ["#: allOf is merged into the root"]
 
 
@@ -183,7 +227,10 @@ def test_parts_that_do_not_agree_are_told(parts):
 
 @pytest.mark.parametrize(
     ("member", "merged"),
-    [({"$ref": "#/$defs/A"}, obj(a={})), ({"allOf": [{"$ref": "#/$defs/A"}]}, {"$ref": "#/$defs/A"})],
+    [
+        ({"$ref": "#/$defs/A"}, obj(a={})),
+        ({"allOf": [{"$ref": "#/$defs/A"}]}, {"$ref": "#/$defs/A"}),
+    ],
     ids=["near", "deep"],
 )
 def test_a_reference_in_all_of_is_merged_where_it_may_not_stand(member, merged):
@@ -200,16 +247,27 @@ def test_recursion_is_cut_at_the_way_back():
     """Where nothing may hold itself, the reference that closes the circle becomes a value of the same kind."""
     schema = {
         **obj(a={"$ref": "#/$defs/A"}),
-        "$defs": {"A": obj(b={"$ref": "#/$defs/B"}), "B": {"type": "array", "items": {"$ref": "#/$defs/A", "description": "x"}}},
+        "$defs": {
+            "A": obj(b={"$ref": "#/$defs/B"}),
+            "B": {"type": "array", "items": {"$ref": "#/$defs/A", "description": "x"}},
+        },
     }
 
     made, losses = render(schema, CUT)
 
     assert made["$defs"]["A"]["properties"]["b"] == {"$ref": "#/$defs/B"}
-    assert made["$defs"]["B"]["items"] == {"type": "object", "description": "x (the same shape as A)"}
-    assert losses == ["#/$defs/B/items: $ref #/$defs/A is cut: a schema that holds itself cannot be said here"]
+    assert made["$defs"]["B"]["items"] == {
+        "type": "object",
+        "description": "x (the same shape as A)",
+    }
+    assert losses == [
+        "#/$defs/B/items: $ref #/$defs/A is cut: a schema that holds itself cannot be said here"
+    ]
     whole = render(obj(a={"$ref": "#"}), CUT)[0]
-    assert whole["properties"]["a"] == {"type": "object", "description": "the same shape as the whole"}
+    assert whole["properties"]["a"] == {
+        "type": "object",
+        "description": "the same shape as the whole",
+    }
 
 
 def test_a_circle_is_cut_where_nothing_in_it_may_be_left_out():
@@ -217,22 +275,38 @@ def test_a_circle_is_cut_where_nothing_in_it_may_be_left_out():
     schema = {
         **obj(a={"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}),
         "required": ["a"],
-        "$defs": {"A": obj(b={"$ref": "#/$defs/B"}), "B": {"type": "array", "items": {"$ref": "#"}}},
+        "$defs": {
+            "A": obj(b={"$ref": "#/$defs/B"}),
+            "B": {"type": "array", "items": {"$ref": "#"}},
+        },
     }
     whole = {"type": "object", "description": "the same shape as the whole"}
 
     made, losses = render(schema, Rules(recursion="optional"))
 
-    assert made["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "array", "description": "the same shape as B"}]}
-    assert made["$defs"] == {"A": obj(b={"$ref": "#/$defs/B"}), "B": {"type": "array", "items": {"$ref": "#"}}}
-    assert losses == ["#/properties/a/anyOf/1: $ref #/$defs/B is cut: a schema that holds itself cannot be said here"]
-    made, losses = render({**schema, "$defs": {**schema["$defs"], "A": obj(b={"type": "null"})}}, Rules(recursion="optional"))
+    assert made["properties"]["a"] == {
+        "anyOf": [{"$ref": "#/$defs/A"}, {"type": "array", "description": "the same shape as B"}]
+    }
+    assert made["$defs"] == {
+        "A": obj(b={"$ref": "#/$defs/B"}),
+        "B": {"type": "array", "items": {"$ref": "#"}},
+    }
+    assert losses == [
+        "#/properties/a/anyOf/1: $ref #/$defs/B is cut: a schema that holds itself cannot be said here"
+    ]
+    made, losses = render(
+        {**schema, "$defs": {**schema["$defs"], "A": obj(b={"type": "null"})}},
+        Rules(recursion="optional"),
+    )
     assert made["$defs"]["B"] == {"type": "array", "items": whole}
 
 
 def test_inlining_ends():
     """A schema that would grow without bound when inlined is cut at a limit."""
-    defs = {f"D{n}": obj(a={"$ref": f"#/$defs/D{n + 1}"}, b={"$ref": f"#/$defs/D{n + 1}"}) for n in range(40)}
+    defs = {
+        f"D{n}": obj(a={"$ref": f"#/$defs/D{n + 1}"}, b={"$ref": f"#/$defs/D{n + 1}"})
+        for n in range(40)
+    }
     schema = {**obj(a={"$ref": "#/$defs/D0"}), "$defs": {**defs, "D40": {"type": "null"}}}
 
     made, losses = render(schema, INLINE)
@@ -244,7 +318,10 @@ def test_inlining_ends():
 
 def test_a_name_that_is_a_keyword_is_only_a_name():
     """Properties called like keywords are properties."""
-    schema = obj(properties={"type": "integer"}, **{"$ref": {"type": "string"}, "allOf": {"type": "boolean"}, "const": {"type": "null"}})
+    schema = obj(
+        properties={"type": "integer"},
+        **{"$ref": {"type": "string"}, "allOf": {"type": "boolean"}, "const": {"type": "null"}},
+    )
 
     assert render(schema, CLOSED)[0]["properties"] == schema["properties"]
 
@@ -262,12 +339,19 @@ def test_a_closed_object_says_what_else_it_takes():
     pairs = {"type": "object", "required": ["key", "value"], "additionalProperties": False}
     made = render(schema, CLOSED)[0]["properties"]
 
-    assert made["d"] == {"type": "array", "items": {**pairs, "properties": {"key": {"type": "string"}, "value": {"type": "integer"}}}}
+    assert made["d"] == {
+        "type": "array",
+        "items": {**pairs, "properties": {"key": {"type": "string"}, "value": {"type": "integer"}}},
+    }
     assert made["e"]["properties"]["extra_"]["items"]["properties"]["value"] == {"type": "string"}
     assert made["e"]["additionalProperties"] is False
     assert made["f"]["type"] == ["array", "null"]
     assert made["g"]["type"] == "array"
-    assert render(obj(), CLOSED)[0] == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert render(obj(), CLOSED)[0] == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
 
 
 def test_boolean_schemas_are_spelled_out():
@@ -299,13 +383,26 @@ def test_a_root_of_another_type_is_an_object():
     ("old", "new"),
     [
         ({"type": ["integer"]}, {"type": "integer"}),
-        ({"type": "array", "items": [{"type": "integer"}]}, {"type": "array", "prefixItems": [{"type": "integer"}]}),
         (
-            {"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "string"}},
+            {"type": "array", "items": [{"type": "integer"}]},
+            {"type": "array", "prefixItems": [{"type": "integer"}]},
+        ),
+        (
+            {
+                "type": "array",
+                "items": [{"type": "integer"}],
+                "additionalItems": {"type": "string"},
+            },
             {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
         ),
-        ({"type": "integer", "minimum": 1, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 1}),
-        ({"type": "integer", "maximum": 1, "exclusiveMaximum": False}, {"type": "integer", "maximum": 1}),
+        (
+            {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
+            {"type": "integer", "exclusiveMinimum": 1},
+        ),
+        (
+            {"type": "integer", "maximum": 1, "exclusiveMaximum": False},
+            {"type": "integer", "maximum": 1},
+        ),
     ],
 )
 def test_what_older_drafts_said_is_said_as_today(old, new):

@@ -88,7 +88,9 @@ def test_a_tool_that_cannot_be_hashed_is_rendered_too():
         step: int = 1
 
         def __post_init__(self):
-            super().__init__(name="adder", description="Add.", parameters={"type": "object", "properties": {}})
+            super().__init__(
+                name="adder", description="Add.", parameters={"type": "object", "properties": {}}
+            )
 
         async def run(self, call, context):
             return ToolResult.of(self.step)
@@ -97,7 +99,10 @@ def test_a_tool_that_cannot_be_hashed_is_rendered_too():
     assert openai.losses(Adder()) == []
 
 
-@pytest.mark.parametrize(("name", "better"), [("a b", "a_b"), ("1x", "x"), ("é", "_"), ("---", "tool"), ("x" * 65, "x" * 64)])
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [("a b", "a_b"), ("1x", "x"), ("é", "_"), ("---", "tool"), ("x" * 65, "x" * 64)],
+)
 def test_the_remedy_is_a_name_that_all_take(name, better):
     """The name that the losses propose is one that every provider takes."""
     said = name_losses(name)
@@ -117,7 +122,11 @@ def test_sizes_are_counted_over_definitions_once():
         "required": ["leaf"],
     }
     found = size(
-        {"type": "object", "properties": {"a": {"$ref": "#/$defs/Tree"}, "b": {"type": ["null", "string"]}}, "$defs": {"Tree": tree}}
+        {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/Tree"}, "b": {"type": ["null", "string"]}},
+            "$defs": {"Tree": tree},
+        }
     )
 
     assert (found.properties, found.optional, found.unions, found.depth) == (4, 3, 1, 3)

@@ -6,14 +6,33 @@ import pytest
 
 from functool import FunctionTool, SchemaTool, ToolCall
 from functool.dialects import xai
-from tests.dialects.samples import EVERY_RESULT, PLAIN, SHOWN, answers, plant, scores, sdk, search, toolset
+from tests.dialects.samples import (
+    EVERY_RESULT,
+    PLAIN,
+    SHOWN,
+    answers,
+    plant,
+    scores,
+    sdk,
+    search,
+    toolset,
+)
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "cats"}'}}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "search", "arguments": '{"query": "cats"}'},
+}
 
 
 def made_of(schema):
     """What a schema becomes, and its losses without the tool's name."""
-    tool = SchemaTool("made", "", {"type": "object", "properties": {"a": schema}, "additionalProperties": False}, dict)
+    tool = SchemaTool(
+        "made",
+        "",
+        {"type": "object", "properties": {"a": schema}, "additionalProperties": False},
+        dict,
+    )
     made = xai.definition(tool)["function"]["parameters"]["properties"]["a"]
     return made, [loss.removeprefix("made: #/properties/a: ") for loss in xai.losses(tool)]
 
@@ -67,7 +86,11 @@ def made_of(schema):
             ['not {"const": 3} is moved into the description'],
         ),
         ({"allOf": [{"type": "integer"}]}, {"allOf": [{"type": "integer"}]}, []),
-        ({"allOf": [{"type": "integer"}, {"minimum": 1}]}, {"type": "integer", "minimum": 1}, ["allOf is merged into the node"]),
+        (
+            {"allOf": [{"type": "integer"}, {"minimum": 1}]},
+            {"type": "integer", "minimum": 1},
+            ["allOf is merged into the node"],
+        ),
     ],
 )
 def test_what_this_api_takes_otherwise_is_said_so(schema, made, losses):
@@ -109,7 +132,12 @@ def test_the_losses_are_those_of_a_whole_request():
 
 def test_calls_come_from_both_apis():
     """Chat completions and Responses give their calls; those of tools that run at xAI are left out."""
-    item = {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"query": "cats"}'}
+    item = {
+        "type": "function_call",
+        "call_id": "c1",
+        "name": "search",
+        "arguments": '{"query": "cats"}',
+    }
     theirs = {**CALL, "type": "TOOL_CALL_TYPE_WEB_SEARCH_TOOL"}
     found = xai.calls({"choices": [{"message": {"tool_calls": [theirs, CALL]}}]})
 
@@ -130,7 +158,10 @@ def test_the_sdk_takes_every_definition():
 
     for made in xai.definitions(toolset().values()):
         tool = chat.tool(**made["function"])
-        assert (tool.function.name, tool.function.description) == (made["function"]["name"], made["function"]["description"])
+        assert (tool.function.name, tool.function.description) == (
+            made["function"]["name"],
+            made["function"]["description"],
+        )
         assert json.loads(tool.function.parameters) == made["function"]["parameters"]
 
 
@@ -152,18 +183,27 @@ def test_calls_come_from_the_sdks_response():
     from xai_sdk.proto import chat_pb2
 
     role = chat_pb2.MessageRole.ROLE_ASSISTANT
-    ours = chat_pb2.ToolCall(id="c1", type=1, function={"name": "search", "arguments": '{"query": "cats"}'})
+    ours = chat_pb2.ToolCall(
+        id="c1", type=1, function={"name": "search", "arguments": '{"query": "cats"}'}
+    )
     theirs = chat_pb2.ToolCall(id="c2", type=2, function={"name": "web_search", "arguments": "{}"})
-    whole = chat_pb2.CompletionOutput(message=chat_pb2.CompletionMessage(role=role, tool_calls=[ours, theirs]))
+    whole = chat_pb2.CompletionOutput(
+        message=chat_pb2.CompletionMessage(role=role, tool_calls=[ours, theirs])
+    )
     response = chat.Response(chat_pb2.GetChatCompletionResponse(outputs=[whole]), 0)
     streamed = chat.Response(chat_pb2.GetChatCompletionResponse(), 0)
     for call in (ours, theirs):
         delta = chat_pb2.Delta(role=role, tool_calls=[call])
-        streamed.process_chunk(chat_pb2.GetChatCompletionChunk(outputs=[chat_pb2.CompletionOutputChunk(delta=delta)]))
+        streamed.process_chunk(
+            chat_pb2.GetChatCompletionChunk(outputs=[chat_pb2.CompletionOutputChunk(delta=delta)])
+        )
 
     found = xai.calls(response)
 
     assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]
     assert xai.calls(streamed) == found
     for names_kept in (True, False):
-        assert xai.calls(MessageToDict(response.proto, preserving_proto_field_name=names_kept)) == found
+        assert (
+            xai.calls(MessageToDict(response.proto, preserving_proto_field_name=names_kept))
+            == found
+        )

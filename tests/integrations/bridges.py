@@ -13,7 +13,14 @@ from typing import Any
 import agents
 import pydantic_ai
 from agent_framework import Agent as AFAgent
-from agent_framework import BaseChatClient, ChatMiddlewareLayer, ChatResponse, ChatResponseUpdate, FunctionInvocationLayer, Message
+from agent_framework import (
+    BaseChatClient,
+    ChatMiddlewareLayer,
+    ChatResponse,
+    ChatResponseUpdate,
+    FunctionInvocationLayer,
+    Message,
+)
 from agent_framework import Content as AFContent
 from agent_framework.observability import ChatTelemetryLayer
 from agents.models.openai_responses import Converter
@@ -25,7 +32,15 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from pydantic_ai.messages import ModelRequest, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from functool.integrations import agent_framework, langchain, openai_agents
@@ -83,7 +98,9 @@ class OpenAIAgents:
 
     def model(self, turns: tuple[Turn, ...]) -> ScriptedModel:
         return ScriptedModel(
-            [assistant_message(turn)] if isinstance(turn, str) else [function_call(n, as_json(a), call_id=i) for i, n, a in turn]
+            [assistant_message(turn)]
+            if isinstance(turn, str)
+            else [function_call(n, as_json(a), call_id=i) for i, n, a in turn]
             for turn in turns
         )
 
@@ -94,9 +111,18 @@ class OpenAIAgents:
         return self.agent(tools, *turns), agents.SQLiteSession("s")
 
     def asked(self, agent: Any, thread: Any) -> list[str]:
-        return [item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"]
+        return [
+            item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"
+        ]
 
-    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+    async def play(
+        self,
+        tools: list[Any],
+        *turns: Turn,
+        deps: Any = None,
+        decide: Decide | None = None,
+        stream: bool = False,
+    ) -> Outcome:
         outcome = Outcome()
         agent = self.agent([self.export(tool) for tool in tools], *turns)
         start: Any = "go"
@@ -114,11 +140,15 @@ class OpenAIAgents:
                 arguments = json.loads(item.arguments)
                 outcome.paused.append((item.name, arguments))
                 answer = decide(item.name, arguments)
-                start.approve(item) if answer is True else start.reject(item, rejection_message=answer or None)
+                start.approve(item) if answer is True else start.reject(
+                    item, rejection_message=answer or None
+                )
         outcome.final = run.final_output
         calls = agent.model.calls
         wire = Converter.convert_tools(calls[0].tools, []).tools
-        outcome.declared = {t["name"]: {k: t[k] for k in ("description", "parameters", "strict")} for t in wire}
+        outcome.declared = {
+            t["name"]: {k: t[k] for k in ("description", "parameters", "strict")} for t in wire
+        }
         for item in calls[-1].input:
             if item.get("type") == "function_call_output":
                 outcome.read.append(self._read(item["call_id"], item["output"]))
@@ -129,7 +159,9 @@ class OpenAIAgents:
             return Read(call_id, output)
         texts = [part["text"] for part in output if part["type"] == "input_text"]
         urls = [part["image_url"] for part in output if part["type"] == "input_image"]
-        return Read(call_id, "\n".join(texts), [base64.b64decode(url.partition(",")[2]) for url in urls])
+        return Read(
+            call_id, "\n".join(texts), [base64.b64decode(url.partition(",")[2]) for url in urls]
+        )
 
 
 class PydanticAI:
@@ -141,7 +173,9 @@ class PydanticAI:
     adopt = staticmethod(bridge_pydantic_ai.adopt)
     runner = staticmethod(bridge_pydantic_ai.runner)
 
-    def agent(self, tools: list[Any], *turns: Turn, seen: list[Any] | None = None) -> pydantic_ai.Agent:
+    def agent(
+        self, tools: list[Any], *turns: Turn, seen: list[Any] | None = None
+    ) -> pydantic_ai.Agent:
         script = iter(turns)
 
         def answer(messages: list[Any], info: AgentInfo) -> ModelResponse:
@@ -150,7 +184,9 @@ class PydanticAI:
             turn = next(script)
             if isinstance(turn, str):
                 return ModelResponse(parts=[TextPart(turn)])
-            return ModelResponse(parts=[ToolCallPart(n, as_json(a), tool_call_id=i) for i, n, a in turn])
+            return ModelResponse(
+                parts=[ToolCallPart(n, as_json(a), tool_call_id=i) for i, n, a in turn]
+            )
 
         async def stream(messages: list[Any], info: AgentInfo):
             if seen is not None:
@@ -159,18 +195,35 @@ class PydanticAI:
             if isinstance(turn, str):
                 yield turn
             else:
-                yield {k: DeltaToolCall(n, as_json(a), tool_call_id=i) for k, (i, n, a) in enumerate(turn)}
+                yield {
+                    k: DeltaToolCall(n, as_json(a), tool_call_id=i)
+                    for k, (i, n, a) in enumerate(turn)
+                }
 
         outputs = [str, pydantic_ai.DeferredToolRequests]
-        return pydantic_ai.Agent(FunctionModel(answer, stream_function=stream), tools=tools, output_type=outputs)
+        return pydantic_ai.Agent(
+            FunctionModel(answer, stream_function=stream), tools=tools, output_type=outputs
+        )
 
     def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
         return self.agent(tools, *turns), []
 
     def asked(self, agent: Any, thread: Any) -> list[str]:
-        return [part.content for message in thread for part in message.parts if isinstance(part, UserPromptPart)]
+        return [
+            part.content
+            for message in thread
+            for part in message.parts
+            if isinstance(part, UserPromptPart)
+        ]
 
-    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+    async def play(
+        self,
+        tools: list[Any],
+        *turns: Turn,
+        deps: Any = None,
+        decide: Decide | None = None,
+        stream: bool = False,
+    ) -> Outcome:
         outcome, seen = Outcome(), []
         agent = self.agent([self.export(tool) for tool in tools], *turns, seen=seen)
         options: dict[str, Any] = {}
@@ -186,11 +239,21 @@ class PydanticAI:
             for part in run.output.approvals:
                 outcome.paused.append((part.tool_name, part.args_as_dict()))
                 answer = decide(part.tool_name, part.args_as_dict())
-                results.approvals[part.tool_call_id] = True if answer is True else pydantic_ai.ToolDenied(answer or "no")
-            run = await agent.run(message_history=run.all_messages(), deferred_tool_results=results, deps=deps, **options)
+                results.approvals[part.tool_call_id] = (
+                    True if answer is True else pydantic_ai.ToolDenied(answer or "no")
+                )
+            run = await agent.run(
+                message_history=run.all_messages(),
+                deferred_tool_results=results,
+                deps=deps,
+                **options,
+            )
         outcome.final = run.output
         for definition in seen[0][1].function_tools:
-            shown = {"description": definition.description, "parameters": definition.parameters_json_schema}
+            shown = {
+                "description": definition.description,
+                "parameters": definition.parameters_json_schema,
+            }
             outcome.declared[definition.name] = {**shown, "strict": bool(definition.strict)}
         for message in seen[-1][0]:
             for part in message.parts if isinstance(message, ModelRequest) else ():
@@ -205,7 +268,11 @@ class PydanticAI:
     def _read(self, part: ToolReturnPart) -> Read:
         images = [file.data for file in part.files]
         content = part.content if isinstance(part.content, list) else [part.content]
-        texts = [item if isinstance(item, str) else json.dumps(item) for item in content if item not in part.files]
+        texts = [
+            item if isinstance(item, str) else json.dumps(item)
+            for item in content
+            if item not in part.files
+        ]
         return Read(part.tool_call_id, "\n".join(texts), images)
 
 
@@ -224,7 +291,9 @@ class _ScriptedChat(BaseChatModel):
         self.shown[:] = [convert_to_openai_tool(tool) for tool in tools]
         return self
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
         self.seen.append(messages)
         turn = self.script.pop(0)
         usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
@@ -257,14 +326,28 @@ class LangChain:
     def asked(self, agent: Any, thread: Any) -> list[str]:
         return [message.text for message in agent.scripted.seen[-1] if message.type == "human"]
 
-    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+    async def play(
+        self,
+        tools: list[Any],
+        *turns: Turn,
+        deps: Any = None,
+        decide: Decide | None = None,
+        stream: bool = False,
+    ) -> Outcome:
         outcome = Outcome()
-        graph = self.agent([self.export(tool) for tool in tools], *turns, checkpointer=InMemorySaver())
+        graph = self.agent(
+            [self.export(tool) for tool in tools], *turns, checkpointer=InMemorySaver()
+        )
         start: Any = {"messages": [("user", "go")]}
         while True:
             config = {"configurable": {"thread_id": "1"}}
             if stream:
-                outcome.streamed += [item async for item in graph.astream(start, config, context=deps, stream_mode="custom")]
+                outcome.streamed += [
+                    item
+                    async for item in graph.astream(
+                        start, config, context=deps, stream_mode="custom"
+                    )
+                ]
             else:
                 await graph.ainvoke(start, config, context=deps)
             state = await graph.aget_state(config)
@@ -279,33 +362,48 @@ class LangChain:
         outcome.final = messages[-1].text
         for shown in graph.scripted.shown:
             function = shown["function"]
-            outcome.declared[function["name"]] = {k: function.get(k) for k in ("description", "parameters", "strict")}
+            outcome.declared[function["name"]] = {
+                k: function.get(k) for k in ("description", "parameters", "strict")
+            }
         for message in graph.scripted.seen[-1]:
             if isinstance(message, ToolMessage):
                 blocks = [message.content] if isinstance(message.content, str) else message.content
                 texts = [
-                    block if isinstance(block, str) else block["text"] for block in blocks if isinstance(block, str) or "text" in block
+                    block if isinstance(block, str) else block["text"]
+                    for block in blocks
+                    if isinstance(block, str) or "text" in block
                 ]
-                images = [base64.b64decode(b["base64"]) for b in blocks if isinstance(b, dict) and b["type"] == "image"]
+                images = [
+                    base64.b64decode(b["base64"])
+                    for b in blocks
+                    if isinstance(b, dict) and b["type"] == "image"
+                ]
                 outcome.read.append(Read(message.tool_call_id, "\n".join(texts), images))
         return outcome
 
 
-class _ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
+class _ScriptedClient(
+    FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient
+):
     """A chat client that plays a script and keeps what it was shown."""
 
     def __init__(self, turns: tuple[Turn, ...]) -> None:
         super().__init__(middleware=[])
         self.script, self.seen, self.shown = list(turns), [], []
 
-    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
+    def _inner_get_response(
+        self, *, messages: Any, stream: bool, options: Any, **kwargs: Any
+    ) -> Any:
         self.seen.append(list(messages))
         self.shown = [tool.to_json_schema_spec()["function"] for tool in options.get("tools") or ()]
         turn = self.script.pop(0)
         contents = (
             [AFContent.from_text(turn)]
             if isinstance(turn, str)
-            else [AFContent.from_function_call(call_id=i, name=n, arguments=as_json(a)) for i, n, a in turn]
+            else [
+                AFContent.from_function_call(call_id=i, name=n, arguments=as_json(a))
+                for i, n, a in turn
+            ]
         )
         usage = {"input_token_count": 10, "output_token_count": 3, "total_token_count": 13}
         if stream:
@@ -341,10 +439,20 @@ class AgentFramework:
     def asked(self, agent: Any, thread: Any) -> list[str]:
         return [message.text for message in agent.client.seen[-1] if message.role == "user"]
 
-    async def play(self, tools: list[Any], *turns: Turn, deps: Any = None, decide: Decide | None = None, stream: bool = False) -> Outcome:
+    async def play(
+        self,
+        tools: list[Any],
+        *turns: Turn,
+        deps: Any = None,
+        decide: Decide | None = None,
+        stream: bool = False,
+    ) -> Outcome:
         outcome = Outcome()
         agent = self.agent([self.export(tool) for tool in tools], *turns)
-        given = {"session": agent.create_session(), "function_invocation_kwargs": None if deps is None else {"deps": deps}}
+        given = {
+            "session": agent.create_session(),
+            "function_invocation_kwargs": None if deps is None else {"deps": deps},
+        }
         message: Any = "go"
         while True:
             if stream:
@@ -363,12 +471,16 @@ class AgentFramework:
                 answers.append(request.to_function_approval_response(answer is True))
             message = Message("user", answers)
         outcome.final = response.text
-        outcome.declared = {shown["name"]: {**shown, "strict": shown.get("strict")} for shown in agent.client.shown}
+        outcome.declared = {
+            shown["name"]: {**shown, "strict": shown.get("strict")} for shown in agent.client.shown
+        }
         for message in agent.client.seen[-1]:
             for content in message.contents:
                 if content.type == "function_result":
                     items = content.items or []
-                    texts = [item.text for item in items if item.type == "text"] or [str(content.result)]
+                    texts = [item.text for item in items if item.type == "text"] or [
+                        str(content.result)
+                    ]
                     urls = [item.uri for item in items if item.type == "data"]
                     images = [base64.b64decode(url.partition(",")[2]) for url in urls]
                     outcome.read.append(Read(content.call_id, "\n".join(texts), images))

@@ -7,7 +7,9 @@ import sys
 import pytest
 
 
-def check_missing_extra(module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_missing_extra(
+    module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Import an integration as if its package were not installed: the error is the command that installs it."""
     monkeypatch.delitem(sys.modules, f"functool.integrations.{module}", raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == package]:

@@ -24,7 +24,10 @@ def arguments_for(tool: Tool) -> dict[str, Any]:
 def elicit(message: str, form: dict[str, Any]) -> dict[str, Any]:
     """Answer a form with its defaults."""
     parts = form.get("properties", {})
-    return {name: part.get("default", SAMPLES.get(part.get("type"), "text")) for name, part in parts.items()}
+    return {
+        name: part.get("default", SAMPLES.get(part.get("type"), "text"))
+        for name, part in parts.items()
+    }
 
 
 def calls(toolset: Toolset) -> list[ToolCall]:
@@ -34,12 +37,17 @@ def calls(toolset: Toolset) -> list[ToolCall]:
         schema = toolset["json_schema_2020_12_tool"].schema.plain
         return [ToolCall(name="json_schema_echo", arguments={"schema": schema})]
     if "toolCalls" in context:
-        return [ToolCall(name=call["name"], arguments=call.get("arguments", {})) for call in context["toolCalls"]]
+        return [
+            ToolCall(name=call["name"], arguments=call.get("arguments", {}))
+            for call in context["toolCalls"]
+        ]
     return [ToolCall(name=tool.name, arguments=arguments_for(tool)) for tool in toolset.values()]
 
 
 async def main() -> None:
-    mode = "auto" if os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION") == "2026-07-28" else "legacy"
+    mode = (
+        "auto" if os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION") == "2026-07-28" else "legacy"
+    )
     async with mcp.connect(sys.argv[-1], elicit=elicit, mode=mode) as toolset:
         for call in calls(toolset):
             print(call, (await toolset.call(call)).text, file=sys.stderr)

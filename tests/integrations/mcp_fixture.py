@@ -9,10 +9,21 @@ import mcp_types as types
 from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.shared.exceptions import MCPError
 
-from functool import AudioContent, Context, FileContent, FunctionTool, ImageContent, SchemaTool, TextContent, Toolset
+from functool import (
+    AudioContent,
+    Context,
+    FileContent,
+    FunctionTool,
+    ImageContent,
+    SchemaTool,
+    TextContent,
+    Toolset,
+)
 from functool.integrations import mcp
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M/wHwAEBgIApD5fRAAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M/wHwAEBgIApD5fRAAAAABJRU5ErkJggg=="
+)
 WAV = b"RIFF$\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0@\x1f\0\0@\x1f\0\0\x01\0\x08\0data\0\0\0\0"
 
 
@@ -37,7 +48,11 @@ def test_audio_content():
 @FunctionTool
 def test_embedded_resource():
     """Answer with a file."""
-    return FileContent(data=b"This is an embedded resource content.", media_type="text/plain", uri="test://embedded-resource")
+    return FileContent(
+        data=b"This is an embedded resource content.",
+        media_type="text/plain",
+        uri="test://embedded-resource",
+    )
 
 
 @FunctionTool
@@ -83,13 +98,19 @@ async def test_tool_with_progress(context: Context):
 async def test_sampling(prompt: str, context: Context):
     """Ask the client's model."""
     message = types.SamplingMessage(role="user", content=types.TextContent(text=prompt))
-    answer = await context.deps.session.create_message([message], max_tokens=100, related_request_id=context.deps.request_id)
+    answer = await context.deps.session.create_message(
+        [message], max_tokens=100, related_request_id=context.deps.request_id
+    )
     return f"LLM response: {answer.content.text}"
 
 
-async def elicited(context: Context, message: str, properties: dict[str, Any], required: list[str]) -> str:
+async def elicited(
+    context: Context, message: str, properties: dict[str, Any], required: list[str]
+) -> str:
     form = {"type": "object", "properties": properties, "required": required}
-    answer = await context.deps.session.elicit_form(message, form, related_request_id=context.deps.request_id)
+    answer = await context.deps.session.elicit_form(
+        message, form, related_request_id=context.deps.request_id
+    )
     return f"action={answer.action}, content={answer.content}"
 
 
@@ -110,7 +131,11 @@ async def test_elicitation_sep1034_defaults(context: Context):
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
         "verified": {"type": "boolean", "default": True},
     }
     return f"Elicitation completed: {await elicited(context, 'Your data?', properties, [])}"
@@ -119,11 +144,18 @@ async def test_elicitation_sep1034_defaults(context: Context):
 @FunctionTool
 async def test_elicitation_sep1330_enums(context: Context):
     """Ask with choices."""
-    plain, titled = (["option1", "option2", "option3"], [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)])
+    plain, titled = (
+        ["option1", "option2", "option3"],
+        [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)],
+    )
     properties = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
-        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": plain}},
         "titledMulti": {"type": "array", "items": {"anyOf": titled}},
     }
@@ -157,12 +189,16 @@ def test_missing_capability():
 
 def ask(properties: dict[str, Any], message: str = "Please confirm") -> types.ElicitRequest:
     form = {"type": "object", "properties": properties, "required": list(properties)}
-    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
+    return types.ElicitRequest(
+        params=types.ElicitRequestFormParams(message=message, requested_schema=form)
+    )
 
 
 def sample(text: str) -> types.CreateMessageRequest:
     message = types.SamplingMessage(role="user", content=types.TextContent(text=text))
-    return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[message], max_tokens=100))
+    return types.CreateMessageRequest(
+        params=types.CreateMessageRequestParams(messages=[message], max_tokens=100)
+    )
 
 
 def rounds(name: str, questions: dict[str, Any], state: str | None, answer: Any) -> FunctionTool:
@@ -171,7 +207,10 @@ def rounds(name: str, questions: dict[str, Any], state: str | None, answer: Any)
     def run(context: Context):
         params = context.deps.params
         given = params.get("inputResponses") or {}
-        if all(isinstance(given.get(key), dict) for key in questions) and params.get("requestState") == state:
+        if (
+            all(isinstance(given.get(key), dict) for key in questions)
+            and params.get("requestState") == state
+        ):
             return answer(given)
         return types.InputRequiredResult(input_requests=questions, request_state=state)
 
@@ -189,16 +228,36 @@ input_required = [
         None,
         lambda given: f"Hello, {given['user_name']['content']['name']}!",
     ),
-    rounds("test_streaming_elicitation", {"user_name": ask(NAME, "What is your name?")}, None, lambda given: "done"),
+    rounds(
+        "test_streaming_elicitation",
+        {"user_name": ask(NAME, "What is your name?")},
+        None,
+        lambda given: "done",
+    ),
     rounds(
         "test_input_required_result_sampling",
         {"capital_question": sample("What is the capital of France?")},
         None,
         lambda given: given["capital_question"]["content"]["text"],
     ),
-    rounds("test_input_required_result_list_roots", {"client_roots": roots}, None, lambda given: str(given["client_roots"])),
-    rounds("test_input_required_result_request_state", {"confirm": ask(OK)}, "asked", lambda given: "state-ok"),
-    rounds("test_input_required_result_tampered_state", {"confirm": ask(OK)}, "asked", lambda given: "state-ok"),
+    rounds(
+        "test_input_required_result_list_roots",
+        {"client_roots": roots},
+        None,
+        lambda given: str(given["client_roots"]),
+    ),
+    rounds(
+        "test_input_required_result_request_state",
+        {"confirm": ask(OK)},
+        "asked",
+        lambda given: "state-ok",
+    ),
+    rounds(
+        "test_input_required_result_tampered_state",
+        {"confirm": ask(OK)},
+        "asked",
+        lambda given: "state-ok",
+    ),
     rounds(
         "test_input_required_result_multiple_inputs",
         {"user_name": ask(NAME), "greeting": sample("Generate a greeting"), "client_roots": roots},
@@ -216,7 +275,9 @@ def test_input_required_result_multi_round(context: Context):
     if state == "second" and "step2" in given:
         return "both answered"
     if state == "first" and "step1" in given:
-        return types.InputRequiredResult(input_requests={"step2": ask({"color": {"type": "string"}})}, request_state="second")
+        return types.InputRequiredResult(
+            input_requests={"step2": ask({"color": {"type": "string"}})}, request_state="second"
+        )
     return types.InputRequiredResult(input_requests={"step1": ask(NAME)}, request_state="first")
 
 
@@ -226,7 +287,9 @@ def test_input_required_result_capabilities(context: Context):
     declared = context.deps.session.client_capabilities
     questions = {"model": sample("Hello"), "person": ask(NAME)}
     allowed = {"model": declared.sampling is not None, "person": declared.elicitation is not None}
-    return types.InputRequiredResult(input_requests={key: question for key, question in questions.items() if allowed[key]})
+    return types.InputRequiredResult(
+        input_requests={key: question for key, question in questions.items() if allowed[key]}
+    )
 
 
 json_schema_2020_12_tool = SchemaTool(
@@ -236,7 +299,11 @@ json_schema_2020_12_tool = SchemaTool(
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": {
-            "address": {"$anchor": "addressDef", "type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            }
         },
         "properties": {
             "name": {"type": "string"},
@@ -272,10 +339,17 @@ custom_headers = SchemaTool(
 
 async def demand_sampling(context: Any, call_next: Any) -> Any:
     """Refuse, as the protocol wants it, a call whose tool needs what the client did not declare."""
-    if context.method == "tools/call" and (context.params or {}).get("name") == "test_missing_capability":
+    if (
+        context.method == "tools/call"
+        and (context.params or {}).get("name") == "test_missing_capability"
+    ):
         declared = context.session.client_capabilities
         if declared is None or declared.sampling is None:
-            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is needed", {"requiredCapabilities": {"sampling": {}}})
+            raise MCPError(
+                types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+                "sampling is needed",
+                {"requiredCapabilities": {"sampling": {}}},
+            )
     return await call_next(context)
 
 
@@ -308,7 +382,9 @@ class Events(EventStore):
 
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
         stream = self.events[int(last_event_id) - 1][0]
-        for place, (of, message) in enumerate(self.events[int(last_event_id) :], int(last_event_id) + 1):
+        for place, (of, message) in enumerate(
+            self.events[int(last_event_id) :], int(last_event_id) + 1
+        ):
             if of == stream and message is not None:
                 await send_callback(EventMessage(message, str(place)))
         return stream

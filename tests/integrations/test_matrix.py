@@ -38,7 +38,9 @@ from functool.guardrails import redact, require_approval
 from functool.strict import violations
 from tests.integrations.bridges import BRIDGES, Outcome
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 class Unit(str, Enum):
@@ -144,7 +146,11 @@ async def refused(bridge: Any) -> None:
         seen.append(path)
         return "text"
 
-    outcome = await bridge.play([read], [("c1", "read", {"path": "/etc/passwd"}), ("c2", "read", {"path": "/tmp/a"})], "done")
+    outcome = await bridge.play(
+        [read],
+        [("c1", "read", {"path": "/etc/passwd"}), ("c2", "read", {"path": "/tmp/a"})],
+        "done",
+    )
 
     assert seen == ["/tmp/a"]
     assert outcome.of("c1").text == "Paths below /etc are off limits."
@@ -162,7 +168,9 @@ async def failed(bridge: Any) -> None:
             raise ToolError("The key sk-123 has no such limit.")
         return "charged with sk-456"
 
-    outcome = await bridge.play([charge], [("c1", "charge", {"amount": 11}), ("c2", "charge", {"amount": 1})], "done")
+    outcome = await bridge.play(
+        [charge], [("c1", "charge", {"amount": 11}), ("c2", "charge", {"amount": 1})], "done"
+    )
 
     assert "sk-" not in outcome.of("c1").text and "has no such limit." in outcome.of("c1").text
     assert "sk-" not in outcome.of("c2").text and outcome.of("c2").text.startswith("charged with ")
@@ -188,7 +196,9 @@ async def approved(bridge: Any) -> None:
         asked.append((name, arguments["amount"], list(seen)))
         return True
 
-    outcome = await bridge.play([_payment(seen)], [("c1", "pay", {"amount": 7})], "done", decide=decide)
+    outcome = await bridge.play(
+        [_payment(seen)], [("c1", "pay", {"amount": 7})], "done", decide=decide
+    )
 
     assert asked == [("pay", 7, [])]
     assert seen == [7]
@@ -200,7 +210,12 @@ async def denied(bridge: Any) -> None:
     """After a refusal the body does not run, the model reads the person's reason, and the run goes on."""
     seen: list[int] = []
 
-    outcome = await bridge.play([_payment(seen)], [("c1", "pay", {"amount": 7})], "done", decide=lambda *_: "Too much, says Ada.")
+    outcome = await bridge.play(
+        [_payment(seen)],
+        [("c1", "pay", {"amount": 7})],
+        "done",
+        decide=lambda *_: "Too much, says Ada.",
+    )
 
     assert seen == []
     assert "Too much, says Ada." in outcome.of("c1").text
@@ -221,7 +236,11 @@ async def parallel(bridge: Any) -> None:
     calls = [(f"c{n}", "meet", {"name": name}) for n, name in enumerate("abc")]
     outcome = await bridge.play([meet], calls, "done")
 
-    assert {read.call_id: read.text for read in outcome.read} == {"c0": "met a", "c1": "met b", "c2": "met c"}
+    assert {read.call_id: read.text for read in outcome.read} == {
+        "c0": "met a",
+        "c1": "met b",
+        "c2": "met c",
+    }
 
 
 async def streamed(bridge: Any) -> None:
@@ -265,7 +284,9 @@ async def context(bridge: Any) -> None:
         seen.append((context.deps.user, context.call.id))
         return context.deps.user
 
-    outcome = await bridge.play([whoami], [("c1", "whoami", {}), ("c2", "whoami", {})], "done", deps=Deps("ada"))
+    outcome = await bridge.play(
+        [whoami], [("c1", "whoami", {}), ("c2", "whoami", {})], "done", deps=Deps("ada")
+    )
 
     assert sorted(seen) == [("ada", "c1"), ("ada", "c2")]
     assert outcome.declared["whoami"]["parameters"]["properties"] == {}
@@ -306,17 +327,27 @@ async def no_custom_stream_event(bridge: Any) -> None:
     outcome = await bridge.play([slow], [("c1", "slow", {})], "done", stream=True, deps=deps)
 
     assert outcome.of("c1").text == "there"
-    shown = [f"{item} {[content.to_dict() for content in getattr(item, 'contents', ())]}" for item in outcome.streamed]
+    shown = [
+        f"{item} {[content.to_dict() for content in getattr(item, 'contents', ())]}"
+        for item in outcome.streamed
+    ]
     assert any("there" in item for item in shown)
     assert not any("half way" in item for item in shown)
-    assert [(event.kind, event.call_id, event.data["message"]) for event in heard] == [("tool:progress", "c1", "half way")]
+    assert [(event.kind, event.call_id, event.data["message"]) for event in heard] == [
+        ("tool:progress", "c1", "half way")
+    ]
 
 
 async def no_reason_of_a_refusal(bridge: Any) -> None:
     """The framework has its own words for a refusal: the body does not run, and the person's reason is not read."""
     seen: list[int] = []
 
-    outcome = await bridge.play([_payment(seen)], [("c1", "pay", {"amount": 7})], "done", decide=lambda *_: "Too much, says Ada.")
+    outcome = await bridge.play(
+        [_payment(seen)],
+        [("c1", "pay", {"amount": 7})],
+        "done",
+        decide=lambda *_: "Too much, says Ada.",
+    )
 
     assert seen == []
     assert "rejected by user" in outcome.of("c1").text and "Ada" not in outcome.of("c1").text
@@ -325,10 +356,26 @@ async def no_reason_of_a_refusal(bridge: Any) -> None:
 
 # (bridge, scenario): the reason, what the limit was seen with, and the test that shows it.
 LIMITS: dict[tuple[str, str], tuple[str, str, Callable[[Any], Any]]] = {
-    ("openai-agents", "streamed"): ("its stream has no event of a tool's own", "openai-agents 0.24.0", no_custom_stream_event),
-    ("langchain", "strict"): ("its tools have no strict flag: bind_tools has", "langchain-core 1.7.2", no_strict_flag),
-    ("agent-framework", "denied"): ("a refusal has fixed words", "agent-framework-core 1.23.0", no_reason_of_a_refusal),
-    ("agent-framework", "streamed"): ("its stream has no event of a tool's own", "agent-framework-core 1.23.0", no_custom_stream_event),
+    ("openai-agents", "streamed"): (
+        "its stream has no event of a tool's own",
+        "openai-agents 0.24.0",
+        no_custom_stream_event,
+    ),
+    ("langchain", "strict"): (
+        "its tools have no strict flag: bind_tools has",
+        "langchain-core 1.7.2",
+        no_strict_flag,
+    ),
+    ("agent-framework", "denied"): (
+        "a refusal has fixed words",
+        "agent-framework-core 1.23.0",
+        no_reason_of_a_refusal,
+    ),
+    ("agent-framework", "streamed"): (
+        "its stream has no event of a tool's own",
+        "agent-framework-core 1.23.0",
+        no_custom_stream_event,
+    ),
 }
 
 CELLS = [(bridge, scenario) for bridge in BRIDGES for scenario in SCENARIOS]
@@ -341,7 +388,9 @@ def play(bridge: Any, scenario: Callable[[Any], Any]) -> str:
     return f"{reason} ({version})" if reason else "holds"
 
 
-@pytest.mark.parametrize(("bridge", "scenario"), CELLS, ids=[f"{b.name}-{s.__name__}" for b, s in CELLS])
+@pytest.mark.parametrize(
+    ("bridge", "scenario"), CELLS, ids=[f"{b.name}-{s.__name__}" for b, s in CELLS]
+)
 def test_scenario(bridge: Any, scenario: Callable[[Any], Any]) -> None:
     """The scenario holds over the bridge, or its limit is as it is said to be."""
     play(bridge, scenario)
@@ -371,7 +420,9 @@ def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
         return "never"
 
     with pytest.raises(Tripwire, match="stop everything"):
-        asyncio.run(bridge.play([bad, good], [("c1", "good", {}), ("c2", "bad", {})], "done", stream=stream))
+        asyncio.run(
+            bridge.play([bad, good], [("c1", "good", {}), ("c2", "bad", {})], "done", stream=stream)
+        )
     assert notes == ["cancelled"]
 
 
@@ -409,7 +460,9 @@ def test_agent_of_one_framework_in_another(outer: Any, inner: Any) -> None:
         return "a secret place"
 
     agent = inner.agent([inner.export(look)], [("i1", "look", {})], "found it")
-    tool = AgentTool(agent, "expert", "Asks an expert.", runner=inner.runner, output_guardrails=[keep])
+    tool = AgentTool(
+        agent, "expert", "Asks an expert.", runner=inner.runner, output_guardrails=[keep]
+    )
     outcome = asyncio.run(outer.play([tool], [("o1", "expert", {"input": "where?"})], "done"))
 
     assert outcome.of("o1").text == "found it"
@@ -422,7 +475,9 @@ def _clerk(paid: list[int]) -> AgentTool:
     pay = _payment(paid)
 
     async def runner(agent: Any, text: str, context: Context) -> str:
-        result = await Toolset([pay]).call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
+        result = await Toolset([pay]).call(
+            ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context
+        )
         if (request := result.metadata.get("approval")) is not None:
             raise ApprovalRequired(result.text, request)
         return result.text
@@ -436,11 +491,22 @@ def test_agreeing_to_an_agent_agrees_to_nothing_inside_it(bridge: Any) -> None:
     paid: list[int] = []
     answers = iter([True, "not that", "not that"])
 
-    outcome = asyncio.run(bridge.play([_clerk(paid)], [("c1", "clerk", {"input": "pay"})], "done", decide=lambda *_: next(answers)))
+    outcome = asyncio.run(
+        bridge.play(
+            [_clerk(paid)],
+            [("c1", "clerk", {"input": "pay"})],
+            "done",
+            decide=lambda *_: next(answers),
+        )
+    )
 
     assert paid == []
     assert outcome.final == "done"
-    assert "approval" in outcome.of("c1").text or "refused" in outcome.of("c1").text or "not that" in outcome.of("c1").text
+    assert (
+        "approval" in outcome.of("c1").text
+        or "refused" in outcome.of("c1").text
+        or "not that" in outcome.of("c1").text
+    )
 
 
 def test_limits_name_cells() -> None:

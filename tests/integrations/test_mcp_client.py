@@ -43,11 +43,17 @@ SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
-def tool(name: str = "echo", description: str = "Echo.", schema: Any = None, **more: Any) -> types.Tool:
-    return types.Tool(name=name, description=description, input_schema=schema or {"type": "object"}, **more)
+def tool(
+    name: str = "echo", description: str = "Echo.", schema: Any = None, **more: Any
+) -> types.Tool:
+    return types.Tool(
+        name=name, description=description, input_schema=schema or {"type": "object"}, **more
+    )
 
 
-def serving(definitions: Callable[[], list[types.Tool]], answer: Callable[[Any], Any] | None = None) -> Server[Any]:
+def serving(
+    definitions: Callable[[], list[types.Tool]], answer: Callable[[Any], Any] | None = None
+) -> Server[Any]:
     """Return a server of the SDK's that says whatever a test wants."""
 
     async def list_tools(context, params):
@@ -56,17 +62,23 @@ def serving(definitions: Callable[[], list[types.Tool]], answer: Callable[[Any],
     async def call_tool(context, params):
         if answer is not None:
             return answer(params)
-        return types.CallToolResult(content=[types.TextContent(text=f"{params.name} {params.arguments}")])
+        return types.CallToolResult(
+            content=[types.TextContent(text=f"{params.name} {params.arguments}")]
+        )
 
     return Server("hostile", on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def call(target: Any, name: str, arguments: Any = None, *, context: Context | None = None, **options: Any) -> ToolResult:
+def call(
+    target: Any, name: str, arguments: Any = None, *, context: Context | None = None, **options: Any
+) -> ToolResult:
     """Connect, make one call, and leave."""
 
     async def main():
         async with mcp.connect(target, **options) as toolset:
-            return await toolset.call(ToolCall(name=name, arguments=arguments or {}, id="1"), context)
+            return await toolset.call(
+                ToolCall(name=name, arguments=arguments or {}, id="1"), context
+            )
 
     return asyncio.run(main())
 
@@ -84,7 +96,9 @@ def listed(target: Any, **options: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def over_http(port: int):
     """Run the sample server at a port."""
-    process = subprocess.Popen([sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
     try:
         await asyncio.to_thread(listening, port, process)
         yield process
@@ -123,11 +137,17 @@ def test_every_kind_of_content(mode):
         types.TextContent(text="hello"),
         types.ImageContent(data="iVBORw==", mime_type="image/png"),
         types.AudioContent(data="UklGRg==", mime_type="audio/wav"),
-        types.EmbeddedResource(resource=types.TextResourceContents(uri="a://b", text="ü", mime_type="text/x")),
+        types.EmbeddedResource(
+            resource=types.TextResourceContents(uri="a://b", text="ü", mime_type="text/x")
+        ),
         types.EmbeddedResource(resource=types.BlobResourceContents(uri="a://c", blob="AAE=")),
         types.ResourceLink(uri="a://d", name="d", mime_type="text/y"),
     ]
-    result = call(serving(lambda: [tool()], lambda params: types.CallToolResult(content=blocks)), "echo", mode=mode)
+    result = call(
+        serving(lambda: [tool()], lambda params: types.CallToolResult(content=blocks)),
+        "echo",
+        mode=mode,
+    )
 
     assert result.output == [
         TextContent(text="hello"),
@@ -145,13 +165,21 @@ def test_text_alone_is_the_value():
     text = types.CallToolResult(content=[types.TextContent(text="hi")])
 
     assert call(serving(lambda: [tool()], lambda params: text), "echo").value == "hi"
-    assert call(serving(lambda: [tool()], lambda params: types.CallToolResult(content=[])), "echo").value is None
+    assert (
+        call(
+            serving(lambda: [tool()], lambda params: types.CallToolResult(content=[])), "echo"
+        ).value
+        is None
+    )
 
 
 @both_eras
 def test_failures_arrive_as_failures(mode):
     """An error result keeps its words, and its other content."""
-    blocks = [types.TextContent(text="no"), types.ImageContent(data="iVBORw==", mime_type="image/png")]
+    blocks = [
+        types.TextContent(text="no"),
+        types.ImageContent(data="iVBORw==", mime_type="image/png"),
+    ]
     answer = types.CallToolResult(content=blocks, is_error=True, structured_content={"code": 7})
     result = call(serving(lambda: [tool()], lambda params: answer), "echo", mode=mode)
 
@@ -163,7 +191,11 @@ def test_failures_arrive_as_failures(mode):
 def test_arguments_are_checked_before_they_leave():
     """The front door is ours: arguments that do not fit the server's schema never reach it."""
     reached = []
-    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]}
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 3}},
+        "required": ["n"],
+    }
     result = call(serving(lambda: [tool(schema=schema)], reached.append), "echo", {"n": 1})
 
     assert result.error.type == "ArgumentError"
@@ -175,7 +207,9 @@ def test_progress_reaches_the_context(mode):
     """A server's progress is `tool:progress` of the call."""
     seen: list[Any] = []
     context = Context()
-    context.subscribe(lambda event: seen.append(event.data) if event.kind == "tool:progress" else None)
+    context.subscribe(
+        lambda event: seen.append(event.data) if event.kind == "tool:progress" else None
+    )
     call(mcp.server(tools), "steps", context=context, mode=mode)
 
     assert seen == [{"message": f"step {done}", "done": done, "total": 3} for done in (1, 2, 3)]
@@ -240,8 +274,13 @@ def test_an_elicit_function_that_fails_cancels(mode, caplog):
 
     result = call(mcp.server(tools), "delete", {"path": "x"}, mode=mode, elicit=elicit)
 
-    assert result.error.message == "A person refused this call: The person asked did not approve (cancel)."
-    assert [record.levelname for record in caplog.records if "elicit function failed" in record.message] == ["ERROR"]
+    assert (
+        result.error.message
+        == "A person refused this call: The person asked did not approve (cancel)."
+    )
+    assert [
+        record.levelname for record in caplog.records if "elicit function failed" in record.message
+    ] == ["ERROR"]
 
 
 def test_elicit_may_be_async():
@@ -265,7 +304,9 @@ def test_all_kinds_of_targets():
     """A command in one string, its words, the SDK's parameters, a URL and a function returning a transport."""
     command = f"{sys.executable} {SAMPLE}"
     parameters = StdioServerParameters(command=sys.executable, args=[SAMPLE])
-    assert [call(target, "add", {"a": 1}).value for target in (command, command.split(), parameters)] == [2, 2, 2]
+    assert [
+        call(target, "add", {"a": 1}).value for target in (command, command.split(), parameters)
+    ] == [2, 2, 2]
 
     async def main():
         port = free_port()
@@ -274,7 +315,9 @@ def test_all_kinds_of_targets():
             values = []
             for target in (url, lambda: streamable_http_client(url)):
                 async with mcp.connect(target) as toolset:
-                    values.append((await toolset.call(ToolCall(name="add", arguments={"a": 1}))).value)
+                    values.append(
+                        (await toolset.call(ToolCall(name="add", arguments={"a": 1}))).value
+                    )
             return values
 
     assert asyncio.run(main()) == [2, 2]
@@ -313,7 +356,11 @@ def test_a_changed_definition_is_refused_until_accepted():
     assert pins == {"echo": mcp.pin(tool())}
     assert "files" not in shown
     assert refused.error.type == "DefinitionChanged"
-    assert refused.error.details == {"tool": "echo", "pinned": pins["echo"], "offered": mcp.pin(tool(description=said))}
+    assert refused.error.details == {
+        "tool": "echo",
+        "pinned": pins["echo"],
+        "offered": mcp.pin(tool(description=said)),
+    }
     assert again.success
 
 
@@ -354,7 +401,9 @@ def test_a_change_while_connected_is_refused(mode):
         server = mcp.server([FunctionTool(lambda: "old", name="echo", description="Old.")])
         async with mcp.connect(server, mode=mode, pins=pins) as toolset:
             first = await toolset.call(ToolCall(name="echo"))
-            second = await replaced([FunctionTool(lambda: "new", name="echo", description="New.")], server, toolset)
+            second = await replaced(
+                [FunctionTool(lambda: "new", name="echo", description="New.")], server, toolset
+            )
             pins["echo"] = second.error.details["offered"]
             third = await toolset.call(ToolCall(name="echo"))
             return first, second, third, await replaced([], server, toolset)
@@ -409,7 +458,9 @@ def test_a_change_that_comes_during_a_listing():
     async def main():
         server = Server("hasty", on_list_tools=list_tools, on_call_tool=call_tool)
         async with mcp.connect(server, mode="legacy") as toolset:
-            await toolset.call(ToolCall(name="echo", arguments={"fail": True}))  # So that the list is looked at again.
+            await toolset.call(
+                ToolCall(name="echo", arguments={"fail": True})
+            )  # So that the list is looked at again.
             return [await toolset.call(ToolCall(name="echo")) for _ in range(2)]
 
     second, third = asyncio.run(asyncio.wait_for(main(), 60))
@@ -427,7 +478,9 @@ def test_names_are_made_valid_and_unique():
 
     assert len(set(found)) == len(names)
     assert all(len(name) <= 64 and name.startswith("srv_") for name in found)
-    assert all(name.replace("_", "a").replace("-", "a").isalnum() and name.isascii() for name in found)
+    assert all(
+        name.replace("_", "a").replace("-", "a").isalnum() and name.isascii() for name in found
+    )
     assert found[2] == "srv_get_user"
     assert texts == [f"{name} {{}}" for name in names]
 
@@ -444,7 +497,9 @@ def test_names_without_a_prefix_are_made_valid():
 def test_names_do_not_depend_on_the_order():
     """A tool whose name was made valid is called the same wherever the server lists it."""
     names = ["get.user", "get user", "other"]
-    forth, back = (listed(serving(lambda: [tool(name) for name in order])) for order in (names, names[::-1]))
+    forth, back = (
+        listed(serving(lambda: [tool(name) for name in order])) for order in (names, names[::-1])
+    )
 
     assert list(forth) == list(back)[::-1]
 
@@ -457,12 +512,21 @@ def test_hidden_characters_are_stripped():
     schema = {
         "type": "object",
         "description": HIDDEN,
-        "properties": {"x": {"type": "string", "title": HIDDEN, "description": HIDDEN, "default": "ü"}},
+        "properties": {
+            "x": {"type": "string", "title": HIDDEN, "description": HIDDEN, "default": "ü"}
+        },
     }
-    found = listed(serving(lambda: [tool(description=f"Zürich 日本 ❤️\n\t{HIDDEN}", schema=schema)]))["echo"]
+    found = listed(
+        serving(lambda: [tool(description=f"Zürich 日本 ❤️\n\t{HIDDEN}", schema=schema)])
+    )["echo"]
 
     assert found.description == "Zürich 日本 ❤️\n\tabcdefghi"
-    assert found.schema.plain["properties"]["x"] == {"type": "string", "title": "abcdefghi", "description": "abcdefghi", "default": "ü"}
+    assert found.schema.plain["properties"]["x"] == {
+        "type": "string",
+        "title": "abcdefghi",
+        "description": "abcdefghi",
+        "default": "ü",
+    }
     assert HIDDEN not in str(found.schema.plain)
 
 
@@ -500,7 +564,10 @@ def test_no_reference_is_fetched():
     ref = {"$ref": f"http://127.0.0.1:{web.server_port}/schema.json"}
     schema = {"type": "object", "properties": {"x": ref}}
     answer = types.CallToolResult(content=[], structured_content={"x": 1})
-    server = serving(lambda: [tool("a", schema=schema), tool("b", output_schema=schema), tool()], lambda params: answer)
+    server = serving(
+        lambda: [tool("a", schema=schema), tool("b", output_schema=schema), tool()],
+        lambda params: answer,
+    )
     results = [call(server, name, {"x": 1} if name == "a" else {}) for name in ("a", "b", "echo")]
     web.shutdown()
     web.server_close()
@@ -516,7 +583,9 @@ def test_hints_are_not_believed():
     plain, trusted = listed(server)["echo"].settings, listed(server, trusted=True)["echo"].settings
 
     assert plain == ToolSettings(display_name="echo")
-    assert trusted == ToolSettings(display_name="Safe", read_only=True, destructive=False, idempotent=True)
+    assert trusted == ToolSettings(
+        display_name="Safe", read_only=True, destructive=False, idempotent=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -554,7 +623,9 @@ def test_a_hostile_pattern_cannot_hang_a_call():
     """Patterns of a server, in what goes in and in what comes out, take linear time."""
     answer = types.CallToolResult(content=[], structured_content={"x": BOMB})
     hostile = {"type": "object", "properties": {"x": EVIL}}
-    server = serving(lambda: [tool("a", schema=hostile), tool("b", output_schema=hostile)], lambda params: answer)
+    server = serving(
+        lambda: [tool("a", schema=hostile), tool("b", output_schema=hostile)], lambda params: answer
+    )
 
     assert call(server, "a", {"x": BOMB}).error.type == "ArgumentError"
     assert "schema it promised" in call(server, "b").error.message
@@ -567,11 +638,35 @@ def test_a_hostile_pattern_cannot_hang_a_call():
         ({"type": "object", "required": ["n"]}, {}, False),
         ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, 3, True),
         ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, "3", False),
-        ({"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}}, {"b": 1}, True),
-        ({"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}}, {"b": "1"}, False),
-        ({"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}}, {"inner": [{"inner": []}]}, True),
-        ({"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}}, {"inner": [{"inner": 1}]}, False),
-        ({"$id": "https://x.example/a", "$ref": "#/definitions/n", "definitions": {"n": {"type": "integer"}}}, 3, True),
+        (
+            {"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}},
+            {"b": 1},
+            True,
+        ),
+        (
+            {"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}},
+            {"b": "1"},
+            False,
+        ),
+        (
+            {"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}},
+            {"inner": [{"inner": []}]},
+            True,
+        ),
+        (
+            {"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}},
+            {"inner": [{"inner": 1}]},
+            False,
+        ),
+        (
+            {
+                "$id": "https://x.example/a",
+                "$ref": "#/definitions/n",
+                "definitions": {"n": {"type": "integer"}},
+            },
+            3,
+            True,
+        ),
     ],
 )
 def test_structured_content_is_checked(schema, value, fits):
@@ -586,10 +681,18 @@ def test_structured_content_is_checked(schema, value, fits):
 def test_promised_content_that_does_not_come_is_an_error():
     """A server that promises structured content and sends text alone broke its promise; one that may say null sent it."""
     answer = types.CallToolResult(content=[types.TextContent(text="t")])
-    missing = call(serving(lambda: [tool(output_schema={"type": "object"})], lambda params: answer), "echo")
-    null = call(serving(lambda: [tool(output_schema={"type": ["string", "null"]})], lambda params: answer), "echo")
+    missing = call(
+        serving(lambda: [tool(output_schema={"type": "object"})], lambda params: answer), "echo"
+    )
+    null = call(
+        serving(lambda: [tool(output_schema={"type": ["string", "null"]})], lambda params: answer),
+        "echo",
+    )
 
-    assert missing.error.message == "The server's structured answer does not fit the schema it promised."
+    assert (
+        missing.error.message
+        == "The server's structured answer does not fit the schema it promised."
+    )
     assert missing.output == [TextContent(text="t")]
     assert (null.success, null.value) == (True, None)
 
@@ -604,7 +707,10 @@ def test_an_error_of_the_server_is_no_loss(mode):
     result = call(serving(lambda: [tool()], fail), "echo", mode=mode)
 
     assert result.error.message == "The database sleeps."
-    assert (result.error.type, result.error.details) == ("MCPError", {"code": types.CONNECTION_CLOSED})
+    assert (result.error.type, result.error.details) == (
+        "MCPError",
+        {"code": types.CONNECTION_CLOSED},
+    )
 
 
 @pytest.mark.parametrize("target", ["", [], [1], None, {"command": "python"}, [tools["add"]]])
@@ -619,12 +725,16 @@ def test_a_malformed_answer_is_an_error_result():
     broken = types.CallToolResult(content=[types.ImageContent(data="!!", mime_type="image/png")])
 
     assert call(serving(lambda: [tool()], lambda params: broken), "echo").is_error
-    assert call(serving(lambda: [tool()], lambda params: {"content": 7}), "echo", mode="legacy").is_error
+    assert call(
+        serving(lambda: [tool()], lambda params: {"content": 7}), "echo", mode="legacy"
+    ).is_error
 
 
 def test_endless_questions_end():
     """A server that never has enough is left after ten rounds."""
-    form = types.ElicitRequestFormParams(message="More?", requested_schema={"type": "object", "properties": {}})
+    form = types.ElicitRequestFormParams(
+        message="More?", requested_schema={"type": "object", "properties": {}}
+    )
     more = types.InputRequiredResult(input_requests={"x": types.ElicitRequest(params=form)})
     asked: list[str] = []
 
@@ -661,7 +771,9 @@ def test_a_lost_process_is_an_error_and_a_reconnect():
     """A server that dies during a call is an error result, and the next call starts it again."""
 
     async def main():
-        async with mcp.connect([sys.executable, str(Path(__file__).parent / "mcp_dying.py")]) as toolset:
+        async with mcp.connect(
+            [sys.executable, str(Path(__file__).parent / "mcp_dying.py")]
+        ) as toolset:
             first = await toolset.call(ToolCall(name="pid"))
             lost = await toolset.call(ToolCall(name="die"))
             second = await toolset.call(ToolCall(name="pid"))
@@ -702,7 +814,10 @@ def test_a_restarted_web_server_is_found_again(mode):
     assert still.error.type == "ConnectionError"
 
 
-@pytest.mark.parametrize("target", ["http://127.0.0.1:9/mcp", ["no-such-command-anywhere"], [sys.executable, "-c", "pass"]])
+@pytest.mark.parametrize(
+    "target",
+    ["http://127.0.0.1:9/mcp", ["no-such-command-anywhere"], [sys.executable, "-c", "pass"]],
+)
 def test_a_server_that_cannot_be_reached(target):
     """`connect` raises a ConnectionError."""
     with pytest.raises(ConnectionError, match="cannot be reached"):
@@ -729,4 +844,6 @@ def test_a_listing_without_an_end():
 
 def test_images_of_a_functool_server():
     """Bytes survive the way out and in."""
-    assert call(mcp.server(tools), "picture").output == [ImageContent(data=PNG, media_type="image/png")]
+    assert call(mcp.server(tools), "picture").output == [
+        ImageContent(data=PNG, media_type="image/png")
+    ]

@@ -88,16 +88,24 @@ CLIENT_LATEST = [
     "http-invalid-tool-headers",
     "json-schema-ref-no-deref",
 ]
-CLIENT_SCENARIOS = [("2025-11-25", name) for name in CLIENT_OLDER] + [("2026-07-28", name) for name in CLIENT_LATEST]
+CLIENT_SCENARIOS = [("2025-11-25", name) for name in CLIENT_OLDER] + [
+    ("2026-07-28", name) for name in CLIENT_LATEST
+]
 
 
 def checked(revision, folder, *words):
     """Run one scenario of the suite; none of its checks may fail or warn, and one at least has to succeed."""
     done = node(CONFORMANCE, *words, "--spec-version", revision, "--output-dir", str(folder))
-    checks = [check for path in folder.rglob("checks.json") for check in json.loads(path.read_text())]
+    checks = [
+        check for path in folder.rglob("checks.json") for check in json.loads(path.read_text())
+    ]
     statuses = Counter(check["status"] for check in checks)
     counts.update({(revision, status): number for status, number in statuses.items()})
-    wrong = [f"{c['id']}: {c['status']}: {c.get('errorMessage')}" for c in checks if c["status"] in ("FAILURE", "WARNING")]
+    wrong = [
+        f"{c['id']}: {c['status']}: {c.get('errorMessage')}"
+        for c in checks
+        if c["status"] in ("FAILURE", "WARNING")
+    ]
 
     assert wrong == []
     assert statuses["SUCCESS"] > 0, done.stdout + done.stderr
@@ -113,7 +121,17 @@ def test_server_scenario(url, revision, scenario, tmp_path):
 def test_client_scenario(revision, scenario, tmp_path):
     """Every check of a scenario succeeds for a client made with `connect`."""
     command = f"{sys.executable} {Path(__file__).parent / 'mcp_conforming_client.py'}"
-    checked(revision, tmp_path, "client", "--command", command, "--scenario", scenario, "--timeout", "240000")
+    checked(
+        revision,
+        tmp_path,
+        "client",
+        "--command",
+        command,
+        "--scenario",
+        scenario,
+        "--timeout",
+        "240000",
+    )
 
 
 def test_counts_are_printed(capsys):
@@ -122,7 +140,11 @@ def test_counts_are_printed(capsys):
         pytest.skip("no scenario was run")
     with capsys.disabled():
         for revision in ("2025-11-25", "2026-07-28"):
-            said = ", ".join(f"{number} {status}" for (of, status), number in sorted(counts.items()) if of == revision)
+            said = ", ".join(
+                f"{number} {status}"
+                for (of, status), number in sorted(counts.items())
+                if of == revision
+            )
             print(f"\nMCP conformance {revision}: {said}")
 
     assert not any(status == "FAILURE" for _, status in counts)

@@ -18,7 +18,10 @@ from functool.integrations import mcp
 PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SERVERS = json.loads(next(body for language, body in BLOCKS if language == "json"))["mcpServers"]
-PROGRAMS = {"python": [sys.executable], "functool": [sys.executable, "-c", "from functool.cli import main; main()"]}
+PROGRAMS = {
+    "python": [sys.executable],
+    "functool": [sys.executable, "-c", "from functool.cli import main; main()"],
+}
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -29,11 +32,15 @@ def test_the_configuration_starts_the_server(name, tmp_path):
     if SERVERS[name]["command"] == "functool":
         pytest.importorskip("click")
     command, *first = PROGRAMS[SERVERS[name]["command"]]
-    target = StdioServerParameters(command=command, args=[*first, *SERVERS[name]["args"]], cwd=tmp_path)
+    target = StdioServerParameters(
+        command=command, args=[*first, *SERVERS[name]["args"]], cwd=tmp_path
+    )
 
     async def main():
         async with mcp.connect(target) as toolset:
-            return list(toolset), await toolset.call(ToolCall(name="forecast", arguments={"city": "Rome"}))
+            return list(toolset), await toolset.call(
+                ToolCall(name="forecast", arguments={"city": "Rome"})
+            )
 
     names, result = asyncio.run(main())
 

@@ -22,7 +22,9 @@ SAMPLE = str(HERE / "mcp_sample.py")
 def url():
     """The address of the sample server over HTTP."""
     port = free_port()
-    with subprocess.Popen([sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL
+    ) as process:
         try:
             listening(port, process)
             yield f"http://127.0.0.1:{port}/mcp"
@@ -46,8 +48,12 @@ def test_a_fastmcp_client(transport, url):
         return ElicitResult(action="accept" if "yes.txt" in message else "decline")
 
     async def main():
-        target = url if transport == "http" else PythonStdioTransport(SAMPLE, python_cmd=sys.executable)
-        async with fastmcp.Client(target, elicitation_handler=elicit, progress_handler=progress) as client:
+        target = (
+            url if transport == "http" else PythonStdioTransport(SAMPLE, python_cmd=sys.executable)
+        )
+        async with fastmcp.Client(
+            target, elicitation_handler=elicit, progress_handler=progress
+        ) as client:
             names = [tool.name for tool in await client.list_tools()]
             added = await client.call_tool("add", {"a": 2, "b": 3})
             failed = await client.call_tool("fail", {}, raise_on_error=False)
@@ -71,11 +77,15 @@ def test_a_fastmcp_server():
     pytest.importorskip("fastmcp")
     heard = []
     context = Context()
-    context.subscribe(lambda event: heard.append(dict(event.data)) if event.kind == "tool:progress" else None)
+    context.subscribe(
+        lambda event: heard.append(dict(event.data)) if event.kind == "tool:progress" else None
+    )
 
     async def main():
         command = [sys.executable, str(HERE / "mcp_fastmcp_server.py")]
-        async with mcp.connect(command, mode="legacy", elicit=lambda message, form: {"value": "Ada"}) as toolset:
+        async with mcp.connect(
+            command, mode="legacy", elicit=lambda message, form: {"value": "Ada"}
+        ) as toolset:
             calls = [
                 ToolCall(name="multiply", arguments={"a": 3}),
                 ToolCall(name="point", arguments={"x": 1}),
@@ -120,7 +130,9 @@ def test_the_inspector_lists_and_calls(target, era):
     """The official inspector lists the tools and calls one, in both eras."""
     listed = json.loads(inspect(target, *era, "--method", "tools/list"))
     arguments = ["--tool-arg", "a=2", "--tool-arg", "b=3"]
-    called = json.loads(inspect(target, *era, "--method", "tools/call", "--tool-name", "add", *arguments))
+    called = json.loads(
+        inspect(target, *era, "--method", "tools/call", "--tool-name", "add", *arguments)
+    )
 
     assert [tool["name"] for tool in listed["tools"]][:2] == ["add", "city"]
     assert called["content"] == [{"type": "text", "text": "5"}]

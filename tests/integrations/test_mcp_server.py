@@ -20,7 +20,16 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
-from functool import Context, DefinitionError, FunctionTool, ToolResult, Toolset, ToolSettings, Tripwire, WrapperTool
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    Tripwire,
+    WrapperTool,
+)
 from functool.guardrails import require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import PNG, tools
@@ -29,7 +38,9 @@ from tests.integrations.mcp_sockets import free_port, listening
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
 LATEST, OLDER = "2026-07-28", "2025-11-25"
-WAYS = [(transport, mode) for transport in ("memory", "stdio", "http") for mode in ("auto", "legacy")]
+WAYS = [
+    (transport, mode) for transport in ("memory", "stdio", "http") for mode in ("auto", "legacy")
+]
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
@@ -58,7 +69,9 @@ class City(BaseModel):
 def url():
     """The address of the sample server over HTTP."""
     port = free_port()
-    with subprocess.Popen([sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             listening(port, process)
             yield f"http://127.0.0.1:{port}/mcp"
@@ -91,7 +104,10 @@ def test_lists_what_is_enabled_in_order(connected):
 
     async def main():
         async with connected() as client:
-            return [[tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools] for _ in range(2)]
+            return [
+                [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+                for _ in range(2)
+            ]
 
     first, second = asyncio.run(main())
 
@@ -116,8 +132,16 @@ def test_tells_what_a_tool_is(connected, way):
     if way[1] == "auto":
         assert told.output_schema == value
     else:
-        assert told.output_schema == {"type": "object", "properties": {"result": value}, "required": ["result"]}
-    hints = (told.annotations.read_only_hint, told.annotations.destructive_hint, told.annotations.idempotent_hint)
+        assert told.output_schema == {
+            "type": "object",
+            "properties": {"result": value},
+            "required": ["result"],
+        }
+    hints = (
+        told.annotations.read_only_hint,
+        told.annotations.destructive_hint,
+        told.annotations.idempotent_hint,
+    )
     assert hints == (True, False, True)
 
 
@@ -310,7 +334,9 @@ def test_approval(connected, way, action, content, said):
 
     async def main():
         async with connected(elicitation_callback=elicit) as client:
-            return await client.call_tool("delete", {"path": path}), texts(await client.call_tool("told"))[0]
+            return await client.call_tool("delete", {"path": path}), texts(
+                await client.call_tool("told")
+            )[0]
 
     answer, told = asyncio.run(main())
 
@@ -329,7 +355,9 @@ def test_nobody_to_ask(connected, way):
 
     async def main():
         async with connected() as client:
-            return await client.call_tool("delete", {"path": path}), texts(await client.call_tool("told"))[0]
+            return await client.call_tool("delete", {"path": path}), texts(
+                await client.call_tool("told")
+            )[0]
 
     answer, told = asyncio.run(main())
 
@@ -368,13 +396,19 @@ def rounds(server, arguments, second=None, *, change=lambda state: state):
             name, given = arguments
             asked = await client.session.call_tool(name, given, allow_input_required=True)
             assert isinstance(asked, types.InputRequiredResult)
-            answers = {key: types.ElicitResult(action="accept", content={}) for key in asked.input_requests}
+            answers = {
+                key: types.ElicitResult(action="accept", content={}) for key in asked.input_requests
+            }
             state = change(asked.request_state)
             name, given = second or arguments
             replies = []
             for _ in range(2):
                 try:
-                    replies.append(await client.session.call_tool(name, given, input_responses=answers, request_state=state))
+                    replies.append(
+                        await client.session.call_tool(
+                            name, given, input_responses=answers, request_state=state
+                        )
+                    )
                 except MCPError as error:
                     replies.append(error)
             return replies
@@ -401,7 +435,11 @@ def test_an_approval_counts_once():
     assert ran == ["a"]
 
 
-@pytest.mark.parametrize("second", [("delete", {"path": "b"}), ("erase", {"path": "a"})], ids=["other arguments", "other tool"])
+@pytest.mark.parametrize(
+    "second",
+    [("delete", {"path": "b"}), ("erase", {"path": "a"})],
+    ids=["other arguments", "other tool"],
+)
 def test_a_stolen_state_is_refused(second):
     """The state of an approval is bound to its tool and its arguments."""
     ran: list[str] = []
@@ -412,7 +450,9 @@ def test_a_stolen_state_is_refused(second):
     assert ran == []
 
 
-@pytest.mark.parametrize("change", [lambda state: state + "A", lambda state: state[:-2] + "AA"], ids=["longer", "other"])
+@pytest.mark.parametrize(
+    "change", [lambda state: state + "A", lambda state: state[:-2] + "AA"], ids=["longer", "other"]
+)
 def test_a_forged_state_is_refused(change):
     """A state that the server did not seal is refused."""
     ran: list[str] = []
@@ -434,8 +474,14 @@ def test_the_state_of_another_server_is_refused():
 
     rounds(mcp.server([guarded(ran)], keys=[key]), ("delete", {"path": "a"}), change=steal)
     ran.clear()
-    strangers = rounds(mcp.server([guarded(ran)]), ("delete", {"path": "a"}), change=lambda state: states[0])
-    friends = rounds(mcp.server([guarded(ran)], keys=[key]), ("delete", {"path": "a"}), change=lambda state: states[0])
+    strangers = rounds(
+        mcp.server([guarded(ran)]), ("delete", {"path": "a"}), change=lambda state: states[0]
+    )
+    friends = rounds(
+        mcp.server([guarded(ran)], keys=[key]),
+        ("delete", {"path": "a"}),
+        change=lambda state: states[0],
+    )
 
     assert isinstance(strangers[0], MCPError)
     assert texts(friends[0]) == ["deleted"]
@@ -578,7 +624,9 @@ def test_odd_texts_do_not_end_a_server(tmp_path):
     file.write_text(ODD)
 
     async def main():
-        async with Client(StdioServerParameters(command=sys.executable, args=[str(file)], cwd=ROOT)) as client:
+        async with Client(
+            StdioServerParameters(command=sys.executable, args=[str(file)], cwd=ROOT)
+        ) as client:
             seen = []
 
             async def note(done, total, message):
@@ -620,7 +668,9 @@ def test_two_who_ask_for_approval(mode):
 def test_a_switch_is_asked_for_each_call(mode):
     """A tool whose `is_enabled` says no is neither listed nor run."""
     on = True
-    tool = FunctionTool(lambda: "ran", name="switched", settings=ToolSettings(is_enabled=lambda context: on))
+    tool = FunctionTool(
+        lambda: "ran", name="switched", settings=ToolSettings(is_enabled=lambda context: on)
+    )
 
     async def main():
         nonlocal on
@@ -642,7 +692,9 @@ def test_each_call_gets_its_context(mode):
     def who(context: Context) -> str:
         return context.deps
 
-    server = mcp.server([FunctionTool(who)], context=lambda request: Context(deps=request.protocol_version))
+    server = mcp.server(
+        [FunctionTool(who)], context=lambda request: Context(deps=request.protocol_version)
+    )
 
     async def main():
         async with Client(server, mode=mode) as client:
@@ -654,7 +706,9 @@ def test_each_call_gets_its_context(mode):
 def test_a_context_with_an_approver_asks_it():
     """An approver that the host gave is asked instead of the client."""
     ran: list[str] = []
-    server = mcp.server([guarded(ran)], context=lambda request: Context(approver=lambda asked: True))
+    server = mcp.server(
+        [guarded(ran)], context=lambda request: Context(approver=lambda asked: True)
+    )
 
     async def main():
         async with Client(server, mode="legacy") as client:
@@ -670,7 +724,9 @@ def test_a_body_may_ask_for_more():
         given = (context.deps.params or {}).get("inputResponses")
         if given:
             return f"Hello {given['name']['content']['name']}"
-        form = types.ElicitRequestFormParams(message="Your name?", requested_schema={"type": "object", "properties": {}})
+        form = types.ElicitRequestFormParams(
+            message="Your name?", requested_schema={"type": "object", "properties": {}}
+        )
         return types.InputRequiredResult(input_requests={"name": types.ElicitRequest(params=form)})
 
     async def elicit(context, params):
@@ -686,7 +742,9 @@ def test_a_body_may_ask_for_more():
 
 def test_an_error_function_can_rescue():
     """An answer that an error function gives is served like any other."""
-    tool = FunctionTool(lambda: 1 / 0, name="risky", on_error_func=lambda error, context: ToolResult.of("rescued"))
+    tool = FunctionTool(
+        lambda: 1 / 0, name="risky", on_error_func=lambda error, context: ToolResult.of("rescued")
+    )
 
     async def main():
         async with Client(mcp.server([tool])) as client:
@@ -700,7 +758,12 @@ def test_an_error_function_can_rescue():
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
 def test_dns_rebinding_is_refused(url, headers):
     """A request that names another host, or comes from another's page, reaches no tool."""
-    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "told", "arguments": {}}}
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "told", "arguments": {}},
+    }
     accept = {"Accept": "application/json, text/event-stream"}
 
     assert httpx2.post(url, json=body, headers={**accept, **headers}).status_code in (403, 421)
@@ -722,10 +785,22 @@ def test_a_client_that_leaves_before_its_answer():
 @pytest.mark.parametrize(
     ("options", "named", "strange"),
     [
-        ({}, ["127.0.0.1", "127.0.0.1:8000", "localhost:1", "[::1]", "[::1]:8000"], ["fe80::1", "evil.example", "127.0.0.1.evil.example"]),
-        ({"host": "fe80::1"}, ["[fe80::1]", "[fe80::1]:8000", "localhost"], ["[fe80::2]", "evil.example:8000"]),
+        (
+            {},
+            ["127.0.0.1", "127.0.0.1:8000", "localhost:1", "[::1]", "[::1]:8000"],
+            ["fe80::1", "evil.example", "127.0.0.1.evil.example"],
+        ),
+        (
+            {"host": "fe80::1"},
+            ["[fe80::1]", "[fe80::1]:8000", "localhost"],
+            ["[fe80::2]", "evil.example:8000"],
+        ),
         ({"host": "10.0.0.7"}, ["10.0.0.7", "10.0.0.7:8000"], ["10.0.0.8"]),
-        ({"allowed_hosts": ["a.example", "b.example:*"]}, ["a.example", "b.example:1"], ["a.example:1", "b.example", "localhost"]),
+        (
+            {"allowed_hosts": ["a.example", "b.example:*"]},
+            ["a.example", "b.example:1"],
+            ["a.example:1", "b.example", "localhost"],
+        ),
     ],
 )
 def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
@@ -741,7 +816,10 @@ def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
                 headers = {"Accept": "application/json, text/event-stream"}
                 ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
                 return [
-                    (await client.post("/mcp", json=ping, headers={**headers, "Host": host})).status_code for host in [*named, *strange]
+                    (
+                        await client.post("/mcp", json=ping, headers={**headers, "Host": host})
+                    ).status_code
+                    for host in [*named, *strange]
                 ]
 
     refused = [status == 421 for status in asyncio.run(main())]
@@ -776,7 +854,9 @@ def test_there_are_two_transports():
         mcp.serve(Toolset(), "carrier pigeon")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("missing", [["mcp", "mcp_types"], ["mcp", "mcp_types", "anyio", "httpx2", "uvicorn"]])
+@pytest.mark.parametrize(
+    "missing", [["mcp", "mcp_types"], ["mcp", "mcp_types", "anyio", "httpx2", "uvicorn"]]
+)
 def test_a_missing_sdk_says_what_to_install(missing):
     """Without the SDK, and what comes with it, the import names the extra."""
     code = f"import sys; sys.modules.update(dict.fromkeys({missing}))\nimport functool.integrations.mcp"
@@ -795,7 +875,9 @@ def test_a_state_belongs_to_who_was_asked():
 
     origin = "http://127.0.0.1:8000"
     auth = AuthSettings(issuer_url=origin, resource_server_url=None)
-    app = mcp.server([guarded(ran)]).streamable_http_app(auth=auth, token_verifier=Verifier(), json_response=True)
+    app = mcp.server([guarded(ran)]).streamable_http_app(
+        auth=auth, token_verifier=Verifier(), json_response=True
+    )
     meta = {
         "io.modelcontextprotocol/protocolVersion": LATEST,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -816,11 +898,16 @@ def test_a_state_belongs_to_who_was_asked():
 
     async def main():
         transport = httpx2.ASGITransport(app=app)
-        async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=origin) as client:
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url=origin) as client,
+        ):
             asked = (await call(client, "alice"))["result"]
             answer = {"approval": {"action": "accept", "content": {"approve": True}}}
             round_two = {"inputResponses": answer, "requestState": asked["requestState"]}
-            return await call(client, "mallory", **round_two), await call(client, "alice", **round_two)
+            return await call(client, "mallory", **round_two), await call(
+                client, "alice", **round_two
+            )
 
     stolen, own = asyncio.run(main())
 

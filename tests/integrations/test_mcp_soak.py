@@ -29,15 +29,27 @@ async def soak(target, mode):
     """Return what both processes held after the warm-up and after each stage of the calls."""
     async with mcp.connect(target, mode=mode) as toolset:
         heard = []
-        kinds = [ToolCall(name="add", arguments={"a": 1}, id="1"), ToolCall(name="fail"), ToolCall(name="steps")]
-        turn = [*kinds, ToolCall(name="add", arguments={"a": "x"}), ToolCall(name="nothing")] * (AT_ONCE // 5)
+        kinds = [
+            ToolCall(name="add", arguments={"a": 1}, id="1"),
+            ToolCall(name="fail"),
+            ToolCall(name="steps"),
+        ]
+        turn = [*kinds, ToolCall(name="add", arguments={"a": "x"}), ToolCall(name="nothing")] * (
+            AT_ONCE // 5
+        )
 
         async def run(calls):
             for _ in range(calls // AT_ONCE):
                 context = Context()
                 context.subscribe(heard.append)
                 results = await toolset.call_all(turn, context)
-                assert [result.is_error for result in results] == [False, True, False, True, True] * (AT_ONCE // 5)
+                assert [result.is_error for result in results] == [
+                    False,
+                    True,
+                    False,
+                    True,
+                    True,
+                ] * (AT_ONCE // 5)
                 heard.clear()
 
         async def census():
@@ -59,14 +71,22 @@ async def soak(target, mode):
 
 def grown(before, after):
     """Return what either side holds more of than before."""
-    return [(side, what) for side in (0, 1) for what in ("tasks", "files") if after[side][what] > before[side][what]]
+    return [
+        (side, what)
+        for side in (0, 1)
+        for what in ("tasks", "files")
+        if after[side][what] > before[side][what]
+    ]
 
 
 # Both transports and both eras are in every run; how they cross, `make soak-mcp` sees.
 WAYS = [
     ("stdio", "auto"),
     ("http", "legacy"),
-    *(pytest.param(*way, marks=pytest.mark.slow) for way in [("stdio", "legacy"), ("http", "auto")]),
+    *(
+        pytest.param(*way, marks=pytest.mark.slow)
+        for way in [("stdio", "legacy"), ("http", "auto")]
+    ),
 ]
 
 
@@ -77,7 +97,9 @@ def test_nothing_leaks(transport, mode):
         held = asyncio.run(soak([sys.executable, SAMPLE], mode))
     else:
         port = free_port()
-        with subprocess.Popen([sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            [sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL
+        ) as process:
             try:
                 listening(port, process)
                 held = asyncio.run(soak(f"http://127.0.0.1:{port}/mcp", mode))

@@ -19,7 +19,9 @@ from functool.integrations import pydantic_ai as bridge_pydantic_ai
 TEXT = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
 SECTIONS = {
     title: re.findall(r"```python\n(.*?)```", body, re.DOTALL)
-    for title, body in re.findall(r"^## From ([\w-]+)'s? .*?$(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    for title, body in re.findall(
+        r"^## From ([\w-]+)'s? .*?$(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL
+    )
 }
 
 
@@ -36,7 +38,10 @@ def pair(title: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def told(schema: dict[str, Any]) -> dict[str, Any]:
     """What a schema tells a model of each argument: its type and its description."""
-    return {name: (p.get("type"), p.get("description", "").partition(" Default")[0]) for name, p in schema["properties"].items()}
+    return {
+        name: (p.get("type"), p.get("description", "").partition(" Default")[0])
+        for name, p in schema["properties"].items()
+    }
 
 
 def both(old: Any, new: Any, arguments: dict[str, Any], deps: Any) -> list[str]:
@@ -44,7 +49,9 @@ def both(old: Any, new: Any, arguments: dict[str, Any], deps: Any) -> list[str]:
 
     async def call(tool: Any) -> str:
         context = Context(deps, approver=lambda request: True)
-        return (await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context)).text
+        return (
+            await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context)
+        ).text
 
     return [asyncio.run(call(tool)) for tool in (old, new)]
 
@@ -64,11 +71,28 @@ def test_from_openai_agents() -> None:
     old, new = pair("openai-agents")
     native, tool = old["pay_somebody"], new["tool"]
 
-    assert (tool.name, tool.description, tool.strict_json_schema) == (native.name, native.description, native.strict_json_schema)
-    assert told(native.params_json_schema)["amount"] == told(tool.params_json_schema)["amount"] == ("integer", "How much, in whole units.")
-    assert tool.params_json_schema["required"] == native.params_json_schema["required"] == ["amount", "currency"]
+    assert (tool.name, tool.description, tool.strict_json_schema) == (
+        native.name,
+        native.description,
+        native.strict_json_schema,
+    )
+    assert (
+        told(native.params_json_schema)["amount"]
+        == told(tool.params_json_schema)["amount"]
+        == ("integer", "How much, in whole units.")
+    )
+    assert (
+        tool.params_json_schema["required"]
+        == native.params_json_schema["required"]
+        == ["amount", "currency"]
+    )
     assert bool(tool.needs_approval) is bool(native.needs_approval) is True
-    answers = both(openai_agents.adopt(native), new["pay_somebody"], {"amount": 7, "currency": "EUR"}, {"user": "ada"})
+    answers = both(
+        openai_agents.adopt(native),
+        new["pay_somebody"],
+        {"amount": 7, "currency": "EUR"},
+        {"user": "ada"},
+    )
     assert answers == ["ada paid 7 EUR"] * 2
 
 
@@ -78,9 +102,21 @@ def test_from_pydantic_ai(name: str, answer: str) -> None:
     old, new = pair("pydantic-ai")
     native, tool = old["tool"].tool_def, new["tool"].tool_def
 
-    assert (tool.name, tool.description, tool.sequential, tool.kind) == (native.name, native.description, native.sequential, native.kind)
-    assert told(tool.parameters_json_schema) == told(native.parameters_json_schema) == {"name": ("string", "Full name.")}
-    assert both(bridge_pydantic_ai.adopt(old["tool"]), new["find_user"], {"name": name}, {"Ada": 7}) == [answer] * 2
+    assert (tool.name, tool.description, tool.sequential, tool.kind) == (
+        native.name,
+        native.description,
+        native.sequential,
+        native.kind,
+    )
+    assert (
+        told(tool.parameters_json_schema)
+        == told(native.parameters_json_schema)
+        == {"name": ("string", "Full name.")}
+    )
+    assert (
+        both(bridge_pydantic_ai.adopt(old["tool"]), new["find_user"], {"name": name}, {"Ada": 7})
+        == [answer] * 2
+    )
 
 
 @pytest.mark.parametrize("divisor", [4, 0])
@@ -90,7 +126,9 @@ def test_from_langchain(divisor: int) -> None:
     call = {"type": "tool_call", "name": "divide", "args": {"a": 6, "b": divisor}, "id": "c1"}
     native, tool = old["divide"].invoke(call), new["tool"].invoke(call)
 
-    assert told(langchain.adopt(old["divide"]).schema.parameters) == told(new["divide"].schema.parameters)
+    assert told(langchain.adopt(old["divide"]).schema.parameters) == told(
+        new["divide"].schema.parameters
+    )
     assert new["tool"].description == old["divide"].description
     assert (tool.content, tool.status) == (native.content, native.status)
     assert new["divide"](6, 3) == 2
@@ -111,7 +149,9 @@ def test_from_fastmcp() -> None:
     listed, answer = asyncio.run(served())
     context = Context()
     context.subscribe(lambda event: heard.append((event.data["done"], event.data["total"])))
-    result = asyncio.run(tool.invoke(ToolCall(name="search", arguments={"query": "tea", "limit": 2}), context))
+    result = asyncio.run(
+        tool.invoke(ToolCall(name="search", arguments={"query": "tea", "limit": 2}), context)
+    )
 
     shown = getattr(listed, "input_schema", None) or listed.inputSchema
     assert (listed.name, listed.description) == (tool.name, tool.description)

@@ -12,8 +12,22 @@ from typing import Any, Literal
 import pytest
 
 from examples import normandy_port
-from functool import Context, FunctionTool, GuardrailError, SchemaTool, ToolModel, ToolResult, Tripwire
-from functool.integrations.normandy import DEFAULT_TIMEOUT, Registry, execute, execute_parallel, execute_sequential
+from functool import (
+    Context,
+    FunctionTool,
+    GuardrailError,
+    SchemaTool,
+    ToolModel,
+    ToolResult,
+    Tripwire,
+)
+from functool.integrations.normandy import (
+    DEFAULT_TIMEOUT,
+    Registry,
+    execute,
+    execute_parallel,
+    execute_sequential,
+)
 from functool.tool_model import Err, Ok
 from tests.integrations.odd_tools import HUGE, PNG, huge, picture, ran, refused, stopped
 
@@ -105,15 +119,24 @@ def test_schemas_are_name_description_and_input_schema(registry: Registry) -> No
         ("echo", {"value": False}, Ok(False)),
     ],
 )
-def test_results_are_ok_or_err_with_normandys_texts(registry: Registry, name: str, input: Any, expected: Any) -> None:
+def test_results_are_ok_or_err_with_normandys_texts(
+    registry: Registry, name: str, input: Any, expected: Any
+) -> None:
     """A value is Ok, falsy or not; a reason the tool gives is Err as it is; a crash is named as one."""
     assert run(registry, name, input) == expected
 
 
 @pytest.mark.parametrize(
-    ("input", "word"), [({"operation": "add"}, "a"), ({"operation": "add", "a": None}, "a"), ({"operation": "add", "a": 1, "c": 2}, "c")]
+    ("input", "word"),
+    [
+        ({"operation": "add"}, "a"),
+        ({"operation": "add", "a": None}, "a"),
+        ({"operation": "add", "a": 1, "c": 2}, "c"),
+    ],
 )
-def test_bad_arguments_are_refused_unknown_ones_too(registry: Registry, input: Any, word: str) -> None:
+def test_bad_arguments_are_refused_unknown_ones_too(
+    registry: Registry, input: Any, word: str
+) -> None:
     """Normandy drops a key that the tool does not know; here it is refused, as a missing or null one is."""
     match run(registry, "calculator", input):
         case Err(reason):
@@ -213,14 +236,26 @@ def test_sequential_stops_at_the_first_error() -> None:
         return n
 
     calls = [("step", {"n": n}) for n in (1, 2, 3)]
-    assert asyncio.run(execute_sequential(Registry([step]), calls)) == [Ok(1), Err("two is too many")]
+    assert asyncio.run(execute_sequential(Registry([step]), calls)) == [
+        Ok(1),
+        Err("two is too many"),
+    ]
     assert done == [1, 2]
 
 
 def ask(*requests: Any) -> dict[Any, Any]:
     """Send lines to the Python end of the Port; return its answers by id."""
-    lines = "".join((request if isinstance(request, str) else json.dumps(request)) + "\n" for request in requests)
-    done = subprocess.run([sys.executable, str(EXAMPLES / "normandy_port.py")], input=lines, capture_output=True, text=True, check=True)
+    lines = "".join(
+        (request if isinstance(request, str) else json.dumps(request)) + "\n"
+        for request in requests
+    )
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "normandy_port.py")],
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == len(requests)
     return {answer.pop("id"): answer for answer in answers}
@@ -231,12 +266,22 @@ def test_the_port_answers_a_line_with_a_line() -> None:
     answers = ask(
         {"id": 1, "op": "schemas"},
         {"id": 2, "op": "run", "name": "calculator", "input": {"operation": "add", "a": 5, "b": 3}},
-        {"id": 3, "op": "run", "name": "calculator", "input": {"operation": "divide", "a": 1, "b": 0}},
+        {
+            "id": 3,
+            "op": "run",
+            "name": "calculator",
+            "input": {"operation": "divide", "a": 1, "b": 0},
+        },
         {"id": 4, "op": "run", "name": "greet", "input": {"name": "Zoë"}},
         {"id": 5, "op": "run", "name": "wait", "input": {"seconds": 60}, "timeout": 20},
         "not json",
     )
-    assert [schema["name"] for schema in answers[1]["ok"]] == ["calculator", "greet", "wait", "crash"]
+    assert [schema["name"] for schema in answers[1]["ok"]] == [
+        "calculator",
+        "greet",
+        "wait",
+        "crash",
+    ]
     assert answers[2] == {"ok": 8}
     assert answers[3] == {"error": "Division by zero"}
     assert answers[4] == {"ok": {"text": "Hello, Zoë!", "length": 3}}
@@ -248,16 +293,27 @@ def test_the_port_writes_what_plain_json_does_not_know() -> None:
     """A date, a set or a picture in a value does not break the line."""
     from datetime import date
 
-    registry = Registry([FunctionTool(lambda: {"day": date(2026, 11, 21)}, name="today", description="Today.")])
+    registry = Registry(
+        [FunctionTool(lambda: {"day": date(2026, 11, 21)}, name="today", description="Today.")]
+    )
     wire = io.StringIO()
-    asyncio.run(normandy_port.serve(registry, io.StringIO('{"id": 1, "op": "run", "name": "today"}\n'), wire))
+    asyncio.run(
+        normandy_port.serve(
+            registry, io.StringIO('{"id": 1, "op": "run", "name": "today"}\n'), wire
+        )
+    )
     assert json.loads(wire.getvalue()) == {"id": 1, "ok": {"day": "2026-11-21"}}
 
 
 @pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
 def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     """A real Elixir process sees Python tools as its own: schemas, values, reasons, crashes, limits and parallel calls."""
-    done = subprocess.run(["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     shown = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert shown["names"] == '["calculator", "crash", "greet", "wait"]'
@@ -266,9 +322,14 @@ def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     assert shown["divide"] == "{:ok, 0.5}"
     assert shown["by zero"] == '{:error, "Division by zero"}'
     assert shown["greet"] == '{:ok, %{"length" => 10, "text" => "Hello, Zoë \\"Z\\" 🐈\\n!"}}'
-    assert shown["unknown key"].startswith('{:error, "Invalid arguments. ') and "volume" in shown["unknown key"]
+    assert (
+        shown["unknown key"].startswith('{:error, "Invalid arguments. ')
+        and "volume" in shown["unknown key"]
+    )
     assert shown["missing"].startswith('{:error, "Invalid arguments. name')
     assert shown["crash"] == '{:error, "Tool execution failed: out of cheese"}'
     assert shown["late"] == '{:error, "Tool execution timeout after 50ms"}'
     assert shown["nobody"] == "{:error, \"Tool 'nobody' not found in registry\"}"
-    assert shown["parallel"] == '[ok: "waited", ok: 42, error: "Tool execution failed: out of cheese"]'
+    assert (
+        shown["parallel"] == '[ok: "waited", ok: 42, error: "Tool execution failed: out of cheese"]'
+    )

@@ -50,17 +50,28 @@ agents.set_tracing_disabled(True)
 
 
 def agent_with(tools: list[Any], *turns: Any) -> Agent:
-    steps = [[assistant_message(t)] if isinstance(t, str) else [function_call(n, a, call_id=i) for i, n, a in t] for t in turns]
+    steps = [
+        [assistant_message(t)]
+        if isinstance(t, str)
+        else [function_call(n, a, call_id=i) for i, n, a in t]
+        for t in turns
+    ]
     return Agent(name="scripted", model=ScriptedModel(steps), tools=tools)
 
 
 def outputs(agent: Agent) -> list[str]:
     """What the model read in its last turn."""
-    return [item["output"] for item in agent.model.calls[-1].input if item.get("type") == "function_call_output"]
+    return [
+        item["output"]
+        for item in agent.model.calls[-1].input
+        if item.get("type") == "function_call_output"
+    ]
 
 
 def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context)
+    )
 
 
 class Leaf(BaseModel):
@@ -116,7 +127,9 @@ def test_one_context_a_run() -> None:
         return context.state["n"]
 
     def run() -> list[str]:
-        agent = agent_with([openai_agents.export(count)], [("c1", "count", "{}")], [("c2", "count", "{}")], "done")
+        agent = agent_with(
+            [openai_agents.export(count)], [("c1", "count", "{}")], [("c2", "count", "{}")], "done"
+        )
         asyncio.run(Runner.run(agent, "go", context={"unhashable": True}))
         return outputs(agent)
 
@@ -177,12 +190,19 @@ def test_only_the_calls_that_need_approval_pause(strict: bool, wrapped: bool, wh
 def test_a_condition_that_cannot_be_told_asks() -> None:
     """Where the condition fails on arguments that nobody has checked, a person is asked, and the body does not run."""
 
-    @FunctionTool(input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)])
+    @FunctionTool(
+        input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)]
+    )
     async def pay(amount: int) -> str:
         """Pay."""
         raise AssertionError("never")
 
-    run = asyncio.run(Runner.run(agent_with([openai_agents.export(pay)], [("c1", "pay", '{"amount": "lots"}')], "done"), "go"))
+    run = asyncio.run(
+        Runner.run(
+            agent_with([openai_agents.export(pay)], [("c1", "pay", '{"amount": "lots"}')], "done"),
+            "go",
+        )
+    )
 
     assert [item.call_id for item in run.interruptions] == ["c1"]
 
@@ -226,9 +246,18 @@ def test_time_limit_is_what_the_model_reads() -> None:
 @pytest.mark.parametrize(
     ("content", "sent"),
     [
-        (ImageContent(uri="https://x/y.png"), {"type": "input_image", "image_url": "https://x/y.png"}),
-        (FileContent(uri="https://x/y.pdf", name="y"), {"type": "input_file", "file_url": "https://x/y.pdf", "filename": "y"}),
-        (FileContent(data=b"a", media_type="text/plain"), {"type": "input_file", "file_data": "data:text/plain;base64,YQ=="}),
+        (
+            ImageContent(uri="https://x/y.png"),
+            {"type": "input_image", "image_url": "https://x/y.png"},
+        ),
+        (
+            FileContent(uri="https://x/y.pdf", name="y"),
+            {"type": "input_file", "file_url": "https://x/y.pdf", "filename": "y"},
+        ),
+        (
+            FileContent(data=b"a", media_type="text/plain"),
+            {"type": "input_file", "file_data": "data:text/plain;base64,YQ=="},
+        ),
         (AudioContent(data=b"ab"), {"type": "input_text", "text": "[audio/wav: 2 bytes]"}),
     ],
 )
@@ -350,13 +379,17 @@ def test_native_guardrails_come_along() -> None:
         if "bad" in data.context.tool_arguments:
             return ToolGuardrailFunctionOutput.reject_content("Not that word.")
         return (
-            ToolGuardrailFunctionOutput.raise_exception() if "worse" in data.context.tool_arguments else ToolGuardrailFunctionOutput.allow()
+            ToolGuardrailFunctionOutput.raise_exception()
+            if "worse" in data.context.tool_arguments
+            else ToolGuardrailFunctionOutput.allow()
         )
 
     @tool_output_guardrail
     def after(data: Any) -> ToolGuardrailFunctionOutput:
         return (
-            ToolGuardrailFunctionOutput.reject_content("Not for you.") if data.output == "secret" else ToolGuardrailFunctionOutput.allow()
+            ToolGuardrailFunctionOutput.reject_content("Not for you.")
+            if data.output == "secret"
+            else ToolGuardrailFunctionOutput.allow()
         )
 
     @function_tool(tool_input_guardrails=[guard], tool_output_guardrails=[after])
@@ -427,8 +460,12 @@ def test_native_content() -> None:
 # --- runner
 
 
-def ask(tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1") -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+def ask(
+    tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1"
+) -> ToolResult:
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
+    )
 
 
 def test_runner_answers_with_usage() -> None:
@@ -436,11 +473,16 @@ def test_runner_answers_with_usage() -> None:
     usage = Usage(requests=1, input_tokens=10, output_tokens=4, total_tokens=14)
 
     def agent() -> Agent:
-        return Agent(name="a", model=ScriptedModel([ModelStep(output=[assistant_message("42")], usage=usage)]))
+        return Agent(
+            name="a",
+            model=ScriptedModel([ModelStep(output=[assistant_message("42")], usage=usage)]),
+        )
 
     plain = ask(AgentTool(agent(), "expert", "d", runner=openai_agents.runner))
     extract = lambda run: f"{type(run).__name__} {run.final_output}"  # noqa: E731
-    extracted = ask(AgentTool(agent(), "expert", "d", runner=openai_agents.runner, output_extractor=extract))
+    extracted = ask(
+        AgentTool(agent(), "expert", "d", runner=openai_agents.runner, output_extractor=extract)
+    )
 
     counts = {"requests": 1, "input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
     assert (plain.text, plain.metadata) == ("42", {"usage": counts})
@@ -457,12 +499,16 @@ def test_runner_passes_deps_and_thread() -> None:
 
     session = SQLiteSession("s")
     agent = agent_with([who], [("i1", "who", "{}")], "first", "second")
-    tool = AgentTool(agent, "expert", "d", runner=openai_agents.runner, thread=lambda context: session)
+    tool = AgentTool(
+        agent, "expert", "d", runner=openai_agents.runner, thread=lambda context: session
+    )
 
     assert ask(tool, Context(Deps("ada")), "one", "c1").text == "first"
     assert outputs(agent) == ["ada"]
     assert ask(tool, Context(Deps("ada")), "two", "c2").text == "second"
-    assert [item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"] == ["one", "two"]
+    assert [
+        item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"
+    ] == ["one", "two"]
 
 
 def pausing(*turns: Any) -> tuple[AgentTool, Agent, list[int]]:
@@ -498,9 +544,15 @@ def test_events_of_the_agent_are_progress() -> None:
 
     result = ask(AgentTool(agent, "expert", "d", runner=openai_agents.runner), context)
 
-    names = [event.data["value"].name for event in heard if event.data["value"].type == "run_item_stream_event"]
+    names = [
+        event.data["value"].name
+        for event in heard
+        if event.data["value"].type == "run_item_stream_event"
+    ]
     assert result.text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {("tool:progress", "expert", "c1")}
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
+        ("tool:progress", "expert", "c1")
+    }
     assert names == ["tool_called", "tool_output", "message_output_created"]
 
 

@@ -14,7 +14,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
-from functool import AgentTool, Context, FunctionTool, GuardrailError, ToolCall, ToolResult, Toolset, Tripwire
+from functool import (
+    AgentTool,
+    Context,
+    FunctionTool,
+    GuardrailError,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    Tripwire,
+)
 from functool.guardrails import redact, require_approval
 from functool.integrations.opentelemetry import instrument
 
@@ -58,7 +67,11 @@ def test_span_of_a_call(exporter: InMemorySpanExporter, provider: TracerProvider
 
     (span,) = exporter.get_finished_spans()
     assert result.value == 42
-    assert (span.name, span.kind, span.status.status_code) == ("execute_tool double", SpanKind.INTERNAL, StatusCode.UNSET)
+    assert (span.name, span.kind, span.status.status_code) == (
+        "execute_tool double",
+        SpanKind.INTERNAL,
+        StatusCode.UNSET,
+    )
     assert dict(span.attributes) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "double",
@@ -69,7 +82,9 @@ def test_span_of_a_call(exporter: InMemorySpanExporter, provider: TracerProvider
 
 
 @pytest.mark.parametrize("arguments", [{"number": 21}, '{"number":21}'])
-def test_content_only_when_asked_for(exporter: InMemorySpanExporter, provider: TracerProvider, arguments: Any) -> None:
+def test_content_only_when_asked_for(
+    exporter: InMemorySpanExporter, provider: TracerProvider, arguments: Any
+) -> None:
     """With `content` the arguments and the result are recorded, as JSON."""
     call(instrument(double, content=True, tracer_provider=provider), arguments)
 
@@ -86,8 +101,14 @@ def test_failure_is_recorded(exporter: InMemorySpanExporter, provider: TracerPro
 
     failed, invalid, told = exporter.get_finished_spans()
     assert [span.status.status_code for span in (failed, invalid, told)] == [StatusCode.ERROR] * 3
-    assert [span.attributes["error.type"] for span in (failed, invalid, told)] == ["ValueError", "ArgumentError", "ValueError"]
-    assert "70000000001" not in failed.to_json()  # A short number would be found in the ids of the span, too.
+    assert [span.attributes["error.type"] for span in (failed, invalid, told)] == [
+        "ValueError",
+        "ArgumentError",
+        "ValueError",
+    ]
+    assert (
+        "70000000001" not in failed.to_json()
+    )  # A short number would be found in the ids of the span, too.
     assert told.status.description == "ValueError: -70000000001 is negative"
 
 
@@ -98,7 +119,9 @@ def test_refusals_are_recorded(exporter: InMemorySpanExporter, provider: TracerP
         if call.arguments["number"] == 3:
             raise GuardrailError("No threes.")
 
-    guarded = FunctionTool(double.func, input_guardrails=[no_threes], output_guardrails=[redact(["4"])])
+    guarded = FunctionTool(
+        double.func, input_guardrails=[no_threes], output_guardrails=[redact(["4"])]
+    )
     tool = instrument(guarded, tracer_provider=provider)
     call(tool, {"number": 3})
     call(tool, {"number": 2})
@@ -106,35 +129,55 @@ def test_refusals_are_recorded(exporter: InMemorySpanExporter, provider: TracerP
     refused, redacted = exporter.get_finished_spans()
     assert refused.attributes["error.type"] == "GuardrailError"
     assert [dict(event.attributes) for event in refused.events] == [
-        {"functool.guardrail.name": "no_threes", "functool.guardrail.stage": "input", "functool.guardrail.did": "refused"}
+        {
+            "functool.guardrail.name": "no_threes",
+            "functool.guardrail.stage": "input",
+            "functool.guardrail.did": "refused",
+        }
     ]
     assert "error.type" not in redacted.attributes
     assert [event.attributes["functool.guardrail.did"] for event in redacted.events] == ["replaced"]
 
 
-def test_pending_approval_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_pending_approval_is_recorded(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
     """A call that waits for a person ends its span with that error type, and the wrapped tool still says that it may ask."""
-    tool = instrument(FunctionTool(double.func, input_guardrails=[require_approval()]), tracer_provider=provider)
+    tool = instrument(
+        FunctionTool(double.func, input_guardrails=[require_approval()]), tracer_provider=provider
+    )
     call(tool, {"number": 3})
 
     assert tool.requires_approval
     assert exporter.get_finished_spans()[0].attributes["error.type"] == "ApprovalRequired"
 
 
-def test_tripwire_is_recorded_and_raised(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_tripwire_is_recorded_and_raised(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
     """A tripwire ends its span with an error and leaves the call."""
 
     def trip(call: ToolCall, context: Context) -> None:
         raise Tripwire("stop")
 
     with pytest.raises(Tripwire, match="stop"):
-        call(instrument(FunctionTool(double.func, input_guardrails=[trip]), tracer_provider=provider), {"number": 1})
+        call(
+            instrument(
+                FunctionTool(double.func, input_guardrails=[trip]), tracer_provider=provider
+            ),
+            {"number": 1},
+        )
 
     (span,) = exporter.get_finished_spans()
-    assert (span.attributes["error.type"], span.status.status_code) == ("Tripwire", StatusCode.ERROR)
+    assert (span.attributes["error.type"], span.status.status_code) == (
+        "Tripwire",
+        StatusCode.ERROR,
+    )
 
 
-def test_cancelled_call_ends_its_span(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_cancelled_call_ends_its_span(
+    exporter: InMemorySpanExporter, provider: TracerProvider
+) -> None:
     """A call that its caller cancels ends its span, and the cancellation passes."""
 
     @FunctionTool
@@ -144,7 +187,9 @@ def test_cancelled_call_ends_its_span(exporter: InMemorySpanExporter, provider: 
         return "never"
 
     async def main() -> None:
-        task = asyncio.ensure_future(instrument(slow, tracer_provider=provider).invoke(ToolCall(name="slow")))
+        task = asyncio.ensure_future(
+            instrument(slow, tracer_provider=provider).invoke(ToolCall(name="slow"))
+        )
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -160,7 +205,11 @@ def test_spans_nest(exporter: InMemorySpanExporter, provider: TracerProvider) ->
     inner = instrument(double, tracer_provider=provider)
 
     def runner(agent: Any, text: str, context: Context) -> str:
-        return Toolset([inner]).call_sync(ToolCall(name="double", arguments={"number": 4}), context).text
+        return (
+            Toolset([inner])
+            .call_sync(ToolCall(name="double", arguments={"number": 4}), context)
+            .text
+        )
 
     outer = instrument(AgentTool("a", "expert", "d", runner=runner), tracer_provider=provider)
 
@@ -172,13 +221,23 @@ def test_spans_nest(exporter: InMemorySpanExporter, provider: TracerProvider) ->
 
 def test_toolset(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
     """A toolset is instrumented tool by tool; its order and its limit stay."""
-    tools = instrument(Toolset([double, FunctionTool(double.func, name="again")], max_concurrency=3), tracer_provider=provider)
+    tools = instrument(
+        Toolset([double, FunctionTool(double.func, name="again")], max_concurrency=3),
+        tracer_provider=provider,
+    )
 
-    results = asyncio.run(tools.call_all([ToolCall(name=n, arguments={"number": 1}, id=n) for n in ("again", "double")]))
+    results = asyncio.run(
+        tools.call_all(
+            [ToolCall(name=n, arguments={"number": 1}, id=n) for n in ("again", "double")]
+        )
+    )
 
     assert (list(tools), tools.max_concurrency) == (["double", "again"], 3)
     assert [result.call_id for result in results] == ["again", "double"]
-    assert sorted(span.name for span in exporter.get_finished_spans()) == ["execute_tool again", "execute_tool double"]
+    assert sorted(span.name for span in exporter.get_finished_spans()) == [
+        "execute_tool again",
+        "execute_tool double",
+    ]
 
 
 @pytest.mark.parametrize("sampler", [None, ALWAYS_OFF])
@@ -192,7 +251,9 @@ def test_nothing_is_built_without_a_provider(sampler: Any) -> None:
         current.append(get_current_span().get_span_context().is_valid)
         return "x"
 
-    tool = instrument(look, content=True, tracer_provider=TracerProvider(sampler=sampler) if sampler else None)
+    tool = instrument(
+        look, content=True, tracer_provider=TracerProvider(sampler=sampler) if sampler else None
+    )
 
     assert call(tool, {}).text == "x"
     assert current == [False]

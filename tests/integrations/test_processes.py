@@ -29,7 +29,9 @@ def workers():
 
 
 def call(tool, **arguments):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="1"), Context(3)))
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="1"), Context(3))
+    )
 
 
 def state(pid):
@@ -79,7 +81,11 @@ def test_what_a_body_raises_is_raised():
     assert call(bodies.divide, a=1, b=0).error.type == "ZeroDivisionError"
     assert call(bodies.divide, a=1, b="x").error.type == "ArgumentError"
     failed = call(bodies.refuse, how="tool")
-    assert (failed.error.type, failed.text, failed.error.details) == ("ToolError", "no", {"why": "so"})
+    assert (failed.error.type, failed.text, failed.error.details) == (
+        "ToolError",
+        "no",
+        {"why": "so"},
+    )
     with pytest.raises(ZeroDivisionError) as caught:
         asyncio.run(executor(bodies.divide.func, 1, 0))
     assert "return a / b" in caught.value.__notes__[0]
@@ -90,7 +96,10 @@ def test_what_a_body_raises_is_raised():
     [
         ("picky", "RuntimeError: Picky: 1 and 2"),
         ("exit", "RuntimeError: SystemExit: 3"),
-        ("lock", "TypeError: the result cannot leave its process: cannot pickle '_thread.lock' object"),
+        (
+            "lock",
+            "TypeError: the result cannot leave its process: cannot pickle '_thread.lock' object",
+        ),
         ("SIGKILL", "The worker process of the tool died (exit code -9)."),
         ("SIGTERM", "The worker process of the tool died (exit code -15)."),
         ("SIGSEGV", "The worker process of the tool died (exit code -11)."),
@@ -216,7 +225,10 @@ def test_injected_values_cross_and_a_context_does_not():
 
     error = call(bodies.curious, text="x").error
     assert error.type == "TypeError"
-    assert "process_bodies.curious cannot run in another process: its parameter context is a Context" in error.message
+    assert (
+        "process_bodies.curious cannot run in another process: its parameter context is a Context"
+        in error.message
+    )
 
 
 def test_what_cannot_be_found_or_sent_is_said():
@@ -228,7 +240,11 @@ def test_what_cannot_be_found_or_sent_is_said():
     for func, args, text in [
         (local, (), "a worker finds no such function"),
         (bodies.count.func, (3,), "it is a generator function"),
-        (bodies.note, (threading.Lock(),), "an argument of tests.integrations.process_bodies.note cannot go"),
+        (
+            bodies.note,
+            (threading.Lock(),),
+            "an argument of tests.integrations.process_bodies.note cannot go",
+        ),
     ]:
         with pytest.raises(TypeError, match=text):
             asyncio.run(bodies.processes(func, *args))
@@ -284,7 +300,10 @@ if __name__ == "__main__":
     (tmp_path / "program.py").write_text(program)
     root = Path(__file__).parent.parent.parent
     done = subprocess.run(
-        [sys.executable, tmp_path / "program.py"], env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
+        [sys.executable, tmp_path / "program.py"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
     )
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -300,7 +319,9 @@ def test_two_loops_share_a_pool():
     results = []
 
     def work(i):
-        results.append(tools.call_sync(ToolCall(name="divide", arguments={"a": i, "b": 1}, id=str(i))))
+        results.append(
+            tools.call_sync(ToolCall(name="divide", arguments={"a": i, "b": 1}, id=str(i)))
+        )
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
     for thread in threads:
@@ -308,7 +329,9 @@ def test_two_loops_share_a_pool():
     for thread in threads:
         thread.join()
 
-    assert sorted((result.call_id, result.value) for result in results) == [(str(i), float(i)) for i in range(6)]
+    assert sorted((result.call_id, result.value) for result in results) == [
+        (str(i), float(i)) for i in range(6)
+    ]
 
 
 SCRIPT = """

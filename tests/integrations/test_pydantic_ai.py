@@ -60,22 +60,34 @@ def scripted(*turns: Any, seen: list[Any] | None = None) -> FunctionModel:
         if seen is not None:
             seen.append((list(messages), info))
         turn = next(script)
-        return ModelResponse(parts=[TextPart(turn)] if isinstance(turn, str) else [ToolCallPart(n, a, tool_call_id=i) for i, n, a in turn])
+        return ModelResponse(
+            parts=[TextPart(turn)]
+            if isinstance(turn, str)
+            else [ToolCallPart(n, a, tool_call_id=i) for i, n, a in turn]
+        )
 
     return FunctionModel(answer)
 
 
 def returns(messages: list[Any]) -> list[Any]:
-    return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+    return [
+        part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)
+    ]
 
 
 def run(tools: list[Any], *turns: Any, **options: Any) -> list[Any]:
     """Run an agent with exported tools; return the parts that answered its calls."""
-    return returns(asyncio.run(Agent(scripted(*turns), tools=[bridge.export(t) for t in tools]).run("go", **options)).all_messages())
+    return returns(
+        asyncio.run(
+            Agent(scripted(*turns), tools=[bridge.export(t) for t in tools]).run("go", **options)
+        ).all_messages()
+    )
 
 
 def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context))
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context)
+    )
 
 
 def test_definition() -> None:
@@ -105,7 +117,11 @@ def test_disabled_tool_is_not_shown() -> None:
     shown = {}
     for user in ("ada", "bob"):
         seen: list[Any] = []
-        asyncio.run(Agent(scripted("done", seen=seen), tools=[bridge.export(secret)], deps_type=str).run("go", deps=user))
+        asyncio.run(
+            Agent(scripted("done", seen=seen), tools=[bridge.export(secret)], deps_type=str).run(
+                "go", deps=user
+            )
+        )
         shown[user] = [tool.name for tool in seen[0][1].function_tools]
 
     assert shown == {"ada": ["secret"], "bob": []}
@@ -120,7 +136,9 @@ def test_arguments_that_are_no_object_ask_for_another_try(arguments: str) -> Non
         """Double."""
         return number * 2
 
-    answers = run([double], [("c1", "double", arguments)], [("c2", "double", {"number": 2})], "done")
+    answers = run(
+        [double], [("c1", "double", arguments)], [("c2", "double", {"number": 2})], "done"
+    )
 
     assert answers[-1].content == "4"
 
@@ -131,14 +149,20 @@ class Meddle(AbstractCapability[Any]):
     def __init__(self, number: Any) -> None:
         self.number = number
 
-    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: dict[str, Any]) -> dict[str, Any]:
+    async def before_tool_execute(
+        self, ctx: Any, *, call: Any, tool_def: Any, args: dict[str, Any]
+    ) -> dict[str, Any]:
         assert args == {"number": 1}
         args["number"] = self.number
         return args
 
 
 @pytest.mark.parametrize(
-    ("number", "read"), [(21, "42"), (object(), "Invalid arguments. the arguments hold something that JSON cannot say")]
+    ("number", "read"),
+    [
+        (21, "42"),
+        (object(), "Invalid arguments. the arguments hold something that JSON cannot say"),
+    ],
 )
 def test_what_a_hook_of_the_host_makes_of_the_arguments_is_checked(number: Any, read: str) -> None:
     """A capability sees the arguments as sent, may change them, and what it makes of them is checked like any others."""
@@ -150,7 +174,9 @@ def test_what_a_hook_of_the_host_makes_of_the_arguments_is_checked(number: Any, 
         return number * 2
 
     model = scripted([("c1", "double", {"number": 1})], "done", seen=seen)
-    asyncio.run(Agent(model, tools=[bridge.export(double)], capabilities=[Meddle(number)]).run("go"))
+    asyncio.run(
+        Agent(model, tools=[bridge.export(double)], capabilities=[Meddle(number)]).run("go")
+    )
 
     assert read in str(seen[-1][0][-1].parts[0].content)
 
@@ -181,7 +207,9 @@ def test_wrong_arguments_count_against_the_retries_of_the_agent() -> None:
 
     with pytest.raises(UnexpectedModelBehavior):
         run([double], *[[call] for call in wrong], "done")
-    assert [part.content for part in run([double], *[[call] for call in failing], "done")] == ["ValueError: no"] * 3
+    assert [part.content for part in run([double], *[[call] for call in failing], "done")] == [
+        "ValueError: no"
+    ] * 3
 
 
 def test_refusal_is_a_failed_return() -> None:
@@ -223,7 +251,12 @@ def test_one_context_a_run() -> None:
         return context.state["n"]
 
     for _ in range(2):
-        first, second = (part.content for part in run([count], [("c1", "count", {})], [("c2", "count", {})], "done", deps={"a": 1}))
+        first, second = (
+            part.content
+            for part in run(
+                [count], [("c1", "count", {})], [("c2", "count", {})], "done", deps={"a": 1}
+            )
+        )
 
         assert first == "1" and second.startswith("Too many calls: at most 1 in 60 seconds.")
 
@@ -245,7 +278,9 @@ def test_agents_that_share_their_usage_do_not_share_deps() -> None:
         return (await inner.run("go", deps="inner", usage=ctx.usage)).output
 
     model = scripted([("o1", "who", {})], [("o2", "delegate", {})], [("o3", "who", {})], "done")
-    asyncio.run(Agent(model, tools=[bridge.export(who), delegate], deps_type=str).run("go", deps="outer"))
+    asyncio.run(
+        Agent(model, tools=[bridge.export(who), delegate], deps_type=str).run("go", deps="outer")
+    )
 
     assert seen == ["outer", "inner", "outer"]
 
@@ -270,7 +305,9 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
     """The request travels in the metadata; passed back, it lets exactly that call run."""
     paid: list[int] = []
 
-    @FunctionTool(input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)])
+    @FunctionTool(
+        input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)]
+    )
     def pay(amount: int) -> str:
         """Pay."""
         paid.append(amount)
@@ -288,8 +325,12 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
 
     if changed:
         request = ApprovalRequest.of("pay", request.definition, {"amount": 1}, "c1")
-    results = DeferredToolResults(approvals={"c1": True}, metadata={"c1": {"approval": request.to_json()}})
-    last = asyncio.run(agent.run(message_history=pending.all_messages(), deferred_tool_results=results))
+    results = DeferredToolResults(
+        approvals={"c1": True}, metadata={"c1": {"approval": request.to_json()}}
+    )
+    last = asyncio.run(
+        agent.run(message_history=pending.all_messages(), deferred_tool_results=results)
+    )
 
     assert paid == ([3] if changed else [3, 7])
     assert (last.output == "done") is not changed
@@ -333,8 +374,14 @@ def test_time_limit_is_what_the_model_reads() -> None:
         (ImageContent(uri="https://x/y.png"), ImageUrl("https://x/y.png", media_type="image/png")),
         (AudioContent(data=b"ab"), BinaryContent(b"ab", media_type="audio/wav")),
         (AudioContent(uri="https://x/y.wav"), AudioUrl("https://x/y.wav", media_type="audio/wav")),
-        (FileContent(uri="https://x/y.pdf", media_type="application/pdf"), DocumentUrl("https://x/y.pdf", media_type="application/pdf")),
-        (FileContent(data=b"ab", media_type="text/plain"), BinaryContent(b"ab", media_type="text/plain")),
+        (
+            FileContent(uri="https://x/y.pdf", media_type="application/pdf"),
+            DocumentUrl("https://x/y.pdf", media_type="application/pdf"),
+        ),
+        (
+            FileContent(data=b"ab", media_type="text/plain"),
+            BinaryContent(b"ab", media_type="text/plain"),
+        ),
     ],
 )
 def test_content_there_and_back(content: Any, native: Any) -> None:
@@ -385,7 +432,10 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
     assert tool.schema.parameters["properties"]["a"]["description"] == "The first."
     assert invoke(tool, {"a": 1}).value == 3
     assert invoke(tool, {"a": "x"}).error.type == "ArgumentError"
-    assert (invoke(tool, {"a": -1}).text, invoke(tool, {"a": 100}).text) == ("a is too small", "a is too big")
+    assert (invoke(tool, {"a": -1}).text, invoke(tool, {"a": 100}).text) == (
+        "a is too small",
+        "a is too big",
+    )
 
 
 def test_what_only_the_native_validator_knows_is_an_argument_error() -> None:
@@ -416,7 +466,9 @@ def test_adopted_tool_finds_deps_and_call_id() -> None:
         """Tell."""
         return f"{ctx.deps.user} {ctx.tool_call_id}"
 
-    assert invoke(bridge.adopt(pydantic_ai.Tool(who)), context=Context(Deps("ada"))).text == "ada c1"
+    assert (
+        invoke(bridge.adopt(pydantic_ai.Tool(who)), context=Context(Deps("ada"))).text == "ada c1"
+    )
 
 
 def test_native_approval_is_functools_approval() -> None:
@@ -435,7 +487,10 @@ def test_native_approval_is_functools_approval() -> None:
         ran.append("big")
         return "paid"
 
-    for native, amount in ((pydantic_ai.Tool(always, requires_approval=True), 1), (pydantic_ai.Tool(big), 7)):
+    for native, amount in (
+        (pydantic_ai.Tool(always, requires_approval=True), 1),
+        (pydantic_ai.Tool(big), 7),
+    ):
         tool, context = bridge.adopt(native), Context()
         pending = invoke(tool, {"amount": amount}, context)
         assert pending.error.type == "ApprovalRequired"
@@ -449,7 +504,9 @@ def test_what_a_native_prepare_says_holds() -> None:
     """A native tool that its `prepare` takes away is disabled, and one that it puts under approval waits for a person."""
 
     def prepare(ctx: RunContext[str], definition: ToolDefinition) -> ToolDefinition | None:
-        return {"out": None, "ask": replace(definition, kind="unapproved"), "in": definition}[ctx.deps]
+        return {"out": None, "ask": replace(definition, kind="unapproved"), "in": definition}[
+            ctx.deps
+        ]
 
     tool, asked = bridge.adopt(pydantic_ai.Tool(add, prepare=prepare)), Context("ask")
     away, pending = invoke(tool, {"a": 1}, Context("out")), invoke(tool, {"a": 1}, asked)
@@ -473,7 +530,10 @@ def test_native_time_limit_and_args_validator_come_along() -> None:
             raise ModelRetry("a and b must differ")
 
     assert "Timed out" in invoke(bridge.adopt(pydantic_ai.Tool(slow, timeout=0.05))).text
-    assert invoke(bridge.adopt(pydantic_ai.Tool(add, args_validator=check)), {"a": 2}).text == "a and b must differ"
+    assert (
+        invoke(bridge.adopt(pydantic_ai.Tool(add, args_validator=check)), {"a": 2}).text
+        == "a and b must differ"
+    )
 
 
 def test_tool_return_of_a_native_tool() -> None:
@@ -481,19 +541,31 @@ def test_tool_return_of_a_native_tool() -> None:
 
     def give() -> ToolReturn:
         """Give."""
-        return ToolReturn("value", content=["more", BinaryContent(b"ab", media_type="image/png")], metadata={"k": 1})
+        return ToolReturn(
+            "value",
+            content=["more", BinaryContent(b"ab", media_type="image/png")],
+            metadata={"k": 1},
+        )
 
     result = invoke(bridge.adopt(pydantic_ai.Tool(give)))
 
-    assert result.output == [TextContent(text="value"), TextContent(text="more"), ImageContent(data=b"ab")]
+    assert result.output == [
+        TextContent(text="value"),
+        TextContent(text="more"),
+        ImageContent(data=b"ab"),
+    ]
     assert result.metadata == {"tool_return": {"k": 1}}
 
 
 # --- runner
 
 
-def ask(tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1") -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context))
+def ask(
+    tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1"
+) -> ToolResult:
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
+    )
 
 
 @pytest.mark.parametrize("runner", [bridge.runner, None])
@@ -541,13 +613,23 @@ def test_runner_passes_deps() -> None:
 def test_thread_remembers(thread: Any) -> None:
     """A list of messages, or a `Conversation`, grows by each run."""
     seen: list[Any] = []
-    tool = AgentTool(Agent(scripted("first", "second", seen=seen)), "expert", "d", runner=bridge.runner, thread=lambda context: thread)
+    tool = AgentTool(
+        Agent(scripted("first", "second", seen=seen)),
+        "expert",
+        "d",
+        runner=bridge.runner,
+        thread=lambda context: thread,
+    )
 
     ask(tool, text="one", id="c1")
     ask(tool, text="two", id="c2")
 
     messages = thread.messages if isinstance(thread, Conversation) else thread
-    assert [part.content for message in seen[1][0] for part in message.parts] == ["one", "first", "two"]
+    assert [part.content for message in seen[1][0] for part in message.parts] == [
+        "one",
+        "first",
+        "two",
+    ]
     assert len(messages) == 4
 
 
@@ -578,9 +660,14 @@ def test_denied_approval_is_what_the_agent_reads() -> None:
 
 def test_approver_of_the_host_is_asked_in_place() -> None:
     """With an approver the sub-agent does not stop the outer call."""
-    tool, _, paid = pausing([("i1", "pay", {"amount": 1})], "all paid", output_type=[str, DeferredToolRequests])
+    tool, _, paid = pausing(
+        [("i1", "pay", {"amount": 1})], "all paid", output_type=[str, DeferredToolRequests]
+    )
 
-    assert ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text == "all paid"
+    assert (
+        ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text
+        == "all paid"
+    )
     assert paid == [1]
 
 
@@ -590,11 +677,21 @@ def test_events_of_the_agent_are_progress() -> None:
     context = Context()
     context.subscribe(heard.append)
 
-    result = ask(AgentTool(Agent(scripted([("i1", "add", {"a": 1})], "three"), tools=[add]), "expert", "d", runner=bridge.runner), context)
+    result = ask(
+        AgentTool(
+            Agent(scripted([("i1", "add", {"a": 1})], "three"), tools=[add]),
+            "expert",
+            "d",
+            runner=bridge.runner,
+        ),
+        context,
+    )
 
     kinds = [event.data["value"].event_kind for event in heard]
     assert result.text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {("tool:progress", "expert", "c1")}
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
+        ("tool:progress", "expert", "c1")
+    }
     assert "function_tool_call" in kinds and "function_tool_result" in kinds
 
 
@@ -606,7 +703,14 @@ def test_external_call_of_an_agent_is_an_error() -> None:
         """Leave it to somebody."""
         raise CallDeferred
 
-    result = ask(AgentTool(Agent(scripted([("i1", "outside", {})], "x"), tools=[outside]), "expert", "d", runner=bridge.runner))
+    result = ask(
+        AgentTool(
+            Agent(scripted([("i1", "outside", {})], "x"), tools=[outside]),
+            "expert",
+            "d",
+            runner=bridge.runner,
+        )
+    )
 
     assert result.is_error and "outside" in result.text
     assert invoke(bridge.adopt(pydantic_ai.Tool(outside))).is_error

@@ -13,7 +13,15 @@ pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
-from functool import AgentTool, ApprovalRequest, Context, FunctionTool, ToolCall, ToolResult, Toolset
+from functool import (
+    AgentTool,
+    ApprovalRequest,
+    Context,
+    FunctionTool,
+    ToolCall,
+    ToolResult,
+    Toolset,
+)
 from functool.guardrails import require_approval
 from functool.integrations import agent_framework, langchain, openai_agents, pydantic_ai
 from tests.integrations.bridges import BRIDGES, Turn
@@ -37,14 +45,18 @@ def expert(bridge: Any, *turns: Turn) -> tuple[AgentTool, list[int]]:
 
 
 def ask(tool: AgentTool, context: Context) -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name="clerk", arguments={"input": "hi"}, id="c1"), context))
+    return asyncio.run(
+        tool.invoke(ToolCall(name="clerk", arguments={"input": "hi"}, id="c1"), context)
+    )
 
 
 @each_bridge
 @pytest.mark.parametrize("listened", [False, True])
 def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> None:
     """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
-    tool, paid = expert(bridge, [("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid")
+    tool, paid = expert(
+        bridge, [("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid"
+    )
     context = Context()
     if listened:
         context.subscribe(lambda event: None)
@@ -53,7 +65,9 @@ def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> 
     for _ in range(2):
         pending = ask(tool, context)
         request = ApprovalRequest.from_json(pending.metadata["approval"].to_json())
-        asked.append((pending.error.type, request.tool, request.arguments, request.call_id, list(paid)))
+        asked.append(
+            (pending.error.type, request.tool, request.arguments, request.call_id, list(paid))
+        )
         context.approve(request)
     last = ask(tool, context)
 
@@ -79,7 +93,10 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
     """With an approver the sub-agent does not stop the outer call."""
     tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], "all paid")
 
-    assert ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text == "all paid"
+    assert (
+        ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text
+        == "all paid"
+    )
     assert paid == [1]
 
 
@@ -96,9 +113,13 @@ def test_parallel_calls_on_one_thread_take_turns(bridge: Any) -> None:
         order.append(f"{n} ends")
         return str(n)
 
-    agent, thread = bridge.threaded([bridge.export(look)], [("i1", "look", {"n": 1})], "one", [("i2", "look", {"n": 2})], "two")
+    agent, thread = bridge.threaded(
+        [bridge.export(look)], [("i1", "look", {"n": 1})], "one", [("i2", "look", {"n": 2})], "two"
+    )
     tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
-    calls = [ToolCall(name="clerk", arguments={"input": f"question {n}"}, id=f"c{n}") for n in (1, 2)]
+    calls = [
+        ToolCall(name="clerk", arguments={"input": f"question {n}"}, id=f"c{n}") for n in (1, 2)
+    ]
     results = asyncio.run(Toolset([tool]).call_all(calls))
 
     assert [result.text for result in results] == ["one", "two"]
@@ -150,12 +171,16 @@ def test_host_context_is_used_as_it_is(bridge: Any) -> None:
     outcome = asyncio.run(bridge.play([note], [("c1", "note", {"text": "x"})], "done", deps=host))
 
     assert (outcome.of("c1").text, host.state) == ("ada", {"note": "x"})
-    assert [(event.kind, event.tool_name, event.call_id, event.data["message"]) for event in heard] == [
-        ("tool:progress", "note", "c1", "noted")
-    ]
+    assert [
+        (event.kind, event.tool_name, event.call_id, event.data["message"]) for event in heard
+    ] == [("tool:progress", "note", "c1", "noted")]
 
 
-@pytest.mark.parametrize("module", [openai_agents, pydantic_ai, langchain, agent_framework], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [openai_agents, pydantic_ai, langchain, agent_framework],
+    ids=lambda module: module.__name__,
+)
 def test_export_all_keeps_order(module: Any) -> None:
     """Every tool of a toolset is exported, in its order."""
     tools = [FunctionTool(lambda x: x, name=name, description="d") for name in ("b", "a")]
@@ -165,8 +190,14 @@ def test_export_all_keeps_order(module: Any) -> None:
 
 @pytest.mark.parametrize(
     ("module", "package", "extra"),
-    [("openai_agents", "agents", "openai-agents"), ("pydantic_ai", "pydantic_ai", "pydantic-ai"), ("langchain", "langgraph", "langchain")],
+    [
+        ("openai_agents", "agents", "openai-agents"),
+        ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
+        ("langchain", "langgraph", "langchain"),
+    ],
 )
-def test_a_missing_package_names_the_extra(module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra(
+    module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without its package an integration raises ImportError with the command that installs it."""
     check_missing_extra(module, package, extra, monkeypatch)

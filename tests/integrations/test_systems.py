@@ -11,7 +11,11 @@ from tests.integrations.extras import check_missing_extra
 ROOT = Path(__file__).parents[2]
 TABLES = (ROOT / "docs" / "systems.md").read_text(encoding="utf-8")
 ROWS = [line for line in TABLES.splitlines() if "::test_" in line]
-PINS = dict(re.findall(r"^([a-z-]+)==(\S+)$", (ROOT / "tests/requirements/systems.txt").read_text(), re.MULTILINE))
+PINS = dict(
+    re.findall(
+        r"^([a-z-]+)==(\S+)$", (ROOT / "tests/requirements/systems.txt").read_text(), re.MULTILINE
+    )
+)
 
 
 def _tests_of(path: str) -> set[str]:
@@ -23,7 +27,9 @@ def test_every_row_names_a_test_that_exists() -> None:
     """Each feature in the tables ends with the id of a test, and that test is there."""
     assert len(ROWS) > 100
     for row in ROWS:
-        found = re.fullmatch(r"\| [^|]+ \| [^|]+ \| `(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)` \|", row)
+        found = re.fullmatch(
+            r"\| [^|]+ \| [^|]+ \| `(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)` \|", row
+        )
         assert found, f"not a row of feature, means and test: {row}"
         path, name = found.groups()
         assert name in _tests_of(path), f"{path} has no {name}"
@@ -50,6 +56,8 @@ def test_the_documented_versions_are_the_pinned_ones(package: str) -> None:
         ("agent_framework", "agent_framework", "agent-framework"),
     ],
 )
-def test_a_missing_package_names_the_extra(module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra(
+    module: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without its package an integration raises ImportError with the command that installs it."""
     check_missing_extra(module, package, extra, monkeypatch)

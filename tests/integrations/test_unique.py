@@ -17,7 +17,12 @@ from pydantic import BaseModel, Field
 from unique_toolkit.agentic.reference_manager.reference_manager import ReferenceManager
 from unique_toolkit.agentic.tools.a2a import A2AManager
 from unique_toolkit.agentic.tools.a2a.response_watcher import SubAgentResponseWatcher
-from unique_toolkit.agentic.tools.config import ToolBuildConfig, ToolIcon, ToolSelectionPolicy, collect_tool_configuration_errors
+from unique_toolkit.agentic.tools.config import (
+    ToolBuildConfig,
+    ToolIcon,
+    ToolSelectionPolicy,
+    collect_tool_configuration_errors,
+)
 from unique_toolkit.agentic.tools.factory import ToolFactory
 from unique_toolkit.agentic.tools.mcp.manager import MCPManager
 from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
@@ -26,7 +31,11 @@ from unique_toolkit.agentic.tools.tool_manager import ToolManager, ToolManagerCo
 from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
 from unique_toolkit.content.schemas import ContentChunk
 from unique_toolkit.language_model.infos import LanguageModelInfo
-from unique_toolkit.language_model.schemas import LanguageModelAssistantMessage, LanguageModelFunction, LanguageModelToolDescription
+from unique_toolkit.language_model.schemas import (
+    LanguageModelAssistantMessage,
+    LanguageModelFunction,
+    LanguageModelToolDescription,
+)
 from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
 
 from functool import (
@@ -45,12 +54,23 @@ from functool import (
 from functool.factory import BaseToolConfig as OurConfig
 from functool.guardrails import rate_limit
 from functool.integrations import unique
-from tests.integrations.odd_tools import HUGE, ODD_TOOLS, PNG, add, cleaned_up_when_cancelled, delete, ran
+from tests.integrations.odd_tools import (
+    HUGE,
+    ODD_TOOLS,
+    PNG,
+    add,
+    cleaned_up_when_cancelled,
+    delete,
+    ran,
+)
 
 with warnings.catch_warnings():
     # A model of the toolkit's own is written for an older pydantic.
     warnings.simplefilter("ignore")
-    from unique_toolkit.agentic.history_manager.history_manager import HistoryManager, HistoryManagerConfig
+    from unique_toolkit.agentic.history_manager.history_manager import (
+        HistoryManager,
+        HistoryManagerConfig,
+    )
 
 # Their tools make services of their own that they call deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:unique_toolkit")
@@ -97,14 +117,20 @@ class Host:
         disabled: list[str] | None = None,
         services: bool = False,
     ) -> None:
-        event = EventFactory().get_chat_event(name="test", description="test", user_message_text="hi")
+        event = EventFactory().get_chat_event(
+            name="test", description="test", user_message_text="hi"
+        )
         event.payload.tool_choices = choices or []
         event.payload.disabled_tools = disabled or []
         self.event = event
         self.chat = chat or Chat()
         self.builds = [ToolBuildConfig.model_validate(entry) for entry in plan]
         reporter = ToolProgressReporter(self.chat)  # type: ignore[arg-type]
-        both: dict[str, Any] = {"chat_service": self.chat, "language_model_service": SimpleNamespace()} if services else {}
+        both: dict[str, Any] = (
+            {"chat_service": self.chat, "language_model_service": SimpleNamespace()}
+            if services
+            else {}
+        )
         self.manager = ToolManager(
             logger=logger,
             config=ToolManagerConfig(tools=self.builds),
@@ -116,7 +142,10 @@ class Host:
         )
 
     def run(self, *calls: tuple[str, Any]) -> list[ToolCallResponse]:
-        made = [LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(calls)]
+        made = [
+            LanguageModelFunction(id=f"call-{n}", name=name, arguments=arguments)
+            for n, (name, arguments) in enumerate(calls)
+        ]
         return asyncio.run(self.manager.execute_selected_tools(made))
 
     def names(self) -> list[str]:
@@ -128,11 +157,17 @@ class Host:
             logger,
             self.event,
             HistoryManagerConfig(),
-            Model.model_validate(LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120").model_dump()),
+            Model.model_validate(
+                LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120").model_dump()
+            ),
             ReferenceManager(),
         )
-        calls = [LanguageModelFunction(id=response.id, name=response.name) for response in responses]
-        history.add_assistant_message(LanguageModelAssistantMessage.from_functions(tool_calls=calls))
+        calls = [
+            LanguageModelFunction(id=response.id, name=response.name) for response in responses
+        ]
+        history.add_assistant_message(
+            LanguageModelAssistantMessage.from_functions(tool_calls=calls)
+        )
         history.add_tool_call_results(responses)
         return [tool.response.content for tool in history.extract_message_tools()]
 
@@ -166,7 +201,10 @@ def test_the_manager_runs_the_tool_and_keeps_the_ids(host: Host) -> None:
         ("call-1", "add", "6", True),
         ("call-2", "echo", '{"a":["é"]}', True),
     ]
-    assert all(set(r.debug_info or {}) == {"execution_time_s", "is_exclusive", "is_forced"} for r in responses)
+    assert all(
+        set(r.debug_info or {}) == {"execution_time_s", "is_exclusive", "is_forced"}
+        for r in responses
+    )
 
 
 def test_arguments_may_be_json_text_or_missing(host: Host) -> None:
@@ -174,11 +212,22 @@ def test_arguments_may_be_json_text_or_missing(host: Host) -> None:
     responses = host.run(("add", '{"a": 2}'), ("picture", None), ("add", None))
     assert responses[0].content == "3"
     assert responses[1].successful
-    assert responses[2].error_message.startswith("Invalid arguments") and "a" in responses[2].error_message
+    assert (
+        responses[2].error_message.startswith("Invalid arguments")
+        and "a" in responses[2].error_message
+    )
 
 
 @pytest.mark.parametrize(
-    ("value", "read"), [("none", "(no output)"), ("zero", "0"), ("no", "false"), ("list", "[]"), ("dict", "{}"), ("", "(no output)")]
+    ("value", "read"),
+    [
+        ("none", "(no output)"),
+        ("zero", "0"),
+        ("no", "false"),
+        ("list", "[]"),
+        ("dict", "{}"),
+        ("", "(no output)"),
+    ],
 )
 def test_a_falsy_result_is_not_read_as_no_sources(host: Host, value: str, read: str) -> None:
     """Their history says "No relevant sources found." for an empty content: a falsy result says what it is."""
@@ -200,8 +249,12 @@ def test_failures_are_error_messages(host: Host, name: str, arguments: Any, word
     """Bad arguments, a raising body, a refusal and a missing approval become `error_message`; no guarded body runs."""
     ran.clear()
     (response,) = host.run((name, arguments))
-    assert response.successful is False and words in response.error_message and response.content == ""
-    assert host.read([response]) == [f"Tool call {name} failed with error: {response.error_message}"]
+    assert (
+        response.successful is False and words in response.error_message and response.content == ""
+    )
+    assert host.read([response]) == [
+        f"Tool call {name} failed with error: {response.error_message}"
+    ]
     assert ran == []
 
 
@@ -228,7 +281,14 @@ def test_an_image_is_a_data_url(host: Host) -> None:
 def test_links_sounds_and_images_alone() -> None:
     """An image that is a data URL travels as it is; a link and a sound are named in the text; an image alone has its name as text."""
     url = "data:image/gif;base64,AAEC"
-    both = FunctionTool(lambda: [ImageContent(uri=url), ImageContent(uri="https://x.org/a.png"), AudioContent(data=b"la")], name="both")
+    both = FunctionTool(
+        lambda: [
+            ImageContent(uri=url),
+            ImageContent(uri="https://x.org/a.png"),
+            AudioContent(data=b"la"),
+        ],
+        name="both",
+    )
     alone = FunctionTool(lambda: ImageContent(data=PNG), name="alone")
     first, second = host_of(both, alone).run(("both", {}), ("alone", {}))
     assert first.image_data_urls == [url]
@@ -266,7 +326,9 @@ class ShopConfig(BaseToolConfig):
 
 @FunctionTool(
     settings=ToolSettings(display_name="Shop", icon="IconWorld"),
-    prompts=ToolPrompts(system="S", system_format="SF", user="U", user_format="UF", user_reminder="R"),
+    prompts=ToolPrompts(
+        system="S", system_format="SF", user="U", user_format="UF", user_reminder="R"
+    ),
 )
 def price(item: str, context: Context[ShopConfig]) -> str:
     """Tell a price."""
@@ -286,7 +348,9 @@ def test_the_calls_of_one_manager_share_their_state() -> None:
     unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[rate_limit(2, 3600)]))
     host, next_host = (Host([{"name": "door", "configuration": {}}]) for _ in range(2))
     assert [answer.content for answer in host.run(*[("door", {})] * 3)] == ["in", "in", ""]
-    assert host.run(("door", {}))[0].error_message.startswith("Too many calls: at most 2 in 3600 seconds.")
+    assert host.run(("door", {}))[0].error_message.startswith(
+        "Too many calls: at most 2 in 3600 seconds."
+    )
     assert next_host.run(("door", {}))[0].content == "in"
 
 
@@ -295,7 +359,9 @@ def test_a_bad_configuration_disables_the_tool_and_is_collected() -> None:
     unique.export(price, ShopConfig)
     host = Host([{"name": "price", "configuration": {"maxItems": 0}}])
     assert host.names() == []
-    assert collect_tool_configuration_errors(host.builds) == ["Tool 'price' has invalid configuration."]
+    assert collect_tool_configuration_errors(host.builds) == [
+        "Tool 'price' has invalid configuration."
+    ]
 
 
 def test_any_pydantic_model_may_be_the_configuration() -> None:
@@ -311,7 +377,12 @@ def test_any_pydantic_model_may_be_the_configuration() -> None:
     config = ToolFactory.build_tool_config("price", maxItems=7)
     assert isinstance(config, Own) and isinstance(config, BaseToolConfig)
     assert config.max_items == 7
-    assert ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"]["description"] == "At most."
+    assert (
+        ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"][
+            "description"
+        ]
+        == "At most."
+    )
     host = Host([{"name": "price", "configuration": {}}])
     assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 SEK, at most 2"
 
@@ -330,7 +401,9 @@ class _Wrong(BaseModel):
         (add, None, "Sometimes", "ForcedByDefault, OnByDefault, ByUser"),
     ],
 )
-def test_what_unique_would_refuse_is_refused_at_export(tool: Any, config: Any, policy: Any, words: str) -> None:
+def test_what_unique_would_refuse_is_refused_at_export(
+    tool: Any, config: Any, policy: Any, words: str
+) -> None:
     """A name, a configuration or a policy that they would refuse or drop is a DefinitionError that names the rule."""
     with pytest.raises(DefinitionError, match=words):
         unique.export(tool, config, selection_policy=policy)
@@ -376,9 +449,19 @@ def test_prompts_reach_get_tool_prompts() -> None:
     unique.export(price, ShopConfig)
     host = Host([{"name": "price", "configuration": {}}])
     (prompts,) = host.manager.get_tool_prompts()
-    assert (prompts.name, prompts.display_name, prompts.tool_description) == ("price", "Shop", "Tell a price.")
-    assert (prompts.tool_system_prompt, prompts.tool_format_information_for_system_prompt) == ("S", "SF")
-    assert (prompts.tool_user_prompt, prompts.tool_format_information_for_user_prompt) == ("U", "UF")
+    assert (prompts.name, prompts.display_name, prompts.tool_description) == (
+        "price",
+        "Shop",
+        "Tell a price.",
+    )
+    assert (prompts.tool_system_prompt, prompts.tool_format_information_for_system_prompt) == (
+        "S",
+        "SF",
+    )
+    assert (prompts.tool_user_prompt, prompts.tool_format_information_for_user_prompt) == (
+        "U",
+        "UF",
+    )
     assert prompts.tool_system_reminder_for_user_prompt == "R"
     assert prompts.input_model == price.schema.parameters
     (tool,) = host.manager.get_tools()
@@ -390,18 +473,36 @@ def test_the_plan_goes_before_the_tools_own_settings() -> None:
     unique.export(price, ShopConfig, selection_policy="OnByDefault")
     unique.export(add)
     (own,) = Host([{"name": "price", "configuration": {}}]).manager.get_tools()
-    assert (own.display_name(), own.icon(), own.selection_policy()) == ("Shop", ToolIcon.WORLD, ToolSelectionPolicy.ON_BY_DEFAULT)
+    assert (own.display_name(), own.icon(), own.selection_policy()) == (
+        "Shop",
+        ToolIcon.WORLD,
+        ToolSelectionPolicy.ON_BY_DEFAULT,
+    )
     (planned,) = Host(
-        [{"name": "price", "configuration": {}, "displayName": "Prices", "icon": "IconBook", "selectionPolicy": "ForcedByDefault"}]
+        [
+            {
+                "name": "price",
+                "configuration": {},
+                "displayName": "Prices",
+                "icon": "IconBook",
+                "selectionPolicy": "ForcedByDefault",
+            }
+        ]
     ).manager.get_tools()
     assert (planned.display_name(), planned.icon()) == ("Prices", ToolIcon.BOOK)
     assert planned.selection_policy() == ToolSelectionPolicy.FORCED_BY_DEFAULT
     (plain,) = Host([{"name": "add", "configuration": {}}]).manager.get_tools()
-    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == ("add", ToolIcon.BOOK, ToolSelectionPolicy.BY_USER)
+    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == (
+        "add",
+        ToolIcon.BOOK,
+        ToolSelectionPolicy.BY_USER,
+    )
 
 
 def named(name: str, **settings: Any) -> FunctionTool[..., Any]:
-    return FunctionTool(lambda: name, name=name, description=name, settings=ToolSettings(**settings))
+    return FunctionTool(
+        lambda: name, name=name, description=name, settings=ToolSettings(**settings)
+    )
 
 
 def test_an_exclusive_tool_is_offered_alone_and_only_when_chosen() -> None:
@@ -423,7 +524,9 @@ def test_a_disabled_tool_is_not_offered() -> None:
         unique.export(tool)
     unique.export(named("maybe", is_enabled=only_chf), ShopConfig)
     unique.export(named("broken", is_enabled=lambda context: context.deps.nothing))
-    plan = [{"name": name, "configuration": {}} for name in ("off", "on", "maybe", "chosen", "broken")]
+    plan = [
+        {"name": name, "configuration": {}} for name in ("off", "on", "maybe", "chosen", "broken")
+    ]
     assert Host(plan, disabled=["chosen"]).names() == ["on"]
     plan[2]["configuration"] = {"currency": "CHF"}
     plan[1]["isEnabled"] = False
@@ -453,7 +556,9 @@ def test_progress_reaches_their_reporter() -> None:
     """Each progress is shown while the tool runs, and the last one ends as finished."""
     host = host_of(bake)
     assert host.run(("bake", {"fail": False}))[0].content == "cake"
-    assert [(shown.split("**")[1], shown.split()[-2:], "🟡" in shown) for shown in host.chat.shown] == [
+    assert [
+        (shown.split("**")[1], shown.split()[-2:], "🟡" in shown) for shown in host.chat.shown
+    ] == [
         ("Baker", ["🟡:", "mixing"], True),
         ("Baker", ["oven", "(1/2)"], True),
         ("Baker", ["oven", "(1/2)"], False),
@@ -526,7 +631,9 @@ class NativeSearch(NativeTool[ShopConfig]):
         class Arguments(BaseModel):
             query: str
 
-        return LanguageModelToolDescription(name=self.name, description="Search.", parameters=Arguments)
+        return LanguageModelToolDescription(
+            name=self.name, description="Search.", parameters=Arguments
+        )
 
     def tool_description_for_system_prompt(self) -> str:
         return "Search first."
@@ -537,16 +644,25 @@ class NativeSearch(NativeTool[ShopConfig]):
     def evaluation_check_list(self) -> list[Any]:
         return []
 
-    def get_evaluation_checks_based_on_tool_response(self, tool_response: ToolCallResponse) -> list[Any]:
+    def get_evaluation_checks_based_on_tool_response(
+        self, tool_response: ToolCallResponse
+    ) -> list[Any]:
         return []
 
     async def run(self, tool_call: LanguageModelFunction) -> ToolCallResponse:
         query = (tool_call.arguments or {})["query"]
         if query == "chunks":
-            chunks = [ContentChunk(id="a", text="one", order=0), ContentChunk(id="b", text="two", order=1)]
-            return ToolCallResponse(id=tool_call.id, name=self.name, content_chunks=chunks, system_reminder="Cite.")
+            chunks = [
+                ContentChunk(id="a", text="one", order=0),
+                ContentChunk(id="b", text="two", order=1),
+            ]
+            return ToolCallResponse(
+                id=tool_call.id, name=self.name, content_chunks=chunks, system_reminder="Cite."
+            )
         if query == "bad":
-            return ToolCallResponse(id=tool_call.id, name=self.name, error_message="nothing found", debug_info={"n": 0})
+            return ToolCallResponse(
+                id=tool_call.id, name=self.name, error_message="nothing found", debug_info={"n": 0}
+            )
         return ToolCallResponse(
             id=tool_call.id,
             name=self.name,
@@ -566,7 +682,11 @@ def test_adopt_makes_a_tool_of_theirs(native: NativeTool[Any]) -> None:
     """A tool of theirs becomes one of ours: schema, settings, prompts, id, images, metadata and failures."""
     tool = unique.adopt(native)
     tools = Toolset([tool])
-    assert (tool.name, tool.description, tool.settings.takes_control) == ("native_search", "Search.", True)
+    assert (tool.name, tool.description, tool.settings.takes_control) == (
+        "native_search",
+        "Search.",
+        True,
+    )
     assert tool.prompts.system == "Search first."
     assert tool.schema.parameters["required"] == ["query"]
     good = tools.call_sync(ToolCall(name="native_search", arguments={"query": "tea"}, id="call-7"))
@@ -575,12 +695,16 @@ def test_adopt_makes_a_tool_of_theirs(native: NativeTool[Any]) -> None:
     assert good.output[2] == ImageContent(uri="https://x.org/a.png")
     bad = tools.call_sync(ToolCall(name="native_search", arguments={"query": "bad"}))
     assert (bad.error.message, bad.metadata["n"]) == ("nothing found", 0)
-    assert tools.call_sync(ToolCall(name="native_search", arguments={})).error.type == "ArgumentError"
+    assert (
+        tools.call_sync(ToolCall(name="native_search", arguments={})).error.type == "ArgumentError"
+    )
 
 
 def test_adopt_reads_chunks_and_the_reminder(native: NativeTool[Any]) -> None:
     """What their history would show of a response is what our model reads: the chunks and the reminder."""
-    result = Toolset([unique.adopt(native)]).call_sync(ToolCall(name="native_search", arguments={"query": "chunks"}))
+    result = Toolset([unique.adopt(native)]).call_sync(
+        ToolCall(name="native_search", arguments={"query": "chunks"})
+    )
     assert result.text == "one\ntwo\nCite."
 
 
@@ -612,6 +736,8 @@ def test_cancelling_the_manager_cancels_the_tool() -> None:
 
     def start(tool: FunctionTool) -> Any:
         host = host_of(tool)
-        return lambda: host.manager.execute_selected_tools([LanguageModelFunction(id="x", name="wait", arguments={})])
+        return lambda: host.manager.execute_selected_tools(
+            [LanguageModelFunction(id="x", name="wait", arguments={})]
+        )
 
     assert cleaned_up_when_cancelled(start) == ["done"]

@@ -104,7 +104,10 @@ async def check(call: ToolCall) -> None:
     assert_type(await Greet(name="you")(Context("deps")), Ok[Any] | Err)
     assert_type(Unsaid()(), Any)
     schema: dict[str, Any] = {"type": "object"}
-    tools: list[Tool] = [SchemaTool("alone", "One.", schema, alone), SchemaTool("beside", "Two.", schema, beside, timeout=1.0)]
+    tools: list[Tool] = [
+        SchemaTool("alone", "One.", schema, alone),
+        SchemaTool("beside", "Two.", schema, beside, timeout=1.0),
+    ]
     tools.append(SchemaTool("short", "A lambda.", schema, lambda arguments: arguments["a"]))
     tools.append(MockTool(settings=ToolSettings(tags=["calm"])))
     texts = [TextContent(text="seen so far")]

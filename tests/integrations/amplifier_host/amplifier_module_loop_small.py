@@ -13,7 +13,9 @@ class Loop:
     def __init__(self) -> None:
         self.results: list[Any] = []
 
-    async def execute(self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, **kwargs: Any) -> str:
+    async def execute(
+        self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, **kwargs: Any
+    ) -> str:
         coordinator = kwargs["coordinator"]
         (provider,) = providers.values()
         await context.add_message({"role": "user", "content": prompt})
@@ -26,7 +28,9 @@ class Loop:
                 return "".join(block.text for block in response.content)
             for call in calls:
                 text = await self._call(call, tools, hooks)
-                await context.add_message({"role": "tool", "tool_call_id": call.id, "content": text})
+                await context.add_message(
+                    {"role": "tool", "tool_call_id": call.id, "content": text}
+                )
 
     async def _call(self, call: Any, tools: Any, hooks: Any) -> str:
         asked = await hooks.emit("tool:pre", {"tool_name": call.name, "tool_input": call.arguments})
@@ -34,7 +38,10 @@ class Loop:
             return f"Denied by hook: {asked.reason}"
         tool = tools.get(call.name)
         if tool is None:
-            await hooks.emit("tool:error", {"tool_name": call.name, "error": {"type": "RuntimeError", "msg": "unknown"}})
+            await hooks.emit(
+                "tool:error",
+                {"tool_name": call.name, "error": {"type": "RuntimeError", "msg": "unknown"}},
+            )
             return f"Error: Tool '{call.name}' not found"
         try:
             result = await tool.execute(call.arguments)
@@ -43,7 +50,9 @@ class Loop:
             await hooks.emit("tool:error", {"tool_name": call.name, "error": described})
             return f"Error executing tool: {error}"
         self.results.append(result)
-        told = await hooks.emit("tool:post", {"tool_name": call.name, "tool_input": call.arguments, "result": result})
+        told = await hooks.emit(
+            "tool:post", {"tool_name": call.name, "tool_input": call.arguments, "result": result}
+        )
         return str((told.data or {}).get("result", result))
 
 

@@ -15,7 +15,10 @@ class Scripted:
 
     async def complete(self, request: Any, **kwargs: Any) -> ChatResponse:
         calls = self.turns.pop(0) if self.turns else []
-        made = [ToolCall(id=f"call-{n}", name=name, arguments=arguments) for n, (name, arguments) in enumerate(calls)]
+        made = [
+            ToolCall(id=f"call-{n}", name=name, arguments=arguments)
+            for n, (name, arguments) in enumerate(calls)
+        ]
         return ChatResponse(content=[TextBlock(text="done")], tool_calls=made)
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
