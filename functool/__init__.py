@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         UnknownToolError,
     )
     from functool.function_tool import FunctionTool
-    from functool.guardrails import InputGuardrail, OutputGuardrail
+    from functool.guardrails.asking import InputGuardrail, OutputGuardrail
     from functool.schema_tool import SchemaTool
     from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
     from functool.tool_model import ToolModel
@@ -46,7 +46,7 @@ _HOMES = {
     "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError SchemaError ToolDisabledError ToolError"
     " ToolTimeoutError Tripwire UnknownToolError",
     "function_tool": "FunctionTool",
-    "guardrails": "InputGuardrail OutputGuardrail",
+    "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",
     "tool": "Tool ToolPrompts ToolSettings WrapperTool hide_errors",
     "tool_model": "ToolModel",

@@ -138,8 +138,9 @@ class Context(Generic[Deps]):
     def approve(self, request: ApprovalRequest, *, expires_in: float = 300.0) -> None:
         """Let the call of `request` run once, within `expires_in` seconds.
 
-        Raises: ValueError: The request does not match itself (it was edited), or `expires_in` is
-            not a positive number.
+        Raises:
+            ValueError: The request does not match itself (it was edited), or `expires_in` is not a
+                positive number.
         """
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")

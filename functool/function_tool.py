@@ -15,14 +15,20 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, Ty
 
 from typing_extensions import Unpack
 
-from functool import docstrings
-from functool.arguments import FunctionDoor
+from functool.binding.functions import FunctionDoor
 from functool.call import DATA, ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
 from functool.executors import Executor, conclude, in_thread, inline
-from functool.schema import FunctionSchema, Parameter, Unresolved, describe, returned_schema
-from functool.strict import Codec
+from functool.schema import docstrings
+from functool.schema.signature import (
+    FunctionSchema,
+    Parameter,
+    Unresolved,
+    describe,
+    returned_schema,
+)
+from functool.schema.strict import Codec
 from functool.tool import Strict, Tool, ToolOptions, publish
 
 P = ParamSpec("P")

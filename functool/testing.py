@@ -8,15 +8,15 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from functool import docstrings
+from functool.binding.json_text import linear_pattern
 from functool.call import ToolCall, ToolResult
 from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
-from functool.json_text import linear_pattern
-from functool.schema import named_parameters
+from functool.schema import docstrings
+from functool.schema.signature import named_parameters
+from functool.schema.strict import codec
 from functool.schema_tool import SchemaOptions
-from functool.strict import codec
 from functool.tool import Tool
 
 MAX_DESCRIPTION = 1_024
@@ -102,8 +102,9 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
         tool: The tool.
         result: A real result of it, to be compared with the output schema.
 
-    Raises: DefinitionError: The tool has no schema, for instance since an annotation cannot be
-        resolved.
+    Raises:
+        DefinitionError: The tool has no schema, for instance since an annotation cannot be
+            resolved.
     """
     schema = tool.schema
     found = [

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from typing_extensions import Unpack
 
-from functool.arguments import Door, InnerDoor, SchemaDoor
+from functool.binding.door import Door, InnerDoor
+from functool.binding.foreign import SchemaDoor
 from functool.call import (
     DATA,
     ToolCall,
@@ -44,9 +45,16 @@ from functool.executors import (
     run_for,
     stop,
 )
-from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, callables, settled
-from functool.json_schema import checked_parameters
-from functool.strict import Codec, codec
+from functool.guardrails.asking import (
+    InputGuardrail,
+    OutputGuardrail,
+    answered,
+    ask,
+    callables,
+    settled,
+)
+from functool.schema.json_schema import checked_parameters
+from functool.schema.strict import Codec, codec
 
 ErrorAnswer: TypeAlias = ToolResult | str | None
 ErrorFunc: TypeAlias = Callable[[Exception, Context[Any]], ErrorAnswer | Awaitable[ErrorAnswer]]
@@ -106,11 +114,15 @@ class Tool(ABC):
 
     Subclasses implement `run`; `invoke`, also `__call__`, is the road.
 
-    Args: name: The name that a model calls. description: What the model is told that the tool does.
-        parameters: JSON Schema (2020-12) of the arguments; its root is an object. strict: True
-        publishes the strict form and decodes it; `"refuse"` raises instead of encoding. output:
-        JSON Schema of the value, where there is one. **options: `timeout`, `input_guardrails`,
-        `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
+    Args:
+        name: The name that a model calls.
+        description: What the model is told that the tool does.
+        parameters: JSON Schema (2020-12) of the arguments; its root is an object.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of
+            encoding.
+        output: JSON Schema of the value, where there is one.
+        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`,
+            `prompts`: see `ToolOptions`.
 
     Raises:
         DefinitionError: The name is empty, or an option is not what it should be.
@@ -240,8 +252,9 @@ class Tool(ABC):
     async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Run one call and return its one result.
 
-        Raises: Tripwire: A guardrail stopped the run. No other `Exception` is raised; what is none,
-            as cancellation, passes through.
+        Raises:
+            Tripwire: A guardrail stopped the run. No other `Exception` is raised; what is none, as
+                cancellation, passes through.
         """
         noted = logger.isEnabledFor(logging.DEBUG)
         if noted:

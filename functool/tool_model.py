@@ -12,13 +12,13 @@ from typing import Annotated, Any, Generic, Protocol, overload
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar, Unpack
 
-from functool.arguments import problems_of
+from functool.binding.problems import problems_of
 from functool.call import ToolCall, ToolResult, failure_of
 from functool.context import Context
-from functool.docstrings import parse
 from functool.errors import ArgumentError
 from functool.executors import answerable
 from functool.function_tool import FunctionOptions, FunctionTool
+from functool.schema.docstrings import parse
 from functool.tool import Tool
 
 T = TypeVar("T", default=Any)

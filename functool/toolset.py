@@ -138,8 +138,9 @@ class Toolset(Mapping[str, Tool]):
         Exclusive tools run alone, after the others. When a tool that takes control is called
         together with others, none of them runs, and each answer says why.
 
-        Raises: Tripwire: A guardrail stopped the run. Raised after the others have ended;
-            `.results` holds theirs.
+        Raises:
+            Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
+                holds theirs.
         """
         calls, context = list(calls), Context() if context is None else context
         tools = [self._named(call) for call in calls]

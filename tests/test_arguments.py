@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
 
 from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
-from functool.arguments import InnerDoor, SchemaDoor
-from functool.json_text import linear_pattern
+from functool.binding.door import InnerDoor
+from functool.binding.foreign import SchemaDoor
+from functool.binding.json_text import linear_pattern
 
 SECRET = "s3cr3t-v4lue"
 

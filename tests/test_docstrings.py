@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from functool.docstrings import Docstring, parse
+from functool.schema.docstrings import Docstring, parse
 
 GOOGLE = """Search the web.
 
@@ -109,7 +109,7 @@ def test_plain_text_needs_no_parser():
     """Plain prose is its own cleaned text, and docstring-parser stays unloaded until a section of NumPy's is met."""
     code = """
 import sys
-from functool.docstrings import parse
+from functool.schema.docstrings import parse
 found = parse("Add.\\n\\n    Two: numbers.\\n      - a\\n    ")
 assert (found.summary, found.params, found.returns) == ("Add.\\n\\nTwo: numbers.\\n  - a", {}, ""), found
 assert "docstring_parser" not in sys.modules

@@ -527,8 +527,8 @@ def test_a_block_refusal_does_not_repeat_the_argument():
 def test_rate_limit_counts_per_tool_and_context(monkeypatch):
     """So many calls per time, by a clock that nobody sets; other tools and other contexts have their own."""
     clock = [1000.0]
-    monkeypatch.setattr("functool.guardrails.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("functool.guardrails.time.time", lambda: 0.0)
+    monkeypatch.setattr("functool.guardrails.calls.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("functool.guardrails.calls.time.time", lambda: 0.0)
     limit = rate_limit(2, 10)
     one, two = (
         echo_tool(1, name="one", input_guardrails=[limit]),
@@ -1111,7 +1111,7 @@ def test_block_passes_a_call_that_leaves_all_out():
 def test_each_rate_limit_counts_for_itself(monkeypatch):
     """Two limits on one tool have a window each, the smallest are one call and parts of a second, and the wait is said."""
     clock = [100.0]
-    monkeypatch.setattr("functool.guardrails.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("functool.guardrails.calls.time.monotonic", lambda: clock[0])
     tool = echo_tool(1, name="one", input_guardrails=[rate_limit(1, 0.5), rate_limit(3, 60)])
     context, told = Context(), []
     for _ in range(4):

@@ -18,8 +18,8 @@ from pydantic import AliasPath, BaseModel, Field, PlainSerializer, WrapSerialize
 from typing_extensions import NotRequired, Required, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, ToolCall, Toolset
-from functool.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
-from functool.schema import Unresolved, describe, returned_schema
+from functool.schema.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
+from functool.schema.signature import Unresolved, describe, returned_schema
 
 T = TypeVar("T")
 

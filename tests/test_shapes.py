@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functool.shapes import UNSET, fits, is_type, lookup, samples, target_of
+from functool.schema.shapes import UNSET, fits, is_type, lookup, samples, target_of
 
 INT, STR = {"type": "integer"}, {"type": "string"}
 ROOT: dict[str, Any] = {

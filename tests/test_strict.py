@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
 from functool.errors import SchemaError
-from functool.strict import Codec, codec, violations
+from functool.schema.strict import Codec, codec, violations
 
 NULL = {"type": "null"}
 

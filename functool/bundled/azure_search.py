@@ -62,17 +62,24 @@ class AzureIndex:
 
     Each query opens and closes a connection of its own, so that any event loop may ask.
 
-    Args: endpoint: The URL of the service. index_name: The index. key: An API key of the service; a
-        query key is enough. credential: A token credential for `azure.core` (async), in place of a
-        key. mode: `text` ranks by words, `vector` by meaning, `hybrid` by both. vector_field: The
-        field of the vectors, for `vector` and `hybrid`. embed: Makes the vector of a text; without
-        it the service does, with the vectorizer of the index. id_field: The key field of the index.
-        title_field: The field to show as title; None if there is none. text_field: The field to
-        make snippets of. metadata_fields: More fields to return. filter_fields: The fields that a
-        model may filter by. filter: An OData filter that always applies, such as who may see what.
+    Args:
+        endpoint: The URL of the service.
+        index_name: The index.
+        key: An API key of the service; a query key is enough.
+        credential: A token credential for `azure.core` (async), in place of a key.
+        mode: `text` ranks by words, `vector` by meaning, `hybrid` by both.
+        vector_field: The field of the vectors, for `vector` and `hybrid`.
+        embed: Makes the vector of a text; without it the service does, with the vectorizer of the
+            index.
+        id_field: The key field of the index.
+        title_field: The field to show as title; None if there is none.
+        text_field: The field to make snippets of.
+        metadata_fields: More fields to return.
+        filter_fields: The fields that a model may filter by.
+        filter: An OData filter that always applies, such as who may see what.
         semantic_configuration: The name of one, to rank the best hits again by their meaning.
         client_options: More for the SDK's `SearchClient`: `api_version`, `audience`,
-        `connection_verify`.
+            `connection_verify`.
     """
 
     def __init__(

@@ -136,20 +136,25 @@ def openapi_tools(
 ) -> Toolset:
     """Return a toolset with a tool for each operation of an OpenAPI document (3.0 and 3.1).
 
-    Args: spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is
-        fetched. client: An AsyncClient of httpx2 or httpx; its transport then decides what is
-        reached. Without one, redirects to other hosts lead to public addresses only. base_url: The
-        URL that the paths are appended to; by default the first server of the document, a relative
-        one seen from the client's own base URL. Always give it for a document that is not your own.
+    Args:
+        spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is
+            fetched.
+        client: An AsyncClient of httpx2 or httpx; its transport then decides what is reached.
+            Without one, redirects to other hosts lead to public addresses only.
+        base_url: The URL that the paths are appended to; by default the first server of the
+            document, a relative one seen from the client's own base URL. Always give it for a
+            document that is not your own.
         include: Patterns of the operations to take (`list*`), matched against operationId, tool
-        name and `GET /path`. exclude: Patterns of those to leave out. auth: The secret of each
-        security scheme by its name: a text, a pair of user and password, or a function (sync or
-        async) that returns one. A secret alone will do if the document has one scheme. It needs
-        `base_url`, and is sent to that origin only. pinned: What `pin` returned when the document
-        was looked at.
+            name and `GET /path`.
+        exclude: Patterns of those to leave out.
+        auth: The secret of each security scheme by its name: a text, a pair of user and password,
+            or a function (sync or async) that returns one. A secret alone will do if the document
+            has one scheme. It needs `base_url`, and is sent to that origin only.
+        pinned: What `pin` returned when the document was looked at.
 
-    Raises: DefinitionError: The document is not usable, an operation of it is not, `include`
-        matches nothing, or a pinned definition has changed.
+    Raises:
+        DefinitionError: The document is not usable, an operation of it is not, `include` matches
+            nothing, or a pinned definition has changed.
     """
     document = read(spec)
     chosen = _chosen(document, include, exclude)

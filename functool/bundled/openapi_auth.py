@@ -35,8 +35,9 @@ class Keyring:
 
     They are in no text that this object can become.
 
-    Raises: DefinitionError: A scheme is unknown or of a kind without a place for a secret, or a
-        single secret does not say which of several it is for.
+    Raises:
+        DefinitionError: A scheme is unknown or of a kind without a place for a secret, or a single
+            secret does not say which of several it is for.
     """
 
     def __init__(self, auth: Auth | None, schemes: Mapping[str, Mapping[str, Any]]) -> None:

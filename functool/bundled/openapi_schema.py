@@ -43,8 +43,10 @@ class _Definition:
 class Schemas:
     """Converts schemas and remembers those that were referred to.
 
-    Args: document: Where the references lead. unsent: The keyword of the properties to leave out:
-        `readOnly` in requests, `writeOnly` in responses.
+    Args:
+        document: Where the references lead.
+        unsent: The keyword of the properties to leave out: `readOnly` in requests, `writeOnly` in
+            responses.
     """
 
     def __init__(self, document: Document, unsent: str) -> None:

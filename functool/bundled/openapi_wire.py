@@ -57,8 +57,9 @@ class Wire:
         chosen: Whether the host named that server, and not the document.
         client: The host's own client; its transport then decides what a name leads to.
 
-    Raises: DefinitionError: The server is no absolute http or https URL, or the client is not an
-        async one.
+    Raises:
+        DefinitionError: The server is no absolute http or https URL, or the client is not an async
+            one.
     """
 
     def __init__(self, server: str, *, chosen: bool, client: Client | None = None) -> None:

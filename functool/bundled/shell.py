@@ -83,18 +83,22 @@ def shell_tool(
 ) -> Tool:
     """Return the tool `shell`, which runs a command with `/bin/sh` in a directory.
 
-    Args: workdir: The directory in which commands run, and the only one of the host's they can
-        write. timeout: The time limit of a command, in seconds; the model may lower it. sandbox:
-        `"bwrap"` for bubblewrap; `"none"` runs commands with all the rights of this process.
-        sandbox_path: Where the sandbox program is; None looks along `PATH`. network: Whether
-        commands reach the network. env: Environment variables of the commands; nothing is
-        inherited. max_output: The most characters of output that are kept, half from each end.
-        max_file_size: The most that a command can write into one file, in bytes. readable: More
-        files and directories of the host that a sandboxed command may read. input_guardrails: The
-        tool's guardrails.
+    Args:
+        workdir: The directory in which commands run, and the only one of the host's they can write.
+        timeout: The time limit of a command, in seconds; the model may lower it.
+        sandbox: `"bwrap"` for bubblewrap; `"none"` runs commands with all the rights of this
+            process.
+        sandbox_path: Where the sandbox program is; None looks along `PATH`.
+        network: Whether commands reach the network.
+        env: Environment variables of the commands; nothing is inherited.
+        max_output: The most characters of output that are kept, half from each end.
+        max_file_size: The most that a command can write into one file, in bytes.
+        readable: More files and directories of the host that a sandboxed command may read.
+        input_guardrails: The tool's guardrails.
 
-    Raises: DefinitionError: The sandbox program or a directory is missing, a limit is no limit,
-        `env` holds what cannot be a variable, or this is not Linux.
+    Raises:
+        DefinitionError: The sandbox program or a directory is missing, a limit is no limit, `env`
+            holds what cannot be a variable, or this is not Linux.
     """
     directory = _directory(workdir)
     _require_at_least("timeout", timeout, SHORTEST)

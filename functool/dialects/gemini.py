@@ -107,8 +107,10 @@ def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
     Images, PDF and plain text files go along as parts, which models since Gemini 3 read; sounds
     become placeholders.
 
-    Args: result: The result of a call. name: The name of the function, `call.name`: the API wants
-        it beside the id, and a result does not know it.
+    Args:
+        result: The result of a call.
+        name: The name of the function, `call.name`: the API wants it beside the id, and a result
+            does not know it.
     """
     shown = [
         part

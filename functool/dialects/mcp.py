@@ -66,9 +66,11 @@ def result(
     holds more than text; no value is left out too, but for a tool that promises one, which may be
     null.
 
-    Args: result: The result of a call. tool: The tool that was called; older clients need it, to
-        wrap the value as the definition wraps its schema. protocol: The revision that the client
-        speaks.
+    Args:
+        result: The result of a call.
+        tool: The tool that was called; older clients need it, to wrap the value as the definition
+            wraps its schema.
+        protocol: The revision that the client speaks.
     """
     answer: dict[str, Any] = {
         "content": [_block(part) for part in contents(result)],

@@ -21,7 +21,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails import require_approval
-from functool.strict import codec
+from functool.schema.strict import codec
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 """The names under which `AgentTool` shows what an agent used."""

@@ -137,13 +137,16 @@ def mount(
     `Context.metadata` holds the `coordinator`; approvals go to the session's approval system when
     it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
 
-    Args: tools: Tools, toolsets, and functions, sync or async, that make a tool or several of the
-        checked configuration. config_model: A pydantic model of the module's configuration in the
-        mount plan. events: The kinds of the tools' own events (`Context.emit`), announced as
-        observability events.
+    Args:
+        tools: Tools, toolsets, and functions, sync or async, that make a tool or several of the
+            checked configuration.
+        config_model: A pydantic model of the module's configuration in the mount plan.
+        events: The kinds of the tools' own events (`Context.emit`), announced as observability
+            events.
 
-    Raises: DefinitionError: Something is no tool and makes none, `config_model` is no model, or two
-        tools have one name, of which Amplifier would silently keep the second.
+    Raises:
+        DefinitionError: Something is no tool and makes none, `config_model` is no model, or two
+            tools have one name, of which Amplifier would silently keep the second.
     """
     for item in tools:
         if not callable(item) and not isinstance(item, Toolset):

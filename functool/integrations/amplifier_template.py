@@ -124,8 +124,10 @@ async def test_the_configuration_reaches_the_tool() -> None:
 def scaffold(name: str, folder: str | Path) -> Path:
     """Write the package of an Amplifier tool module into `folder`; return its path.
 
-    Args: name: The module's name without `tool-`: small letters, digits and single hyphens (or
-        underscores), a letter first. folder: Where `amplifier-module-tool-<name>` is made.
+    Args:
+        name: The module's name without `tool-`: small letters, digits and single hyphens (or
+            underscores), a letter first.
+        folder: Where `amplifier-module-tool-<name>` is made.
 
     Raises:
         DefinitionError: The name does not fit.

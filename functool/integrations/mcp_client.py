@@ -63,17 +63,21 @@ async def connect(
     belong to the event loop and to the block of this connection: elsewhere, in `Toolset.call_sync`
     too, a call is an error result.
 
-    Args: target: A URL, a command (`"npx some-server"` or its words), the SDK's
-        `StdioServerParameters` or server, or a function returning a new transport of the SDK's.
+    Args:
+        target: A URL, a command (`"npx some-server"` or its words), the SDK's
+            `StdioServerParameters` or server, or a function returning a new transport of the SDK's.
         prefix: Put before every name. Names that not every model accepts are made valid; a hash
-        tells equal ones apart. pins: The SHA-256 of each definition that was accepted, by the
-        server's own name. A tool seen for the first time is added; one that changed is refused
-        until `pins` holds the hash that the refusal's `details["offered"]` gives. trusted: Believe
-        the server's hints: title, read-only, destructive, idempotent. elicit: `elicit(message,
-        schema)` answers what the server asks a person with an object, or None to decline; sync or
-        async; one that raises cancels, and is logged. Without it the server is told that there is
-        nobody to ask. mode: The SDK's: `"auto"`, `"legacy"`, or a protocol revision. options: For
-        every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`, `on_error_func`.
+            tells equal ones apart.
+        pins: The SHA-256 of each definition that was accepted, by the server's own name. A tool
+            seen for the first time is added; one that changed is refused until `pins` holds the
+            hash that the refusal's `details["offered"]` gives.
+        trusted: Believe the server's hints: title, read-only, destructive, idempotent.
+        elicit: `elicit(message, schema)` answers what the server asks a person with an object, or
+            None to decline; sync or async; one that raises cancels, and is logged. Without it the
+            server is told that there is nobody to ask.
+        mode: The SDK's: `"auto"`, `"legacy"`, or a protocol revision.
+        options: For every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`,
+            `on_error_func`.
 
     Raises:
         ConnectionError: The server cannot be reached.

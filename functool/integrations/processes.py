@@ -49,9 +49,11 @@ class ProcessExecutor:
     variables are not seen. A generator function is refused too. A body that ends its own
     interpreter with `os._exit(0)` is noticed at the time limit only.
 
-    Args: max_workers: How many bodies run at the same time; by default as many as there are
-        processors. context: The multiprocessing context that starts the workers; by default the one
-        of `"spawn"`, which is safe beside threads.
+    Args:
+        max_workers: How many bodies run at the same time; by default as many as there are
+            processors.
+        context: The multiprocessing context that starts the workers; by default the one of
+            `"spawn"`, which is safe beside threads.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class ProcessExecutor:
     async def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run `func(*args, **kwargs)` in a worker and return what it returned.
 
-        Raises: TypeError: The function cannot be found again by its name, or something cannot cross
-            between processes. ToolError: The worker died.
+        Raises:
+            TypeError: The function cannot be found again by its name, or something cannot cross
+                between processes.
+            ToolError: The worker died.
         """
         job = _packed(func, args, kwargs)
         pool = await in_thread(self._running_pool)

@@ -1,6 +1,6 @@
 """Values under a JSON Schema: which shape one has, and the steps between its plain and its strict form.
 
-`functool.strict` writes the strict schemas that belong to these steps. A step takes any value and never raises: what
+`functool.schema.strict` writes the strict schemas that belong to these steps. A step takes any value and never raises: what
 has neither form stays as it is. Nothing here changes a value that it is given.
 """
 

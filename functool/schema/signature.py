@@ -40,8 +40,8 @@ from functool.call import ToolCall, ToolResult
 from functool.content import CONTENT_TYPES
 from functool.context import Context, Inject
 from functool.errors import DefinitionError
-from functool.json_schema import admits_null
-from functool.plain_schema import PlainJsonSchema, choices_by_key
+from functool.schema.json_schema import admits_null
+from functool.schema.plain import PlainJsonSchema, choices_by_key
 
 _EMPTY = inspect.Parameter.empty
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)

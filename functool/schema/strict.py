@@ -5,11 +5,13 @@ takes as strict. `codec(schema)` writes a schema inside the subset; `encode` bri
 that form, and `decode` brings it back. `decode` takes the plain form too, at every depth: a plain
 value stays as it is.
 
-| plain | strict | |---|---| | optional property | required; null stands for its absence, unless its
-type admits null | | `dict[str, T]` | array of `{key, value}`; of names beside declared ones: one
-more property, which holds that array | | tuple of unlike items | object of `item_0`, `item_1` and
-so on | | any value at all | anyOf of the scalar types | | keyword, format or pattern outside of the
-subset | a sentence in the description |
+| plain | strict |
+|---|---|
+| optional property | required; null stands for its absence, unless its type admits null |
+| `dict[str, T]` | array of `{key, value}`; beside declared names: one more property, the array |
+| tuple of unlike items | object of `item_0`, `item_1` and so on |
+| any value at all | anyOf of the scalar types |
+| keyword, format or pattern outside of the subset | a sentence in the description |
 
 What no strict form can tell apart, and how it is read:
 
@@ -34,9 +36,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-import functool.shapes as shapes
+import functool.schema.shapes as shapes
 from functool.errors import SchemaError
-from functool.shapes import UNSET, Form, Step, text
+from functool.schema.shapes import UNSET, Form, Step, text
 
 _words = str.split
 _TYPES = {*shapes.SAMPLES, "array", "object"}
@@ -69,13 +71,15 @@ _KINDS: dict[str, Any] = {
 class Codec:
     """A schema in strict form, and the way of a value into it and back.
 
-    Attributes: schema: The strict form; `violations(schema)` is empty. encode: Brings a plain value
-        into strict form. decode: Brings a value into plain form, whether it is strict, plain, or
-        each in places. What has another shape stays as it is. Neither raises or changes what it is
-        given. reasons: Every place whose values change between the forms or lose a part of their
-        range: path, rule, and how to write it so that nothing has to be encoded. flat_nulls: The
-        names whose null `decode` drops, if dropping nulls at the top is all that it does, else
-        None.
+    Attributes:
+        schema: The strict form; `violations(schema)` is empty.
+        encode: Brings a plain value into strict form.
+        decode: Brings a value into plain form, whether it is strict, plain, or each in places. What
+            has another shape stays as it is. Neither raises or changes what it is given.
+        reasons: Every place whose values change between the forms or lose a part of their range:
+            path, rule, and how to write it so that nothing has to be encoded.
+        flat_nulls: The names whose null `decode` drops, if dropping nulls at the top is all that it
+            does, else None.
     """
 
     schema: dict[str, Any]
@@ -93,8 +97,9 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
         refuse: Whether to raise for what would need encoding, too.
         rest: The property that publishes what the root's `additionalProperties` admit.
 
-    Raises: SchemaError: Something has no strict form, or needs encoding and `refuse` is set.
-        `reasons` names every place.
+    Raises:
+        SchemaError: Something has no strict form, or needs encoding and `refuse` is set. `reasons`
+            names every place.
     """
     plain = deepcopy(dict(schema))
     if isinstance(target := shapes.lookup(plain, plain.get("$ref")), dict):

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema, from_json, to_jsonable_python
 
 from functool.errors import ArgumentError
 
+Arguments: TypeAlias = str | Mapping[str, Any]
 MAX_DEPTH = 100
 """How many levels of objects and lists arguments may have, their own object counted."""
 
@@ -49,8 +50,9 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
 
     `quoted` are the names, in quotes, that must not stand twice in it; without them all.
 
-    Raises: ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested
-        too deeply.
+    Raises:
+        ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested too
+            deeply.
     """
     if not text or text.isspace():
         return {}
@@ -169,3 +171,10 @@ def shown_name(name: str) -> str:
     What does not may be anything, a secret too: it shows as `[key]`.
     """
     return name if _NAME.fullmatch(name) else "[key]"
+
+
+def drop_nulls(values: dict[str, Any], names: Iterable[str]) -> None:
+    """Take out the nulls that mean a default."""
+    for name in names:
+        if values.get(name, 0) is None:
+            del values[name]

@@ -1,0 +1,20 @@
+"""The built-in guardrails.
+
+A guardrail is a plain callable that lets a call or a result pass, replaces it, or refuses it.
+`functool/guardrails/asking.py` says how the road asks one.
+"""
+
+from functool.guardrails.approval import require_approval
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail
+from functool.guardrails.calls import block, rate_limit
+from functool.guardrails.text import redact, truncate
+
+__all__ = [
+    "InputGuardrail",
+    "OutputGuardrail",
+    "block",
+    "rate_limit",
+    "redact",
+    "require_approval",
+    "truncate",
+]
