@@ -1,6 +1,7 @@
 """Turn HTML into Markdown in a process of its own: standard input to standard output.
 
-Not imported by anything. Every HTML converter has pages that keep it busy for minutes, and one that
+Nothing imports this file. It is run with `python -I` and the directory of the converter, which comes
+last on `sys.path`. Every HTML converter has pages that keep it busy for minutes, and one that
 is written in another language holds up all of Python meanwhile: a process can be killed.
 """
 
@@ -18,6 +19,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     except ImportError:  # Not on every system; the time limit remains.
         pass
+    sys.path.append(sys.argv[1])
     from html_to_markdown import ConversionOptions, convert
 
     options = json.loads(sys.stdin.buffer.readline())
