@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functool import DefinitionError, ToolCall
-from functool.bundled import files
+from functool.bundled import file_reading, file_walk, files
 from functool.bundled.files import file_tools
 
 SECRET = "the secret"
@@ -475,13 +475,13 @@ def test_answers_of_many_entries_are_bounded(root):
 
 def test_directories_without_end(root, tools, monkeypatch):
     """A listing and a search look at so many names and no more, and say so, for what is asked for may come later."""
-    monkeypatch.setattr(files, "MAX_VISITED", 5)
+    monkeypatch.setattr(file_walk, "MAX_VISITED", 5)
     for number in range(9):
         (root / f"{number}.txt").write_text("text" if number > 6 else "")
 
     assert "Only 5 names were looked at" in call(tools, "list_files", pattern="8.txt").text
     assert "Only 5 names were looked at" in call(tools, "search_files", text="text").text
-    monkeypatch.setattr(files, "MAX_VISITED", 50)
+    monkeypatch.setattr(file_walk, "MAX_VISITED", 50)
     assert call(tools, "list_files", pattern="8.txt").text == '["8.txt"]'
 
 
@@ -568,6 +568,7 @@ def test_hostile_expressions(root, tools):
 def test_searches_are_bounded(root, monkeypatch):
     """A search skips large and binary files, stops at its limits, cuts long lines, and says what it left out."""
     monkeypatch.setattr(files, "MAX_MATCHES", 3)
+    monkeypatch.setattr(file_reading, "MAX_MATCHES", 3)
     (root / "big.txt").write_text("needle" * 100)
     (root / "binary").write_bytes(b"needle\0")
     (root / "many.txt").write_text("needle\n" * 9)
@@ -579,7 +580,7 @@ def test_searches_are_bounded(root, monkeypatch):
     assert "there may be more" in many.text
     assert (
         len(call(tools, "search_files", text="needle", path="long.txt").value[0]["text"])
-        == files.MAX_SHOWN
+        == file_reading.MAX_SHOWN
     )
     assert call(tools, "search_files", text="needle", path="binary").value == []
     small = call(file_tools([root], max_bytes=100), "search_files", text="needle", path="big.txt")
@@ -589,7 +590,7 @@ def test_searches_are_bounded(root, monkeypatch):
 
 def test_searches_stop_in_time(root, monkeypatch):
     """A search whose time is over returns what it has, and says so."""
-    monkeypatch.setattr(files, "MAX_SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(file_reading, "MAX_SECONDS", -1.0)
     (root / "a.txt").write_text("needle")
     result = call(file_tools([root]), "search_files", text="needle")
 
