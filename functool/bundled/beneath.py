@@ -65,8 +65,9 @@ class Boundary:
             roots: The directories; relative paths are beneath the first.
             opener: How names are walked; None takes the best that the system has.
 
-        Raises: DefinitionError: A directory cannot be opened, there is none, or the system cannot
-            hold the boundary.
+        Raises:
+            DefinitionError: A directory cannot be opened, there is none, or the system cannot hold
+                the boundary.
         """
         _require_support()
         self._roots: list[int] = []

@@ -4,15 +4,19 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import translate
 from itertools import islice
+from typing import TypeAlias
 
 from functool.bundled.beneath import Boundary, FileNotFound, PathNotAllowed
 
 MAX_VISITED = 100_000
 MAX_SECONDS = 10.0
+
+Parts: TypeAlias = Sequence[Callable[[str], object] | None]
+"""The parts of a pattern: None for `**`, else what tells whether a name matches."""
 
 
 class Walk:
@@ -25,7 +29,7 @@ class Walk:
         self.notes: list[str] = []
         self._boundary = boundary
         self._path = path
-        self._wanted = [
+        self._wanted: Parts = [
             None if part == "**" else re.compile(translate(part)).match
             for part in pattern.split("/")
             if part not in ("", ".")
@@ -77,9 +81,8 @@ class Walk:
         return sorted(found)
 
 
-# A pattern is a list of parts: None for `**`, else what tells whether one name matches. The states
-# say how many of its parts a path may have passed: many `**` cost no more than one.
-Parts = list[Callable[[str], object] | None]
+# The states say how many parts of the pattern a path may have passed: many `**` cost no more than
+# one.
 
 
 def _advance(wanted: Parts, states: set[int], name: str) -> set[int]:

@@ -1,7 +1,7 @@
 """Turn HTML into Markdown in a process of its own: standard input to standard output.
 
-Nothing imports this file. It is run with `python -I` and the directory of the converter, which comes
-last on `sys.path`. Every HTML converter has pages that keep it busy for minutes, and one that
+Nothing imports this file. It is run with `python -I` and the directory of the converter, which
+comes last on `sys.path`. Every HTML converter has pages that keep it busy for minutes, and one that
 is written in another language holds up all of Python meanwhile: a process can be killed.
 """
 

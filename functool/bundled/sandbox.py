@@ -1,7 +1,8 @@
 """What a sandboxed command sees of the host's files, as options of bubblewrap.
 
 The working directory and what else is shown are opened once and held by their descriptors. So a
-directory that is renamed stays the one that was chosen, and a link that takes its name shows nothing.
+directory that is renamed stays the one that was chosen, and a link that takes its name shows
+nothing.
 """
 
 import os

@@ -4,8 +4,8 @@
 
     shell = shell_tool("/srv/project")
 
-The boundary is the sandbox (bubblewrap, Debian's package `bubblewrap`), never the text of the
-command: a list of forbidden words, `input_guardrails=[block([...], argument="command")]`, is advice
+The boundary is the sandbox (bubblewrap, Debian's package `bubblewrap`, which has to know the option
+`--bind-fd`: 0.10, or an older one with the fix of CVE-2024-42472), never the text of the command: a list of forbidden words, `input_guardrails=[block([...], argument="command")]`, is advice
 to the model and nothing more. `docs/security.md` says what is promised and what is not.
 """
 
@@ -46,6 +46,8 @@ BLOCK = 512
 
 LEAST = {"timeout": 0.001, "max_output": 100, "max_file_size": BLOCK}
 """The least of each limit: seconds, characters, bytes."""
+
+TOO_OLD = "functool needs bubblewrap 0.10, or an older one with the fix of CVE-2024-42472."
 
 # The command is a child of this shell, so that its end, and not that of the first program it
 # becomes, ends the rest.
@@ -138,12 +140,7 @@ class _Shell:
             if holder is not None:
                 await holder.end()
         if in_time and not processes.ran:
-            kind, what = (
-                (ToolError, "shell") if self.sandbox is None else (SandboxUnavailable, "sandbox")
-            )
-            raise kind(
-                f"The {what} could not be set up, and the command did not run: {output.text()}"
-            )
+            raise self._not_run(output.text())
         return _answer(output.text(), None if in_time else limit, metadata)
 
     def _start(self, command: str, output: BothEnds, holder: Holder | None) -> Processes:
@@ -162,6 +159,14 @@ class _Shell:
             of_command = error.errno == errno.E2BIG or self.sandbox is None
             kind = ToolError if of_command else SandboxUnavailable
             raise kind(f"The command could not be started: {error.strerror}.") from error
+
+    def _not_run(self, said: str) -> ToolError:
+        if self.sandbox is None:
+            return ToolError(f"The shell could not be set up, and the command did not run: {said}")
+        hint = TOO_OLD if "--bind-fd" in said else ""
+        return SandboxUnavailable(
+            f"The sandbox could not be set up, and the command did not run: {said}{hint}"
+        )
 
     def _metadata(
         self, processes: Processes, output: BothEnds, holder: Holder | None

@@ -792,6 +792,15 @@ def test_a_sandbox_that_fails(work, tmp_path, script):
     assert not (work / "made").exists()
 
 
+def test_a_sandbox_that_is_too_old(work, tmp_path):
+    """A bubblewrap that cannot bind by descriptor is an error that names the version to have."""
+    script = "echo 'bwrap: Unknown option --bind-fd' >&2; exit 1"
+    result = run(shell_tool(work, sandbox_path=sandbox_program(tmp_path, script)), "touch made")
+
+    assert result.error.type == "SandboxUnavailable"
+    assert "needs bubblewrap 0.10" in result.text
+
+
 def test_a_sandbox_that_hangs(work, tmp_path, token):
     """A sandbox program that never comes to the command is ended at the time limit."""
     fake = tmp_path / "bwrap"
