@@ -4,9 +4,10 @@
 
     shell = shell_tool("/srv/project")
 
-The boundary is the sandbox (bubblewrap, Debian's package `bubblewrap`, which has to know the option
-`--bind-fd`: 0.10, or an older one with the fix of CVE-2024-42472), never the text of the command: a list of forbidden words, `input_guardrails=[block([...], argument="command")]`, is advice
-to the model and nothing more. `docs/security.md` says what is promised and what is not.
+The boundary is the sandbox, never the text of the command: a list of forbidden words,
+`input_guardrails=[block([...], argument="command")]`, is advice to the model and nothing more. The
+sandbox is bubblewrap 0.10, or an older one with the fix of CVE-2024-42472, as distributions have it
+(`apt-get install bubblewrap`). `docs/security.md` says what is promised and what is not.
 """
 
 import errno
