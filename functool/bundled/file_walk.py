@@ -42,15 +42,17 @@ class Walk:
             PathNotAllowed: The directory must not be entered.
             FileNotFound: There is none.
         """
-        wanted = self._wanted
-        pending, visited, closed = [(self._path, _skipping(wanted, {0}))], 0, 0
-        deadline, late = time.monotonic() + MAX_SECONDS, False
+        # A directory that waits is its own name and that of the one above it, which all of its
+        # siblings share: a hundred thousand whole paths would be hundreds of megabytes.
+        pending, visited, closed = [("", self._path, _skipping(self._wanted, 1))], 0, 0
+        deadline, late, whole = time.monotonic() + MAX_SECONDS, False, 1 << len(self._wanted)
         while pending and visited < MAX_VISITED and not late:
-            above, states = pending.pop()
+            parent, own, states = pending.pop()
+            here = _joined(parent, own)
             try:
-                entries = self._entries(above, MAX_VISITED - visited)
+                entries = self._entries(here, MAX_VISITED - visited)
             except (PathNotAllowed, FileNotFound):
-                if above == self._path:
+                if not parent:
                     raise
                 closed += 1
                 continue
@@ -58,12 +60,11 @@ class Walk:
                 if late := time.monotonic() > deadline:
                     break
                 visited += 1
-                full = name if above == "." else f"{above.rstrip('/')}/{name}"
-                after = _advance(wanted, states, name)
-                if len(wanted) in after:
-                    yield full, mode
-                if stat.S_ISDIR(mode) and min(after, default=len(wanted)) < len(wanted):
-                    pending.append((full, after))
+                after = _advance(self._wanted, states, name)
+                if after & whole:
+                    yield _joined(here, name), mode
+                if stat.S_ISDIR(mode) and after & (whole - 1):
+                    pending.append((here, name, after))
         self.notes += [f"{closed} directories could not be entered."] if closed else []
         if late or visited >= MAX_VISITED:
             self.notes.append(f"Only {visited} names were looked at.")
@@ -81,29 +82,31 @@ class Walk:
         return sorted(found)
 
 
-# The states say how many parts of the pattern a path may have passed: many `**` cost no more than
-# one.
+def _joined(above: str, name: str) -> str:
+    return name if above in ("", ".") else f"{above.rstrip('/')}/{name}"
 
 
-def _advance(wanted: Parts, states: set[int], name: str) -> set[int]:
+# The states are bits: the one of weight 2**n says that a path may have passed n parts of the
+# pattern. So many `**` cost no more than one, in time and in memory.
+
+
+def _advance(wanted: Parts, states: int, name: str) -> int:
     """Return how far into the pattern one more name leads."""
-    after = set()
-    for state in states:
-        if state < len(wanted):
-            matches = wanted[state]
+    after = 0
+    for state, matches in enumerate(wanted):
+        if states >> state & 1:
             if matches is None:
-                after.add(state)
+                after |= 1 << state
             elif matches(name):
-                after.add(state + 1)
+                after |= 2 << state
     return _skipping(wanted, after)
 
 
-def _skipping(wanted: Parts, states: set[int]) -> set[int]:
-    reached = set(states)
+def _skipping(wanted: Parts, states: int) -> int:
     for state, matches in enumerate(wanted):
-        if state in reached and matches is None:
-            reached.add(state + 1)
-    return reached
+        if states >> state & 1 and matches is None:
+            states |= 2 << state
+    return states
 
 
 def _mode(entry: os.DirEntry[str]) -> int:

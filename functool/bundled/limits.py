@@ -191,11 +191,13 @@ class ControlGroup:
         """Kill what is still in the group, and remove the group."""
         with suppress(OSError):  # Linux 5.14
             _write(self._path / "cgroup.kill", "1")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                while self._count("cgroup.events", "populated"):
-                    await asyncio.sleep(POLL)
-        self.remove()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    while self._count("cgroup.events", "populated"):
+                        await asyncio.sleep(POLL)
+        finally:
+            self.remove()
 
     def remove(self) -> None:
         """Remove the group, if nothing lives in it."""

@@ -648,6 +648,34 @@ def test_directories_without_end(root, tools, monkeypatch):
     assert call(tools, "list_files", pattern="8.txt").text == '["8.txt"]'
 
 
+WIDE = """
+import sys, tracemalloc
+from functool import ToolCall
+from functool.bundled.files import file_tools
+
+tools = file_tools([sys.argv[1]])
+tracemalloc.start()
+pattern = "**/" * 300 + "nothing"
+call = ToolCall(name="list_files", arguments={"path": sys.argv[2], "pattern": pattern})
+print(tools.call_sync(call).value, tracemalloc.get_traced_memory()[1] // 1_000_000)
+"""
+
+
+def test_wide_directories_cost_little(root):
+    """Thousands of directories far down, and a pattern of hundreds of parts, are walked in a few megabytes."""
+    deep = "/".join(["d" * 250] * 8)
+    (root / deep).mkdir(parents=True)
+    for number in range(3_000):
+        (root / deep / str(number)).mkdir()
+    host = [sys.executable, "-c", WIDE, str(root), deep]
+    value, megabytes = subprocess.run(
+        host, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert value == "[]"
+    assert int(megabytes) < 5
+
+
 def test_walks_stop_in_time(tree, tools, monkeypatch):
     """A listing whose time is over shows what it has, and says at how many names it looked."""
     monkeypatch.setattr(file_walk, "MAX_SECONDS", -1.0)
