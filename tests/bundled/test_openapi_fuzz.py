@@ -213,7 +213,15 @@ def test_an_odd_text_is_tools_or_a_definition_error(text, edits):
 
 @pytest.mark.parametrize(
     "value",
-    ["!!int ''", "!!float ''", "!!bool x", "!!timestamp x", "!!binary é", "!!null [a]", "!!pairs x"],
+    [
+        "!!int ''",
+        "!!float ''",
+        "!!bool x",
+        "!!timestamp x",
+        "!!binary é",
+        "!!null [a]",
+        "!!pairs x",
+    ],
 )
 def test_a_yaml_tag_with_an_odd_value_is_no_document(value):
     """A tag that asks for another type than the text is one is a DefinitionError that names the line."""
