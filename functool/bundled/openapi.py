@@ -30,13 +30,12 @@ from functool.bundled.http_body import (
     media_type,
 )
 from functool.bundled.openapi_auth import Auth, Keyring
-from functool.bundled.openapi_document import Document, Spec, read
+from functool.bundled.openapi_document import Document, Spec, read, security_schemes
 from functool.bundled.openapi_operation import (
     Listed,
     Operation,
     is_json,
     operations,
-    security_schemes,
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire

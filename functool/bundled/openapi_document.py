@@ -112,6 +112,22 @@ def read(spec: Spec) -> Document:
     return Document(root=root, legacy=version.startswith("3.0"))
 
 
+def security_schemes(document: Document) -> dict[str, dict[str, Any]]:
+    """Return the security schemes of a document by name.
+
+    One whose reference leads nowhere is empty, and no secret is taken for it.
+    """
+    schemes = mapping(mapping(document.root.get("components")).get("securitySchemes"))
+    return {name: _scheme(document, node) for name, node in schemes.items()}
+
+
+def _scheme(document: Document, node: Any) -> dict[str, Any]:
+    try:
+        return mapping(document.resolve(node))
+    except DefinitionError:
+        return {}
+
+
 def mapping(node: Any) -> dict[str, Any]:
     """Return a node if it is an object, and otherwise an empty one: anything may stand anywhere."""
     return node if isinstance(node, dict) else {}

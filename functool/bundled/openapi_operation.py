@@ -4,45 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
-from functool.bundled.openapi_names import TOKEN, UniqueNames, is_reserved, spellings, valid_name
+from functool.bundled.openapi_names import UniqueNames, valid_name
+from functool.bundled.openapi_parameters import (
+    BODY,
+    VARIABLE,
+    Parameter,
+    Parameters,
+    described,
+)
 from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
 
 MAX_OUTPUT_NODES = 4_000
 MAX_SERVER = 2_000
 """Characters of a server's URL."""
 
-MAX_PARAMETERS = 1_000
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
 
-BODY = "body"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
-STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
-_VARIABLE = re.compile(r"\{([^{}/]*)\}")
 _FILE_TEXT = "Text, or for bytes a data: URL with base64."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A parameter: the `argument` that a model gives, and how it is written into the request."""
-
-    argument: str
-    name: str
-    place: str
-    style: str
-    explode: bool
-    reserved: bool
-    as_json: bool
-    required: bool
-    schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,22 +111,6 @@ def operations(document: Document) -> Iterator[Listed]:
             )
 
 
-def security_schemes(document: Document) -> dict[str, dict[str, Any]]:
-    """Return the security schemes of a document by name.
-
-    One whose reference leads nowhere is empty, and no secret is taken for it.
-    """
-    schemes = mapping(mapping(document.root.get("components")).get("securitySchemes"))
-    return {name: _scheme(document, node) for name, node in schemes.items()}
-
-
-def _scheme(document: Document, node: Any) -> dict[str, Any]:
-    try:
-        return mapping(document.resolve(node))
-    except DefinitionError:
-        return {}
-
-
 def _raise(message: str) -> Operation:
     raise DefinitionError(message)
 
@@ -148,14 +120,7 @@ class _Reader:
         self._document = document
         self._requests = Schemas(document, "readOnly")
         self._responses = Schemas(document, "writeOnly")
-        # What a security scheme sends is the host's to give, also where the document lists it as a
-        # parameter.
-        self._keys = {
-            (scheme.get("in"), spelling)
-            for scheme in security_schemes(document).values()
-            if scheme.get("type") == "apiKey" and isinstance(scheme.get("in"), str)
-            for spelling in spellings(str(scheme.get("name")))
-        }
+        self._parameters = Parameters(document, self._requests)
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -168,7 +133,7 @@ class _Reader:
         if not path.startswith("/") or any(part in (".", "..") for part in path.split("/")):
             raise DefinitionError("the path does not begin with a slash, or has a '..' in it")
         body = self._body(node)
-        parameters = self._parameters(path, item, node)
+        parameters = self._parameters.read(path, item, node)
         root: dict[str, Any] = {
             "type": "object",
             "properties": {p.argument: p.schema for p in parameters},
@@ -200,64 +165,6 @@ class _Reader:
             output=self._output(node),
         )
 
-    def _parameters(
-        self, path: str, item: dict[str, Any], node: dict[str, Any]
-    ) -> tuple[Parameter, ...]:
-        """Return the parameters of the path item, of the operation, and of the path alone.
-
-        The operation's count more than those of its path item.
-        """
-        found: dict[tuple[str, str], Parameter] = {}
-        entries = (*sequence(item.get("parameters")), *sequence(node.get("parameters")))
-        if len(entries) > MAX_PARAMETERS:
-            raise DefinitionError(f"it has more than {MAX_PARAMETERS:,} parameters")
-        for entry in entries:
-            parameter = self._parameter(mapping(self._document.resolve(entry)))
-            if parameter is not None:
-                found[parameter.place, parameter.name] = parameter
-        named = dict.fromkeys(_VARIABLE.findall(path))
-        for name in named:
-            found.setdefault(("path", name), _path_parameter(name))
-        names = UniqueNames({BODY})
-        parameters = []
-        for parameter in found.values():
-            if parameter.place == "path" and parameter.name not in named:
-                continue
-            stem = valid_name(parameter.name) or "argument"
-            argument = names.take(f"{stem}_{parameter.place}" if stem in names else stem)
-            parameters.append(replace(parameter, argument=argument))
-        return tuple(parameters)
-
-    def _parameter(self, node: dict[str, Any]) -> Parameter | None:
-        """Read a parameter; None for one that is not a model's to give."""
-        name, place = node.get("name"), str(node.get("in"))
-        if not isinstance(name, str) or place not in STYLES:
-            return None
-        if any((place, spelling) in self._keys for spelling in spellings(name)):
-            return None
-        if place == "header" and is_reserved(name):
-            return None
-        if place in ("header", "cookie") and not TOKEN.fullmatch(name):
-            raise DefinitionError(
-                f"the {place} parameter {name[:100]!r} has a name that cannot be sent"
-            )
-        style = node.get("style") if isinstance(node.get("style"), str) else STYLES[place]
-        content = mapping(node.get("content"))
-        media = mapping(next(iter(content.values()), None)) if content else node
-        schema = self._requests.convert(media.get("schema"))
-        explode = node.get("explode")
-        return Parameter(
-            argument=name,
-            name=name,
-            place=place,
-            style=str(style),
-            explode=explode if isinstance(explode, bool) else style in ("form", "deepObject"),
-            reserved=node.get("allowReserved") is True,
-            as_json=bool(content),
-            required=place == "path" or node.get("required") is True,
-            schema=_described(schema, node),
-        )
-
     def _body(self, node: dict[str, Any]) -> Body | None:
         body = mapping(self._document.resolve(node.get("requestBody")))
         content = mapping(body.get("content"))
@@ -283,7 +190,7 @@ class _Reader:
         return Body(
             media_type=media_type,
             required=body.get("required") is True,
-            schema=_described({"description": "The body of the request.", **converted}, body),
+            schema=described({"description": "The body of the request.", **converted}, body),
             files=files,
             encoding=mapping(media.get("encoding")),
         )
@@ -317,32 +224,6 @@ class _Reader:
                     schema, whole = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
                     return schema if whole else None
         return None
-
-
-def _path_parameter(name: str) -> Parameter:
-    return Parameter(
-        argument=name,
-        name=name,
-        place="path",
-        style="simple",
-        explode=False,
-        reserved=False,
-        as_json=False,
-        required=True,
-        schema={"type": "string"},
-    )
-
-
-def _described(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """Describe an argument. Its default is told and not sent: it is the server's to fill in."""
-    texts = [node.get("description"), schema.get("description")]
-    said = [text.strip() for text in texts if isinstance(text, str) and text.strip()][:1]
-    if schema.get("default") is not None:
-        said.append(f"Default: {str(schema['default'])[:200]}.")
-    if node.get("deprecated") is True:
-        said.append("Deprecated.")
-    rest = {key: value for key, value in schema.items() if key not in ("default", "description")}
-    return {**rest, "description": shortened(" ".join(said))} if said else rest
 
 
 def _with_files(schema: dict[str, Any], files: frozenset[str]) -> dict[str, Any]:
@@ -386,7 +267,7 @@ def _server(*nodes: dict[str, Any]) -> str:
             if not isinstance(url, str) or len(url) > MAX_SERVER:
                 return ""
             variables = mapping(server.get("variables"))
-            parts = _VARIABLE.split(url)
+            parts = VARIABLE.split(url)
             for at in range(1, len(parts), 2):
                 parts[at] = _default(mapping(variables.get(parts[at])))
             return "".join(parts) if sum(map(len, parts)) <= MAX_SERVER else ""

@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from functool import ToolError
-from functool.bundled.openapi_operation import BODY, FORM, MULTIPART, Body, Operation, Parameter
+from functool.bundled.openapi_operation import FORM, MULTIPART, Body, Operation
+from functool.bundled.openapi_parameters import BODY, Parameter
 
 MAX_DECODINGS = 5
 """How often a path value is decoded to look for what it may hide."""
