@@ -123,9 +123,11 @@ def export(tool: Tool, *, context: Context[Any] | None = None) -> Exported:
 
 def demands(tool: Tool) -> list[str]:
     """Return what Amplifier's validators would find fault with."""
-    if tool.description.strip():
-        return []
-    return ["Tool.description should be a non-empty string: give the tool a docstring or description"]
+    missing = (
+        "Tool.description should be a non-empty string: give the function a docstring, or the tool"
+        " a description"
+    )
+    return [] if tool.description.strip() else [missing]
 
 
 def mount(
