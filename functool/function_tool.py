@@ -21,13 +21,9 @@ from functool.context import Context
 from functool.errors import DefinitionError, SchemaError, ToolError
 from functool.executors import Executor, conclude, in_thread, inline
 from functool.schema import docstrings
-from functool.schema.signature import (
-    FunctionSchema,
-    Parameter,
-    Unresolved,
-    describe,
-    returned_schema,
-)
+from functool.schema.hints import Unresolved
+from functool.schema.parameters import Parameter
+from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
 from functool.tool import Strict, Tool, ToolOptions, publish
 

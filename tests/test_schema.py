@@ -18,8 +18,10 @@ from pydantic import AliasPath, BaseModel, Field, PlainSerializer, WrapSerialize
 from typing_extensions import NotRequired, Required, TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, ToolCall, Toolset
-from functool.schema.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
-from functool.schema.signature import Unresolved, describe, returned_schema
+from functool.schema.admits import admits_null, kinds_of, takes_only_containers
+from functool.schema.hints import Unresolved
+from functool.schema.json_schema import Names
+from functool.schema.signature import describe, returned_schema
 
 T = TypeVar("T")
 
@@ -394,7 +396,10 @@ DEFINITIONS = {
     "N": {"type": ["integer", "null"]},
     "L": {"type": "array"},
     "R": {"$ref": "#/$defs/R"},
+    "U": {"anyOf": [{"$ref": "#/$defs/U"}]},
+    "group": {"S": {"type": "string"}, "L": {"type": "array"}},
 }
+ROOT = {"$defs": DEFINITIONS}
 
 
 @pytest.mark.parametrize(
@@ -418,13 +423,15 @@ DEFINITIONS = {
         ({"$ref": "#/$defs/S"}, False),
         ({"$ref": "#/$defs/N"}, True),
         ({"$ref": "#/$defs/R"}, True),
+        ({"$ref": "#/$defs/U"}, True),
+        ({"$ref": "#/$defs/group/S"}, False),
         ({"$ref": "https://elsewhere"}, True),
     ],
     ids=str,
 )
 def test_admits_null(schema, admits):
     """Whether null fits a JSON Schema."""
-    assert admits_null(schema, DEFINITIONS) is admits
+    assert admits_null(schema, ROOT) is admits
 
 
 @pytest.mark.parametrize(
@@ -440,13 +447,15 @@ def test_admits_null(schema, admits):
         ({"anyOf": [{"type": "array"}, {"type": "string"}]}, False),
         ({"$ref": "#/$defs/L"}, True),
         ({"$ref": "#/$defs/R"}, False),
+        ({"$ref": "#/$defs/U"}, False),
+        ({"$ref": "#/$defs/group/L"}, True),
         ({"anyOf": [{"type": "null"}]}, False),
     ],
     ids=str,
 )
 def test_takes_only_containers(schema, only):
     """Whether a schema takes a list or an object and no string."""
-    assert takes_only_containers(schema, DEFINITIONS) is only
+    assert takes_only_containers(schema, ROOT) is only
 
 
 @pytest.mark.parametrize(
@@ -483,14 +492,16 @@ def test_kinds_of(schema, kinds):
     assert kinds_of([schema]) == kinds
 
 
-def test_is_recursive():
-    """A definition that leads back to itself, straight or round a corner."""
-    ref = lambda name: {"items": {"$ref": f"#/$defs/{name}"}}  # noqa: E731
+def test_the_definitions_that_hold_themselves():
+    """A definition that leads back to itself, straight or round a corner, if the schema uses it."""
 
-    assert is_recursive({"A": ref("A")}) and is_recursive(
-        {"A": ref("B"), "B": ref("C"), "C": ref("A")}
-    )
-    assert not is_recursive({"A": ref("B"), "B": ref("C"), "C": {}}) and not is_recursive({})
+    def cycles(**links):
+        defs = {name: {"items": {"$ref": f"#/$defs/{to}"}} for name, to in links.items()}
+        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles())
+
+    assert cycles(A="A") == ["A"] and cycles(A="B", B="C", C="A") == ["A", "B", "C"]
+    assert cycles(A="B", B="C") == [] and cycles(A="B", C="C") == []
+    assert Names({"items": {"$ref": "#"}}).cycles() == ["#"]
 
 
 def test_models_defined_later_resolve_later():

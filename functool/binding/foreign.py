@@ -19,11 +19,8 @@ from functool.binding.json_text import (
 )
 from functool.binding.problems import path_text, unknown_name
 from functool.errors import ArgumentError
-from functool.schema.json_schema import (
-    admits_null,
-    property_names,
-    takes_only_containers,
-)
+from functool.schema.admits import admits_null, takes_only_containers
+from functool.schema.json_schema import property_names
 
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
@@ -43,12 +40,11 @@ class SchemaDoor:
             (lambda sent: sent) if codec is None else codec.decode
         )
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
-        self._definitions = schema.get("$defs") or schema.get("definitions") or {}
         required = schema.get("required") or ()
         self._droppable = [
             name
             for name, part in self._properties.items()
-            if name not in required and not admits_null(part, self._definitions)
+            if name not in required and not admits_null(part, schema)
         ]
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
@@ -63,9 +59,7 @@ class SchemaDoor:
         drop_nulls(sent, self._droppable)
         texts = [name for name in self._properties if isinstance(sent.get(name), str)]
         if texts := [
-            name
-            for name in texts
-            if takes_only_containers(self._properties[name], self._definitions)
+            name for name in texts if takes_only_containers(self._properties[name], self._schema)
         ]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in texts}})
         refuse_infinite(sent)

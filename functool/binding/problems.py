@@ -13,10 +13,8 @@ from pydantic_core import ValidationError, core_schema
 from functool.binding.json_text import (
     shown_name,
 )
-from functool.schema.json_schema import (
-    names_at,
-    property_names,
-)
+from functool.schema.admits import names_at
+from functool.schema.json_schema import property_names
 
 if TYPE_CHECKING:
     pass
@@ -56,7 +54,7 @@ def problems_of(
         if detail["type"] == "extra_forbidden" and steps[-1:] == [detail["loc"][-1]]:
             *above, name = steps
             problem = unknown_name(
-                str(name), names_at(schema, above, schema.get("$defs", {})), path_text(above, known)
+                str(name), names_at(schema, above, schema), path_text(above, known)
             )
         else:
             problem = {"path": path_text(steps, known), **_expected(detail, known)}

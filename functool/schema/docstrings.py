@@ -1,9 +1,10 @@
-"""A docstring's text -> the description of a tool, the texts of its parameters, and that of what it returns.
+"""Read a docstring: the description of a tool, and what it says of arguments and the result.
 
-The text is cut into prose and sections here. docstring-parser, loaded when it is needed, reads NumPy's sections. Of the
-other styles it loses too much (a colon inside a type eats the parameter, paragraphs are joined, one odd item costs the
-whole docstring, prose behind a section is dropped), and once the sections are cut there is little left to read. Types
-are skipped: the annotations know better.
+The text is cut into prose and sections here. docstring-parser, loaded when it is needed, reads
+NumPy's sections. Of the other styles it loses too much: a colon inside a type eats the parameter,
+paragraphs are joined, one odd item costs the whole docstring, and prose behind a section is
+dropped. Once the sections are cut, there is little left to read. Types are skipped, since the
+annotations know better.
 """
 
 import inspect
@@ -66,7 +67,7 @@ class Docstring:
 def parse(text: Any) -> Docstring:
     """Return what the docstring `text` says.
 
-    What no style can read is prose, what is no text says nothing; nothing raises.
+    Unrecognised sections stay in the summary. What is no text says nothing, and nothing raises.
     """
     text = inspect.cleandoc(text.replace("\r\n", "\n") if isinstance(text, str) else "")
     found, prose, end = Docstring(), [], 0
@@ -108,7 +109,10 @@ def _end(text: str, match: re.Match[str]) -> int:
 
 
 def _read(match: re.Match[str], body: str) -> list[tuple[str, str]] | None:
-    """Return the names and texts of a section (none if it is of no use), or None if it is prose after all."""
+    """Return the names and texts of a section, or None if it is prose after all.
+
+    A section that is of no use, such as `Raises:`, has none.
+    """
     if match["name"] or match["outcome"]:
         return [(match["name"] or _OUTCOME, inspect.cleandoc(body))]
     title = (match["google"] or match["numpy"] or "").lower()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
 
 class PlainJsonSchema(GenerateJsonSchema):
-    """pydantic's JSON Schema without titles that only repeat a name, fields that nobody can set, and warnings about what it leaves out."""
+    """Writes JSON Schema as pydantic does, with three things left out.
+
+    These are titles that only repeat a name, fields that nobody can set, and warnings.
+    """
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out what no caller can set."""
@@ -22,7 +24,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         return False
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
-        """Say the keys as the texts that they are in JSON, also those of an enumeration of numbers."""
+        """Write keys as the texts that they are in JSON, also those of an Enum of numbers."""
         made = super().dict_schema(schema)
         ref = made.get("propertyNames", {}).get("$ref")
         keys = self.get_schema_from_definitions(ref) if ref else None
@@ -47,9 +49,3 @@ class PlainJsonSchema(GenerateJsonSchema):
     def emit_warning(self, kind: Any, detail: str) -> None:
         """Keep silent: what is left out stands in no schema."""
         return
-
-
-def choices_by_key(core: Any) -> dict[str, Any]:
-    """Map the texts that stand for the choices of a core schema where it is that of keys, which are always texts, to these choices."""
-    choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
-    return {str(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}
