@@ -17,7 +17,7 @@ from functool.binding.json_text import (
     parsed,
     refuse_infinite,
 )
-from functool.binding.problems import path_text, unknown_name
+from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import admits_null, takes_only_containers
 from functool.schema.json_schema import property_names
@@ -127,10 +127,9 @@ class SchemaDoor:
             ]
             return {"path": path, "expected": "one of the choices", "choices": tuple(choices)}
         if word == "type":
-            return {
-                "path": path,
-                "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}",
-            }
+            types = " or ".join([wanted] if isinstance(wanted, str) else wanted)
+            twice = repeated_key(error.instance)
+            return {"path": path, "expected": f"a value of type {types}{twice}"}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             unsaid = (
                 []

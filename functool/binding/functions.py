@@ -216,7 +216,10 @@ class FunctionDoor:
         }
         root = {**root, "fields": fields, "extra_behavior": extra}
         whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        return SchemaValidator(whole, {"allow_inf_nan": False}).validate_json
+        # Without `_use_prebuilt` pydantic would leave a model to its own validator, and with it
+        # what functool.schema.rewrite changed inside of the model.
+        validator = SchemaValidator(whole, {"allow_inf_nan": False}, _use_prebuilt=False)
+        return validator.validate_json
 
     @cached_property
     def _containers(self) -> list[str]:
