@@ -28,10 +28,12 @@ FLOORS = [
         "schema.strict",
         "schema.docstrings",
         "schema.plain",
+        "schema.callables",
         "schema.hints",
         "schema.rewrite",
         "schema.core",
         "schema.parameters",
+        "schema.publish",
         "schema.signature",
     ],
     [
@@ -46,7 +48,7 @@ FLOORS = [
         "guardrails.approval",
         "guardrails",
     ],
-    ["tool"],
+    ["options", "trip", "tool"],
     ["function_tool", "tool_model", "schema_tool", "agent_tool", "toolset", "factory", "testing"],
     [""],
 ]

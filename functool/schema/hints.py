@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType, FunctionType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, LiteralString, Union, get_args, get_origin
 
 from typing_extensions import get_type_hints
 
 from functool.errors import DefinitionError
+from functool.schema.callables import unpartialled
 
 _BOUND = (FunctionType, staticmethod, classmethod, property)
 
@@ -41,13 +42,11 @@ def named_parameters(func: Callable[..., Any]) -> list[str]:
 
 def fixed_keywords(func: Any) -> set[str]:
     """Return the keywords that a partial has fixed: a model neither sees nor sets them."""
-    return {name for layer in _partials(func) for name in layer.keywords}
-
-
-def _partials(func: Any) -> Iterator[functools.partial[Any]]:
+    fixed: set[str] = set()
     while isinstance(func, functools.partial):
-        yield func
+        fixed |= set(func.keywords)
         func = func.func
+    return fixed
 
 
 class Hints:
@@ -59,8 +58,7 @@ class Hints:
     """
 
     def __init__(self, func: Any, frame: FrameType | None) -> None:
-        for layer in _partials(func):
-            func = layer.func
+        func = unpartialled(func)
         owner = _owner(func)
         if not inspect.isroutine(func):
             func = func.__init__ if inspect.isclass(func) else type(func).__call__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import cleandoc
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonRef
 
 from functool.schema.docstrings import parse
 
@@ -103,7 +103,7 @@ class PlainJsonSchema(GenerateJsonSchema):
     def _key_text(self, schema: Any) -> dict[str, Any]:
         """Return the JSON Schema of the texts that are keys of a type; an empty one if unknown."""
         if isinstance(ref := schema.get("$ref"), str):
-            target = self.get_schema_from_definitions(ref)
+            target = self.get_schema_from_definitions(JsonRef(ref))
             kept = target is None or target.get("type") == "string"
             return dict(schema) if kept else self._key_text(target)
         if members := schema.get("anyOf") or schema.get("oneOf"):

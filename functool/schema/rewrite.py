@@ -34,7 +34,7 @@ def rewritten(core: Any) -> Any:
         return type(core)(map(rewritten, core))
     if not isinstance(core, dict) or core.get("custom_init"):
         return core
-    made = {key: _inner(part) if key in _INNER else part for key, part in core.items()}
+    made: Any = {key: _inner(part) if key in _INNER else part for key, part in core.items()}
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
         made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
         # pydantic writes "ignore" for a TypedDict that says nothing.
