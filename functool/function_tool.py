@@ -38,14 +38,10 @@ from functool.schema.callables import (
     outer_frame,
     way_of,
 )
+from functool.schema.hints import Unresolved
+from functool.schema.parameters import Parameter
 from functool.schema.publish import Strict, publish
-from functool.schema.signature import (
-    FunctionSchema,
-    Parameter,
-    Unresolved,
-    describe,
-    returned_schema,
-)
+from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
 from functool.tool import Tool
 from functool.trip import Trip
