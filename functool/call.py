@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from pydantic_core import SchemaSerializer, core_schema
@@ -29,32 +29,56 @@ class ToolCall:
     """A call that a model made.
 
     `arguments` is an object, or its JSON text as models send it. `id` is the caller's own name for
-    the call.
+    the call. `metadata` is for hosts and layers (source labels, repairs, the journal): it never
+    comes from a model, is never sent to one, and stands in no digest.
     """
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
     id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Caused:
+    """Holds what is no field: it stays out of `asdict`, JSON, repr, equality and pickles."""
+
+    __slots__ = ("cause",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolFailure:
+class ToolFailure(_Caused):
     """Why a call failed.
 
     `type` is the class name of the exception, or the code that an author chose; `message` is fit
-    for a model and never empty.
+    for a model and never empty. `cause` is the exception itself, for logs and for `unwrap`; it is
+    never serialised, compared or shown.
     """
 
     type: str
     message: str
     details: Mapping[str, Any] | None = None
+    cause: InitVar[BaseException | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, cause: BaseException | None) -> None:
         self.message = valid_text(self.message) or self.type or "ToolError"
+        self.cause = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled_failure, (self.type, self.message, self.details)
+
+
+def _unpickled_failure(type: str, message: str, details: Mapping[str, Any] | None) -> ToolFailure:
+    return ToolFailure(type=type, message=message, details=details)
+
+
+class _Shown:
+    """Holds what `shown_as` notes on a result; it is no field either."""
+
+    __slots__ = ("_shown",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolResult:
+class ToolResult(_Shown):
     """What came of a call.
 
     `output` is what the model reads; `value` the body's own return value, for code; `metadata` is
@@ -66,6 +90,10 @@ class ToolResult:
     error: ToolFailure | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     call_id: str = ""
+    _shown: InitVar[list[Content] | None] = None
+
+    def __post_init__(self, _shown: list[Content] | None) -> None:
+        self._shown = _shown
 
     @property
     def is_error(self) -> bool:
@@ -80,9 +108,34 @@ class ToolResult:
     @property
     def text(self) -> str:
         """The output as one text, always valid UTF-8; of a failure the message, then any output."""
+        output = self.output
+        if self.error is None and len(output) == 1:  # Almost always: no list is built for it.
+            only = output[0]
+            if type(only) is TextContent and only.text.isascii():
+                return only.text
         parts = [] if self.error is None else [self.error.message]
-        parts += [c.text if isinstance(c, TextContent) else _placeholder(c) for c in self.output]
-        return valid_text("\n".join(parts) if len(parts) != 1 else parts[0])
+        parts += [c.text if isinstance(c, TextContent) else _placeholder(c) for c in output]
+        return valid_text("\n".join(parts))
+
+    @property
+    def structured(self) -> Any:
+        """What exporters send as structured content: `value`, or None after `shown_as`."""
+        return self.value if getattr(self, "_shown", None) is None else None
+
+    def shown_as(self, output: str | Content | list[Content]) -> ToolResult:
+        """Return a result whose `output` is this for the model, while `value` stays for code.
+
+        Only the guardrail that returns this result spares `value` so: a guardrail later in the list
+        that changes the output replaces `value`, too. It shortens; it keeps nothing secret.
+        """
+        shown = render(output)
+        return changed(self, output=shown, _shown=shown)
+
+    @property
+    def keeps_value(self) -> bool:
+        """Whether `output` stands as `shown_as` wrote it, so that `value` may say something else."""
+        shown = getattr(self, "_shown", None)
+        return shown is not None and shown is self.output
 
     @classmethod
     def of(cls, value: Any, *, metadata: Mapping[str, Any] | None = None) -> ToolResult:
@@ -114,11 +167,16 @@ class ToolResult:
         """Return the value.
 
         Raises:
-            ToolError: The call failed; the message is the failure's.
+            ToolError: The call failed; the message is the failure's, and the exception behind it is
+                its `__cause__`.
         """
         if self.error is not None:
-            raise ToolError(self.error.message, details=self.error.details)
+            raise ToolError(self.error.message, details=self.error.details) from self.error.cause
         return self.value
+
+
+# The class attribute that a default leaves behind would hide the slot of the base.
+del ToolFailure.cause, ToolResult._shown
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,7 +199,7 @@ class ToolSchema:
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     """Return the same call with other arguments, as cheaply as `success`."""
     new = _new(ToolCall)
-    new.name, new.arguments, new.id = call.name, arguments, call.id
+    new.name, new.arguments, new.id, new.metadata = call.name, arguments, call.id, call.metadata
     return new
 
 
@@ -156,23 +214,25 @@ def success(value: Any, call_id: str) -> ToolResult:
     else:
         result.output = render(value)
     result.value, result.error, result.metadata, result.call_id = value, None, {}, call_id
+    result._shown = None
     return result
 
 
 def failure_of(error: Exception, message: str | None = None) -> ToolResult:
-    """Return the default answer to an exception: a `ToolError` shows its message, any other `TypeName: message`."""
+    """Return the default answer to an exception.
+
+    A `ToolError` shows its message, any other exception `TypeName: message`.
+    """
     kind = type(error).__name__
     details = error.details if isinstance(error, ToolError) else None
     if message is None:
         text = cut_str(error, "")
-        message = (
-            text or kind
-            if isinstance(error, ToolError)
-            else f"{kind}: {text}"[:MAX_REPR]
-            if text
-            else kind
-        )
-    return ToolResult.failed(message, type=kind, details=details)
+        if isinstance(error, ToolError):
+            message = text or kind
+        else:
+            message = f"{kind}: {text}"[:MAX_REPR] if text else kind
+    failure = ToolFailure(type=kind, message=message, details=details, cause=error)
+    return ToolResult(error=failure)
 
 
 def changed(result: ToolResult, **fields: Any) -> ToolResult:
@@ -214,6 +274,14 @@ def render(value: Any) -> list[Content]:
     if isinstance(value, (list, tuple)) and any(isinstance(item, CONTENT_TYPES) for item in value):
         return [part for item in value for part in render(item)]
     return [TextContent(text=json_text(value))]
+
+
+def fingerprint(arguments: Any) -> bytes:
+    """Return what differs once something in JSON arguments has been changed in place."""
+    try:
+        return _dump(arguments)
+    except Exception:  # Somebody put in what JSON cannot say.
+        return b""
 
 
 def json_text(value: Any) -> str:

@@ -103,6 +103,15 @@ class Context(Generic[Deps]):
             self._notes = {}
         return self._notes
 
+    @property
+    def decision(self) -> Mapping[str, Any] | None:
+        """Inside a call, what a person or a grant decided about it, as JSON; else None.
+
+        `request` is what was asked, `approved` and `reason` are the answer, `arguments` the edited
+        ones or None, `grant` the id of the grant that answered or None.
+        """
+        return None if self._notes is None else self._notes.get("decision")
+
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event; with `debug` for those with full details too.
 

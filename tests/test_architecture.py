@@ -25,7 +25,9 @@ FLOORS = [
         "schema.plain",
         "schema.shapes",
         "schema.strict",
+        "schema.publish",
         "schema.signature",
+        "schema.callables",
     ],
     [
         "binding.json_text",
@@ -39,7 +41,7 @@ FLOORS = [
         "guardrails.approval",
         "guardrails",
     ],
-    ["tool"],
+    ["options", "trip", "tool"],
     ["function_tool", "tool_model", "schema_tool", "agent_tool", "toolset", "factory", "testing"],
     [""],
 ]

@@ -1,36 +1,59 @@
-"""What binds the arguments of one tool."""
+"""What binds the arguments of one tool: the shape of a binder, and the one of a wrapper."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
-from functool.binding.foreign import SchemaDoor
-from functool.binding.functions import FunctionDoor
-from functool.binding.json_text import Arguments
+from functool.binding.json_text import Arguments, refuse_size
 
 
-class InnerDoor:
-    """The door of a wrapper: it hands on the arguments as they came, and only if somebody `looks`, looks through the inner tool's."""
+class Bound(NamedTuple):
+    """Arguments that were checked.
 
-    def __init__(self, inner: Door, looks: bool) -> None:
-        # A wrapper between that looks at nothing would show the arguments as they came.
-        self._inner: Door = inner._inner if isinstance(inner, InnerDoor) else inner
-        self._looks = looks
+    `values` are for the body, by parameter name; `arguments` are the canonical ones.
+    """
 
-    def check(self, arguments: Any) -> Any:
-        """Return the arguments as they came."""
+    values: dict[str, Any]
+    arguments: dict[str, Any]
+
+
+class Binder(Protocol):
+    """Checks the arguments of one tool."""
+
+    def values(self, arguments: Arguments) -> Any:
+        """Return the values for the body, or raise an `ArgumentError`."""
+
+    def canonical(self, arguments: Arguments, values: Any) -> Any:
+        """Return the canonical form of arguments that `values` has checked."""
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends."""
+
+
+class PassingBinder:
+    """The binder of a wrapper: it hands arguments on as they came.
+
+    Only when somebody looks are they checked, by the inner tool's binder.
+    """
+
+    def __init__(self, inner: Binder, limit: int | None = None) -> None:
+        self._inner: Binder = inner._inner if isinstance(inner, PassingBinder) else inner
+        self._limit = limit
+
+    def values(self, arguments: Arguments) -> Any:
+        """Return the arguments as they came.
+
+        Raises:
+            ArgumentError: Their text has more bytes than the wrapper's own limit.
+        """
+        if self._limit is not None and type(arguments) is str and len(arguments) * 4 > self._limit:
+            refuse_size(arguments, self._limit)
         return arguments
 
-    def admit(self, arguments: Any, *, by_name: bool = False) -> tuple[Any, Any]:
-        """Return the arguments as they came, and the canonical ones if somebody looks."""
-        canonical = self._inner.admit(arguments, by_name=by_name)[1] if self._looks else arguments
-        return self._inner.sent_form(arguments) if by_name else arguments, canonical
+    def canonical(self, arguments: Arguments, values: Any) -> Any:
+        """Return the canonical arguments of the inner tool."""
+        return self._inner.canonical(arguments, self._inner.values(arguments))
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Return canonical arguments under the names that a model sends."""
         return self._inner.sent_form(arguments)
-
-
-# Checks the arguments of one tool: `check` returns the values for the body, `admit` those and the
-# canonical arguments.
-Door: TypeAlias = FunctionDoor | SchemaDoor | InnerDoor

@@ -29,16 +29,19 @@ if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
 
-class SchemaDoor:
-    """The door of a JSON Schema that somebody else wrote: jsonschema.
+class SchemaBinder:
+    """Binds the arguments of a JSON Schema that somebody else wrote: jsonschema.
 
     References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown
     arguments are refused where the schema says
     so: what it leaves open was left open by somebody.
     """
 
-    def __init__(self, schema: Mapping[str, Any], codec: Codec | None = None) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], codec: Codec | None = None, limit: int | None = None
+    ) -> None:
         self._schema = dict(schema)
+        self._limit = limit
         self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (
             (lambda sent: sent) if codec is None else codec.decode
         )
@@ -51,15 +54,9 @@ class SchemaDoor:
             if name not in required and not admits_null(part, self._definitions)
         ]
 
-    def check(self, arguments: Arguments) -> dict[str, Any]:
+    def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the arguments, defaults filled in."""
-        return self.admit(arguments)[0]
-
-    def admit(
-        self, arguments: Arguments, *, by_name: bool = False
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments, defaults filled in, twice: for the body and as the canonical ones."""
-        sent = self._decode(decoded(as_text(arguments)))
+        sent = self._decode(decoded(as_text(arguments, self._limit)))
         drop_nulls(sent, self._droppable)
         texts = [name for name in self._properties if isinstance(sent.get(name), str)]
         if texts := [
@@ -87,7 +84,11 @@ class SchemaDoor:
         for name, part in self._properties.items():
             if name not in sent and isinstance(part, Mapping) and part.get("default") is not None:
                 sent[name] = deepcopy(part["default"])
-        return sent, deepcopy(sent)
+        return sent
+
+    def canonical(self, arguments: Arguments, values: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of the values: a guardrail that changes it changes nothing of the body's."""
+        return deepcopy(values)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Return the arguments: their names are the ones that a model sends."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
@@ -60,15 +61,19 @@ _FLAT = {
 logger = logging.getLogger("functool")
 
 
-class FunctionDoor:
-    """The door of a Python function: pydantic.
+class FunctionBinder:
+    """Binds the arguments of a Python function: pydantic checks them.
 
-    `plain` returns the plain JSON Schema of the arguments; `codec` decodes the strict form, where
-    there is one.
+    `codec` decodes the strict form, where there is one. `limit` bounds the bytes of the text.
     """
 
-    def __init__(self, parts: FunctionSchema, codec: Codec | None = None) -> None:
+    def __init__(
+        self, parts: FunctionSchema, codec: Codec | None = None, limit: int | None = None
+    ) -> None:
         self._parts = parts
+        self._limit = limit
+        # No text of so many characters has more bytes than the limit.
+        self._short = sys.maxsize if limit is None else limit // 4
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed: dict[Any, str] = {
@@ -96,9 +101,10 @@ class FunctionDoor:
             else self._validate_closed
         )
 
-    def check(self, arguments: Arguments) -> dict[str, Any]:
+    def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults that were not sent stay out."""
-        text = arguments if type(arguments) is str else as_text(arguments)
+        short = type(arguments) is str and len(arguments) <= self._short
+        text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
         if self._decode is not None:
             text = to_json(
                 self._decode(decoded(text, self._quoted))
@@ -127,13 +133,9 @@ class FunctionDoor:
             drop_nulls(values, self._droppable)
         return self._named(values) if self._names_differ else values
 
-    def admit(
-        self, arguments: Arguments, *, by_name: bool = False
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the values for the body and the canonical arguments."""
-        arguments = self.sent_form(arguments) if by_name else arguments
-        text = arguments if type(arguments) is str else as_text(arguments)
-        values = self.check(text)
+    def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
+        """Return the canonical form of arguments that were checked."""
+        text = as_text(arguments)
         # Text that was checked is only read here.
         sent = (
             (from_json(text) if text and not text.isspace() else {})
@@ -141,7 +143,7 @@ class FunctionDoor:
             else self._decode(decoded(text))
         )
         if self._as_sent:
-            return values, sent
+            return sent
         drop_nulls(sent := self._unpacked(sent), self._droppable)
         canonical: Any = (
             {self._renamed.get(wire, wire): value for wire, value in sent.items()}
@@ -151,7 +153,7 @@ class FunctionDoor:
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
-        return values, canonical
+        return canonical
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Return canonical arguments under the names that a model sends."""
@@ -249,6 +251,7 @@ class FunctionDoor:
 
 
 def validator_failed(error: Exception) -> ArgumentError:
+    """Log an exception of an author's validator, and return what the model is told."""
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
 

@@ -32,17 +32,30 @@ _second = lru_cache(maxsize=512)(lambda name: r",[ \n\r\t]*" + re.escape(name))
 _NAME = re.compile(r"[\w$-]{1,64}")
 
 
-def as_text(arguments: Any) -> str:
-    """Return a mapping as JSON text.
+def as_text(arguments: Any, limit: int | None = None) -> str:
+    """Return a mapping as JSON text, and text as it is.
 
     Raises:
-        ArgumentError: It is no mapping, or holds what JSON cannot say.
+        ArgumentError: It is no mapping, holds what JSON cannot say, or has more than `limit` bytes.
     """
     if isinstance(arguments, str):
-        return str.__str__(arguments)  # A subclass, an Enum say, may call itself something else.
-    if not isinstance(arguments, Mapping):
+        # A subclass, an Enum say, may call itself something else.
+        text = str.__str__(arguments)
+    elif isinstance(arguments, Mapping):
+        text = to_text(arguments)
+    else:
         raise ArgumentError("the arguments must be a JSON object")
-    return to_text(arguments)
+    if limit is not None and len(text) * 4 > limit:
+        refuse_size(text, limit)
+    return text
+
+
+def refuse_size(text: str, limit: int) -> None:
+    """Raise an `ArgumentError` for text of more than `limit` bytes of UTF-8."""
+    if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
+        raise ArgumentError(
+            f"the arguments have more than {limit:,} bytes, the most that this tool takes"
+        )
 
 
 def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from functool.approval import (
     json_copy,
     same_json,
 )
-from functool.call import ToolCall, ToolResult, changed, json_text, metadata_of
+from functool.call import ToolCall, ToolResult, changed, json_text
 from functool.content import TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, GuardrailError
@@ -40,7 +40,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     """
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
-        before = context.notes.get("decision")
+        before = context.decision
         edited = before and before["arguments"]
         if edited is None and when is not None and not await inline(when, call, context):
             return None
@@ -66,8 +66,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         if edit is None:
             context.share_decision(request.digest, decision)
             return None
-        noted: Any = {"metadata": {**_metadata(call), "decision": record}}
-        return replace(call, arguments=edit, **(noted if hasattr(call, "metadata") else {}))
+        return replace(call, arguments=edit, metadata={**call.metadata, "decision": record})
 
     # A host that has to know before the call reads here which calls need approval: all, or those
     # that `when` names.
@@ -75,30 +74,28 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     return require_approval
 
 
-def with_decision(result: ToolResult, decision: Mapping[str, Any]) -> ToolResult:
-    """Return the result of a call that a person decided, with the decision in its metadata.
+def with_edit_told(result: ToolResult, decision: Mapping[str, Any]) -> ToolResult:
+    """Return the result of a call that a person decided; of an edited one the model reads the edit.
 
-    Where the person edited the arguments of the call, the model reads what was changed. `decision`
-    is what the guardrail left in `context.notes["decision"]`.
+    `decision` is `Context.decision` of the call.
     """
-    output, edited = result.output, decision["arguments"]
-    if decision["approved"] and edited is not None:
-        asked = decision["request"]["arguments"]
-        changes = [
-            f"`{name}` to {_short(value)}"
-            for name, value in edited.items()
-            if name not in asked or not same_json(value, asked[name])
-        ] + [f"`{name}` left out" for name in asked if name not in edited]
-        told = f"A person changed this call before it ran: {', '.join(changes)}."
-        output = [TextContent(text=told), *output]
-    return changed(result, output=output, metadata={**metadata_of(result), "decision": decision})
+    asked, edited = decision["request"]["arguments"], decision["arguments"]
+    if edited is None:
+        return result
+    changes = [
+        f"`{name}` to {_short(value)}"
+        for name, value in edited.items()
+        if name not in asked or not same_json(value, asked[name])
+    ] + [f"`{name}` left out" for name in asked if name not in edited]
+    told = f"A person changed this call before it ran: {', '.join(changes)}."
+    return changed(result, output=[TextContent(text=told), *result.output])
 
 
 def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
     schema = context.schema
     if schema is None or not isinstance(call.arguments, Mapping):
         raise TypeError("approval needs the schema of the tool and checked arguments")
-    sources = _metadata(call).get("sources")
+    sources = call.metadata.get("sources")
     return ApprovalRequest.of(schema.name, definition_of(schema), call.arguments, call.id, sources)
 
 
@@ -144,10 +141,6 @@ def _is_edit(
         )
         for name in arguments.keys() | edited.keys()
     )
-
-
-def _metadata(call: ToolCall) -> Mapping[str, Any]:
-    return getattr(call, "metadata", {})
 
 
 def _short(value: Any) -> str:

@@ -12,16 +12,15 @@ import inspect
 import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
 
-from functool.call import ToolCall, ToolResult
+from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
-from functool.executors import answerable
+from functool.executors import failure_or_raise
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
@@ -57,7 +56,7 @@ def ask(
     try:
         return guardrail(value, context)
     except (Exception, CancelledError) as error:
-        _refuse(answerable(error), guardrail, stage, record)
+        _refuse(failure_or_raise(error), guardrail, stage, record)
 
 
 async def answered(
@@ -78,7 +77,7 @@ async def answered(
                 f"the guardrail returned {type(answer).__name__}, expected {kind.__name__} or None"
             )
     except (Exception, CancelledError) as error:
-        _refuse(answerable(error), guardrail, stage, record)
+        _refuse(failure_or_raise(error), guardrail, stage, record)
     if answer is None or answer is value:
         return value
     record.append({"name": name_of(guardrail), "stage": stage, "did": "replaced"})
@@ -98,23 +97,60 @@ def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str,
     ) from error
 
 
-def callables(items: Any, what: str) -> list[Any]:
-    """Return a list of callables, or raise a `DefinitionError`."""
+def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
+    """Refuse a call whose arguments a guardrail, or an approver, changed in place.
+
+    What is approved is what runs: the body would not see such a change.
+    """
+    remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
+    error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
+    try:
+        _refuse(error, guardrail, "input", record)
+    except GuardrailError as refusal:
+        refusal.args = (f"The call was refused: {error}.",)
+        raise
+
+
+def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
+    """Return a list of callables, which take so many positional arguments if `takes` is given.
+
+    Raises:
+        DefinitionError: It is no list, or something in it cannot be called so.
+    """
     if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
         raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
     found = list(items)
     for item in found:
         if not callable(item):
             raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
+        if takes is None:
+            continue
+        try:
+            inspect.signature(item).bind(*[None] * takes)
+        except ValueError:  # A callable without a readable signature.
+            continue
+        except TypeError as error:
+            name = name_of(item)
+            made = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
+            remedy = f"call it: {name}(...)" if made else f"it has to take {takes} arguments"
+            raise DefinitionError(
+                f"{what}: {name} cannot be used as it is ({error}); {remedy}"
+            ) from None
     return found
 
 
-def settled(result: ToolResult, new: ToolResult) -> ToolResult:
-    """Return a guardrail's replacement with its `value` in step: code must not read what the model may not."""
+def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
+    """Return a guardrail's replacement with a `value` that says no more than its output.
+
+    Code must not read what the model may not, unless the guardrail used `shown_as`.
+    """
+    if new is result:
+        return result
     if (
-        new.value is result.value
+        not new.keeps_value
+        and new.value is result.value
         and new.output != result.output
         and (new.error is None or new.value is not None)
     ):
-        return replace(new, value=new.text)
+        return changed(new, value=new.text, _shown=None)
     return new

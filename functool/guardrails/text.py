@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from functool.call import MAX_REPR, ToolResult, json_text, render, valid_text
+from functool.call import MAX_REPR, ToolResult, changed, json_text, render, valid_text
 from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.context import Context
 from functool.errors import DefinitionError
@@ -74,7 +74,7 @@ def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
             return None
         if value is result.value:
             value = copy(value)  # It is clean: the road must not take the new text for it.
-        return replace(result, output=output, error=error, value=value)
+        return changed(result, output=output, error=error, value=value)
 
     return redact
 

@@ -15,6 +15,7 @@ from functool import (
     OutputGuardrail,
     TextContent,
     ToolCall,
+    ToolError,
     ToolResult,
     Tripwire,
 )
@@ -189,11 +190,11 @@ def test_a_replacement_is_listed_and_its_value_kept_in_step(caplog):
         return dataclasses.replace(result, output=[TextContent(text="written")])
 
     nothing, failed = (
-        call(echo_tool(value, output_guardrails=[write])) for value in (None, ValueError("x"))
+        call(echo_tool(value, output_guardrails=[write])) for value in (None, ToolError("x"))
     )
 
     assert (nothing.text, nothing.value) == ("written", "written")
-    assert (failed.text, failed.value) == ("ValueError: x\nwritten", None)
+    assert (failed.text, failed.value) == ("x\nwritten", None)
     assert (
         nothing.metadata
         == failed.metadata
