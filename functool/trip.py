@@ -156,8 +156,9 @@ class Trip:
             told["guardrails"] = [*self.record]
         if names := _sources(metadata, result, self.tool.name if untrusted else ""):
             told["sources"] = names
-        if "decision" in metadata:
-            told["decision"] = metadata["decision"]
+        decided = None if self.made is None else self.made.decision
+        if decided is not None or "decision" in metadata:
+            told["decision"] = decided or metadata["decision"]
         if told:
             return changed(result, call_id=call_id, metadata={**metadata_of(result), **told})
         return result if result.call_id == call_id else changed(result, call_id=call_id)
