@@ -56,14 +56,11 @@ class ApprovalRequest:
         sources: Mapping[str, Iterable[str]] | None = None,
     ) -> "ApprovalRequest":
         """Return a new request about a copy of the arguments, its digest computed."""
+        copied = deepcopy(dict(arguments))
         request = cls(
-            tool=tool,
-            definition=definition,
-            arguments=deepcopy(dict(arguments)),
-            call_id=call_id,
-            digest="",
-            sources={place: list(names) for place, names in (sources or {}).items()},
+            tool=tool, definition=definition, arguments=copied, call_id=call_id, digest=""
         )
+        request.sources = {place: list(names) for place, names in (sources or {}).items()}
         request.digest = request._computed()
         return request
 
@@ -176,14 +173,9 @@ class Grant:
         """Whether it allows the call of `request`, whose tool has these defaults."""
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
             return False
-        wanted = {**defaults, **self.arguments}
-        names = (request.arguments.keys() | self.arguments.keys()) - set(self.free)
-        return all(
-            name in wanted
-            and name in request.arguments
-            and same_json(request.arguments[name], wanted[name])
-            for name in names
-        )
+        sent, wanted = request.arguments, {**defaults, **self.arguments}
+        names = (sent.keys() | self.arguments.keys()) - set(self.free)
+        return all(n in sent and n in wanted and same_json(sent[n], wanted[n]) for n in names)
 
     def to_json(self) -> str:
         """Return the grant as the text of one JSON object."""

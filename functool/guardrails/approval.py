@@ -134,11 +134,7 @@ def _is_edit(
     """Whether checked arguments are what a person wrote, with defaults for what is null or left out."""
     return all(
         same_json(arguments.get(name), edited.get(name))
-        or (
-            edited.get(name) is None
-            and name in defaults
-            and same_json(arguments.get(name), defaults[name])
-        )
+        or (edited.get(name) is None and same_json(arguments.get(name), defaults.get(name)))
         for name in arguments.keys() | edited.keys()
     )
 

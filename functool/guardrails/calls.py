@@ -108,16 +108,14 @@ def budget(
         DefinitionError: Neither limit is given, one is no positive number (`calls`: int), or `per`
             is neither of the two.
     """
-    if (
-        (calls is None and seconds is None)
-        or not (calls is None or _is_count(calls))
-        or not (seconds is None or _is_seconds(seconds))
-    ):
+    sound = (calls is None or _is_count(calls)) and (seconds is None or _is_seconds(seconds))
+    if not sound or (calls is None and seconds is None):
         raise DefinitionError(
             "budget needs a positive int of calls, a positive number of seconds, or both,"
             f" not {calls!r} and {seconds!r}"
         )
     memory = _Memory("budget", per)
+    limits = {"calls": calls, "seconds": seconds}
 
     def budget(call: ToolCall, context: Context[Any]) -> None:
         now = time.monotonic()
@@ -126,14 +124,10 @@ def budget(
             if memory.has_counted(context):
                 return
             used = memory.of(name, context, {"calls": 0, "began": now})
-            left = []
-            if calls is not None:
-                left.append((calls - used["calls"], f"of {calls} calls"))
-            if seconds is not None:
-                rest = max(0.0, used["began"] + seconds - now)
-                left.append((rest, f"of {seconds:g} seconds"))
-            if any(rest <= 0 for rest, _ in left):
-                rests = " and ".join(f"{round(rest, 1):g} {what}" for rest, what in left)
+            spent = {"calls": used["calls"], "seconds": now - used["began"]}
+            left = {kind: max(0, most - spent[kind]) for kind, most in limits.items() if most}
+            if not all(left.values()):
+                rests = " and ".join(f"{round(left[k], 1)} of {limits[k]} {k}" for k in left)
                 raise GuardrailError(
                     f"The budget is used up: {rests} are left. Make no such call again: answer with"
                     " what you have, and say what is missing."
