@@ -300,7 +300,7 @@ class Tool(ABC):
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(failure_or_raise(error), trip)
         if trip.made is not None and trip.made.decision is not None:
-            result = with_edit_told(result, trip.made.decision)
+            result = with_edit_told(result, trip.made)
         if not self.output_guardrails:
             return result
         try:

@@ -45,20 +45,25 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         if edited is None and when is not None and not await inline(when, call, context):
             return None
         request = _request(call, context)
-        if edited is not None and _is_edit(request.arguments, edited, defaults_of(context.schema)):
+        defaults = defaults_of(context.schema)
+        if edited is not None and _is_edit(request.arguments, edited, defaults):
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)
         edit = None if decision.arguments is None else json_copy(decision.arguments)
-        if not decision.approved or (edit is not None and same_json(edit, request.arguments)):
+        if edit is not None and (not decision.approved or _same(request.arguments, edit, defaults)):
             edit = None
         if edited is not None and edit is not None:
             raise GuardrailError("A person changed the arguments of this call twice. Call anew.")
         # A guardrail may have changed what the person wrote: then what runs is what it became.
-        runs = edit if edited is None else request.arguments
-        record = {"request": request.to_dict(), "grant": grant} if before is None else before
-        given = {"approved": decision.approved, "reason": decision.reason, "arguments": runs}
-        context.notes["decision"] = record = {**record, **given}
+        runs = edit if edited is None or not decision.approved else request.arguments
+        record = context.notes["decision"] = {
+            "request": before["request"] if before and edited else request.to_dict(),
+            "approved": decision.approved,
+            "reason": decision.reason,
+            "arguments": runs,
+            "grant": grant,
+        }
         if not decision.approved:
             raise GuardrailError(
                 f"A person refused this call{': ' + decision.reason if decision.reason else '.'}"
@@ -74,20 +79,23 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     return require_approval
 
 
-def with_edit_told(result: ToolResult, decision: Mapping[str, Any]) -> ToolResult:
-    """Return the result of a call that a person decided; of an edited one the model reads the edit.
-
-    `decision` is `Context.decision` of the call.
-    """
-    asked, edited = decision["request"]["arguments"], decision["arguments"]
-    if edited is None:
+def with_edit_told(result: ToolResult, context: Context[Any]) -> ToolResult:
+    """Return the result of a call that a person decided; of an edited one the model reads the edit."""
+    decision = context.decision
+    if decision is None or decision["arguments"] is None:
         return result
+    asked, edited = decision["request"]["arguments"], decision["arguments"]
+    defaults = defaults_of(context.schema)
     changes = [
         f"`{name}` to {_short(value)}"
         for name, value in edited.items()
         if name not in asked or not same_json(value, asked[name])
-    ] + [f"`{name}` left out" for name in asked if name not in edited]
-    told = f"A person changed this call before it ran: {', '.join(changes)}."
+    ] + [
+        f"`{name}` left out"
+        for name, value in asked.items()
+        if name not in edited and not (name in defaults and same_json(value, defaults[name]))
+    ]
+    told = f"A person changed the arguments of this call: {', '.join(changes)}."
     return changed(result, output=[TextContent(text=told), *result.output])
 
 
@@ -128,15 +136,18 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
     return decision, None
 
 
+def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
+    """Whether checked arguments are what a person wrote, with defaults for what is left out."""
+    known = {name: value for name, value in defaults.items() if name in sent}
+    return same_json(sent, {**known, **written})
+
+
 def _is_edit(
-    arguments: Mapping[str, Any], edited: Mapping[str, Any], defaults: Mapping[str, Any]
+    sent: Mapping[str, Any], edited: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> bool:
-    """Whether checked arguments are what a person wrote, with defaults for what is null or left out."""
-    return all(
-        same_json(arguments.get(name), edited.get(name))
-        or (edited.get(name) is None and same_json(arguments.get(name), defaults.get(name)))
-        for name in arguments.keys() | edited.keys()
-    )
+    """Whether checked arguments are an edit: null stands for a default where it cannot be meant."""
+    kept = {n: v for n, v in edited.items() if v is not None or sent.get(n, ...) is None}
+    return _same(sent, kept, defaults)
 
 
 def _short(value: Any) -> str:

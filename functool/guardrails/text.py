@@ -138,12 +138,18 @@ def _clean(patterns: list[re.Pattern[str]], text: str) -> str:
         text = json.dumps(new, ensure_ascii=False)
     view = text
     for _ in range(_LEVELS):
-        plain = _ESCAPE.sub(lambda match: str(json.loads(f'"{match[0]}"')), view)
+        plain = _ESCAPE.sub(_letter, view)
         if plain == view:
             return text
         if (view := _sub(patterns, plain)) != plain:
             text = view = valid_text(view)
     return _MARK  # Nobody writes so many levels but to hide something.
+
+
+def _letter(match: re.Match[str]) -> str:
+    """Return what an escape stands for."""
+    known = _LETTERS.get(match[0][1])
+    return str(json.loads(f'"{match[0]}"')) if known is None else known
 
 
 def _sub(patterns: list[re.Pattern[str]], text: str) -> str:
@@ -174,6 +180,11 @@ _LEVELS = 20
 _ESCAPE = re.compile(
     r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'
 )
+
+_LETTERS = {
+    **{letter: letter for letter in '"\\/'},
+    **dict(zip("bfnrt", "\b\f\n\r\t", strict=True)),
+}
 
 _BREAKS = " \n\t,"
 _LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")

@@ -375,7 +375,7 @@ def test_an_edited_call_runs_as_it_was_edited(way):
     reason = "" if way == "approve" else "cheaper"
 
     assert ran == [(5, "eve")] and result.value == "paid"
-    assert result.text == "A person changed this call before it ran: `amount` to 5.\npaid"
+    assert result.text == "A person changed the arguments of this call: `amount` to 5.\npaid"
     assert result.metadata["decision"] == noted(
         request, result, reason=reason, arguments={"amount": 5, "to": "eve"}
     )
@@ -392,7 +392,7 @@ def test_edited_arguments_are_all_of_them(way):
 
         assert ran == [(500, "bob")] and result.success
         told = "`to` to null" if "to" in edited else "`to` left out"
-        assert result.text.startswith(f"A person changed this call before it ran: {told}.")
+        assert result.text.startswith(f"A person changed the arguments of this call: {told}.")
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,9 @@ def test_edited_arguments_are_validated_again(way, edited):
 
     assert (result.error.type, ran) == ("ArgumentError", [])
     assert result.metadata["decision"]["arguments"] == edited
-    assert result.text.partition("\n")[2].startswith("A person changed this call before it ran: ")
+    assert result.text.partition("\n")[2].startswith(
+        "A person changed the arguments of this call: "
+    )
 
 
 @pytest.mark.parametrize("way", ["approve", "sync"])
@@ -462,13 +464,38 @@ def test_an_edited_approval_runs_once():
     assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired"
 
 
-def test_an_edit_that_changes_nothing_is_an_approval():
-    """The same arguments are no edit: nothing is said, and no guardrail is asked twice."""
+@pytest.mark.parametrize("edited", [{"to": "bob", "amount": 5}, {"amount": 5}], ids=str)
+def test_an_edit_that_changes_nothing_is_an_approval(edited):
+    """The same arguments, with or without their defaults, are no edit: nothing is said, and no guardrail is asked twice."""
     tool, ran = guarded()
-    request, result = decide_by("sync", tool, {"amount": 5}, {"to": "bob", "amount": 5})
+    request, result = decide_by("sync", tool, {"amount": 5}, edited)
 
     assert (result.text, ran) == ("paid", [(5, "bob")])
     assert result.metadata == {"decision": noted(request, result, reason="cheaper")}
+
+
+@pytest.mark.parametrize(
+    ("sent", "edited", "runs"),
+    [
+        ({"to": None}, {}, "bob"),
+        ({}, {"to": None}, None),
+        ({"to": "eve"}, {"to": None}, None),
+        ({"to": None}, {"to": None}, None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_null_is_null_where_it_can_be_meant(way, sent, edited, runs):
+    """Of an argument that admits null, null and the default are two values: what the person wrote runs."""
+    ran = []
+
+    def pay(to: str | None = "bob") -> None:
+        ran.append(to)
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    _, result = decide_by(way, tool, sent, edited)
+
+    assert result.success and ran == [runs]
 
 
 def test_what_a_guardrail_made_of_an_edit_is_asked_about():
@@ -534,7 +561,7 @@ def test_output_guardrails_see_what_the_model_is_told():
     tool.add_output_guardrails([redact(["secret"])])
     _, result = decide_by("sync", tool, {"amount": 5}, {"amount": 5, "to": "secret"})
 
-    assert result.text == 'A person changed this call before it ran: `to` to "[redacted]".\npaid'
+    assert result.text == 'A person changed the arguments of this call: `to` to "[redacted]".\npaid'
 
 
 def test_a_long_edit_is_shown_in_short():
@@ -542,7 +569,9 @@ def test_a_long_edit_is_shown_in_short():
     tool, _ = guarded()
     _, result = decide_by("sync", tool, {"amount": 5}, {"amount": 5, "to": "x" * 5000})
 
-    assert result.text == f'A person changed this call before it ran: `to` to "{"x" * 199}….\npaid'
+    assert (
+        result.text == f'A person changed the arguments of this call: `to` to "{"x" * 199}….\npaid'
+    )
     assert result.metadata["decision"]["arguments"]["to"] == "x" * 5000
 
 
