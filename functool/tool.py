@@ -37,6 +37,7 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
+from functool.guardrails.approval import with_edit_told
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables
 from functool.options import (
     ErrorFunc,
@@ -279,6 +280,8 @@ class Tool(ABC):
                     result = self._checked(new, "on_output")
             except (Exception, asyncio.CancelledError) as error:
                 result = await self._answer(failure_or_raise(error), trip)
+            if trip.made is not None and trip.made.decision is not None:
+                result = with_edit_told(result, trip.made)
             if self.output_guardrails:
                 result = await self._guard_output(result, trip)
         finally:

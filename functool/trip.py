@@ -153,7 +153,8 @@ class Trip:
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
         given = self.sent.metadata
-        if not (untrusted or self.record or given or result.metadata):
+        decided = None if self.made is None else self.made.decision
+        if not (untrusted or self.record or given or decided or result.metadata):
             return result if result.call_id == self.id else changed(result, call_id=self.id)
         told: dict[str, Any] = {}
         metadata = given if isinstance(given, Mapping) else {}
@@ -161,8 +162,8 @@ class Trip:
             told["guardrails"] = [*self.record]
         if names := _sources(metadata, result, self.tool.name if untrusted else ""):
             told["sources"] = names
-        if "decision" in metadata:
-            told["decision"] = metadata["decision"]
+        if decided or "decision" in metadata:
+            told["decision"] = decided or metadata["decision"]
         if told or result.call_id != self.id:
             result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
         return result
