@@ -149,7 +149,7 @@ def _definition(tool: Tool, output: Mapping[str, Any] | None) -> tuple[dict[str,
     }
     said = {key: value for key, value in hints.items() if value is not None}
     is_address = _ICON.match(settings.icon) is not None
-    made = {
+    made: dict[str, Any] = {
         "name": tool.name,
         **({"title": title} if title else {}),
         **({"description": tool.schema.description} if tool.schema.description else {}),

@@ -116,7 +116,11 @@ class Link:
         return ToolResult.failed(text, type="DefinitionChanged", details=details)
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], context: Context[Any], check: untrusted.Check | None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: Context[Any],
+        check: untrusted.Check | None,
     ) -> ToolResult:
         """Call the tool that the server calls `name`. Whatever goes wrong is an error result."""
 

@@ -157,4 +157,3 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
                 icons=told.icons,
             )
         )
-

@@ -138,8 +138,8 @@ class _Lines(codecs.IncrementalDecoder):
         self._parts: list[str] = []
         self._room = MAX_ANSWER_BYTES
 
-    def decode(self, data: Any, final: bool = False) -> str:
-        *lines, rest = self._utf8.decode(data, final).split("\n")
+    def decode(self, input: Any, final: bool = False) -> str:
+        *lines, rest = self._utf8.decode(input, final).split("\n")
         done = []
         for line in lines:
             done += [*self._keep(line), *self._end()]
@@ -203,7 +203,7 @@ class _Answers:
     def _judged(self, item: Any) -> Any:
         if isinstance(item, ValidationError):
             return _failure_of_call(item) or item
-        message = getattr(item, "message", None)
+        message = item.message if isinstance(item, SessionMessage) else None
         if isinstance(message, types.JSONRPCResponse):
             message.result = untrusted.listing(message.result, self._way.version)
         return item
@@ -243,15 +243,20 @@ def _read(target: Any) -> Any:
     if isinstance(target, Sequence) and not isinstance(target, str):
         if not target or not all(isinstance(word, str) for word in target):
             raise TypeError(_no_target(target))
-        target = StdioServerParameters(command=target[0], args=list(target[1:]))
+        return _with_lines(StdioServerParameters(command=target[0], args=list(target[1:])))
     if isinstance(target, StdioServerParameters):
-        is_plain = not {"encoding", "encoding_error_handler"} & target.model_fields_set
-        return target.model_copy(update={"encoding": LINES}) if is_plain else target
+        return _with_lines(target)
     if isinstance(target, (str, Server, MCPServer)) or hasattr(target, "__aenter__"):
         return target
     if not callable(target):
         raise TypeError(_no_target(target))
     return target
+
+
+def _with_lines(command: StdioServerParameters) -> StdioServerParameters:
+    """Return a command whose output is read within the limits, unless it names an encoding."""
+    is_plain = not {"encoding", "encoding_error_handler"} & command.model_fields_set
+    return command.model_copy(update={"encoding": LINES}) if is_plain else command
 
 
 def _is_url(target: Any) -> bool:
@@ -261,5 +266,3 @@ def _is_url(target: Any) -> bool:
 def _no_target(target: Any) -> str:
     kinds = "URL, command, StdioServerParameters, server, or function that makes a transport"
     return f"{target!r} is no {kinds}"
-
-
