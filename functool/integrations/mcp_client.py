@@ -22,6 +22,7 @@ from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSetting
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_link import Link
 from functool.integrations.mcp_transport import Way
+from functool.integrations.visible import visible
 
 Answer: TypeAlias = Mapping[str, Any] | None
 Elicit: TypeAlias = Callable[[str, dict[str, Any]], Answer | Awaitable[Answer]]
@@ -156,7 +157,7 @@ def _elicitation(elicit: Elicit) -> Any:
             logger.warning("an MCP server's question holds invisible characters; it is declined")
             return types.ElicitResult(action="decline")
         try:
-            given = elicit(untrusted.visible(params.message), form)
+            given = elicit(visible(params.message), form)
             said = await given if inspect.isawaitable(given) else given
             if said is None:
                 return types.ElicitResult(action="decline")
@@ -180,7 +181,7 @@ def _tool(
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
         return await link.call(definition.name, arguments, context, check)
 
-    described = untrusted.visible(definition.description or "")
+    described = visible(definition.description or "")
     settings = untrusted.hints(definition) if trusted else ToolSettings()
     try:
         parameters = untrusted.cleaned(definition.input_schema)
@@ -192,7 +193,7 @@ def _tool(
         return SchemaTool(name, described, parameters, handler, **more)
     except Exception as error:
         # Whatever a stranger's schema breaks, the other tools work.
-        text = f"The tool's definition cannot be used: {untrusted.visible(str(error))}"
+        text = f"The tool's definition cannot be used: {visible(str(error))}"
         return _refused(name, lambda: ToolResult.failed(text))
 
 

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from functool import Context, ToolError, ToolResult
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_transport import MALFORMED, Way
+from functool.integrations.visible import visible
 
 Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
@@ -153,7 +154,7 @@ class Link:
         if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
             return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
         # Of an answer that is not valid the SDK would show a part.
-        said = MALFORMED if error.code == types.PARSE_ERROR else untrusted.visible(error.message)
+        said = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
         said = self._way.advice() or said or "The server gave no reason."
         return ToolResult.failed(said[:MAX_ERROR], type="MCPError", details={"code": error.code})
 
@@ -292,5 +293,5 @@ async def _exchange(
 def _reason(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = untrusted.visible(str(error))[:MAX_ERROR]
+    text = visible(str(error))[:MAX_ERROR]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -35,7 +35,7 @@ class ToolServer(Server[Any]):
         tools: What is served: a tool, an iterable of tools, or a Toolset.
         name: What the server calls itself.
         instructions: What the server tells a model of itself.
-        context: `context(request)` makes a new Context for each call from the SDK's request context.
+        context: `context(request)` makes a new Context for each call from the SDK's request.
         keys: Secrets of 32 bytes or more that seal what a client carries between the rounds of an
             approval. Processes that share a load share them, and the first one seals. Without them
             a key of this process is made.

@@ -203,7 +203,9 @@ class _Answers:
     def _judged(self, item: Any) -> Any:
         if isinstance(item, ValidationError):
             return _failure_of_call(item) or item
-        message = item.message if isinstance(item, SessionMessage) else None
+        if not isinstance(item, SessionMessage):
+            return item
+        message = item.message
         if isinstance(message, types.JSONRPCResponse):
             message.result = untrusted.listing(message.result, self._way.version)
         return item

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
@@ -26,10 +25,9 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
+from functool.integrations.visible import is_hidden, visible
 
 MAX_NAME = 64
-INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
 ANNOTATIONS = frozenset({"title", "description", "$comment"})
 VALUES = frozenset({"default", "const", "enum", "examples"})
 UNKNOWN_TYPE = "application/octet-stream"
@@ -60,11 +58,6 @@ def local_name(wanted: str, taken: Container[str]) -> str:
     return name if name not in taken else mark
 
 
-def visible(text: str) -> str:
-    """Return `text` without the characters that a person does not see and a model reads."""
-    return "".join(char for char in text if not _is_hidden(char))
-
-
 def cleaned(schema: Any) -> Any:
     """Return a schema whose texts hold no hidden characters.
 
@@ -84,7 +77,7 @@ def cleaned(schema: Any) -> Any:
 def has_hidden(schema: Any) -> bool:
     """Whether a schema holds hidden characters, in its names and values too."""
     if isinstance(schema, str):
-        return any(map(_is_hidden, schema))
+        return any(map(is_hidden, schema))
     if isinstance(schema, dict):
         return any(has_hidden(key) or has_hidden(value) for key, value in schema.items())
     return isinstance(schema, list) and any(map(has_hidden, schema))
@@ -255,12 +248,3 @@ def _refs(node: Any) -> Iterator[Any]:
 
 def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
-
-
-def _is_hidden(char: str) -> bool:
-    if char.isascii():
-        return not (char.isprintable() or char in "\n\t")
-    # Variation selectors can carry a whole text; the one that asks for the coloured form of an
-    # emoji is left.
-    selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
-    return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES
