@@ -124,6 +124,7 @@ def _dumped(result: Any) -> dict[str, Any]:
 
 def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
     """Add each tool as one of FastMCP's, so that its middleware and its mounts see it."""
+    from fastmcp.exceptions import ToolError as FastMCPError
     from fastmcp.server.dependencies import get_context
     from fastmcp.tools import Tool as FastMCPTool
     from fastmcp.tools import ToolResult as FastMCPResult
@@ -131,10 +132,15 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
 
     class Mounted(FastMCPTool):
         async def run(self, arguments: dict[str, Any]) -> Any:
-            request = get_context().request_context
-            sent = dict(request.params or {}) if request is not None else {}
-            params = types.CallToolRequestParams.model_validate(
-                {**sent, "name": self.name, "arguments": arguments}, by_name=False
+            context = get_context()
+            request: Any = context.request_context
+            if request is None:
+                raise FastMCPError(f"{self.name} can be called by a client only")
+            params = types.CallToolRequestParams(
+                name=self.name,
+                arguments=arguments,
+                input_responses=context.input_responses,
+                request_state=context.request_state,
             )
             answer = await handlers.call_tool(request, params)
             if isinstance(answer, types.InputRequiredResult):
