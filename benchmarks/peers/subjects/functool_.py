@@ -1,0 +1,47 @@
+"""functool itself, from the checkout."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from functool import Context, FunctionTool, Tool, ToolCall, ToolResult
+
+PACKAGES = ()
+IMPORT = "from functool import FunctionTool, ToolCall"
+ENTRY = "(await tool.invoke(ToolCall(...))).text"
+TAKES = "text"
+# 10 MB of arguments are measured, and the default limit is 1 MiB.
+_OPTIONS: dict[str, Any] = (
+    {"max_argument_bytes": None}
+    if "max_argument_bytes" in inspect.signature(FunctionTool).parameters
+    else {}
+)
+
+
+def define(func: Callable[..., Any], **options: Any) -> Tool:
+    tool: Tool = FunctionTool(func, **options, **_OPTIONS)
+    assert tool.schema.parameters
+    return tool
+
+
+async def caller(tool: Tool) -> Callable[[str], Awaitable[str]]:
+    async def call(text: str) -> str:
+        return (await tool.invoke(ToolCall(name=tool.name, arguments=text, id="1"))).text
+
+    return call
+
+
+def _before(call: ToolCall, context: Context) -> None:
+    return None
+
+
+def _after(result: ToolResult, context: Context) -> None:
+    return None
+
+
+def guarded(func: Callable[..., Any]) -> Tool:
+    return define(func, input_guardrails=[_before], output_guardrails=[_after])
+
+
+def limited(func: Callable[..., Any], seconds: float) -> Tool:
+    return define(func, timeout=seconds)
