@@ -19,8 +19,6 @@ def draw(subjects: dict[str, Any], directory: Path) -> None:
         {
             "svg.fonttype": "none",
             "svg.hashsalt": "functool",
-            "font.family": "sans-serif",
-            "font.sans-serif": ["Helvetica", "Arial", "sans-serif"],
             **{f"{name}color": INK for name in ("text.", "axes.edge", "axes.label", "xtick.", "ytick.")},
         }
     )

@@ -35,7 +35,8 @@ async def caller(tool: Any) -> Callable[[str], Awaitable[str]]:
         try:
             value = await manager.handle_call(part)
         except ToolRetryError as error:
-            return error.tool_retry.model_response()
+            retry: Any = error.tool_retry
+            return retry.model_response_str()
         return ToolReturnPart(tool_name=name, content=value, tool_call_id="1").model_response_str()
 
     return call
