@@ -12,11 +12,18 @@ COLUMNS = {
 }
 SIGNS = {True: "yes", False: "no", None: "–"}
 
-HEAD = """# functool beside its peers
+REASONS = {
+    "define": "toolregistry makes its schemas without pydantic, and checks less with them.",
+    "argument": "functool reads the text a second time: it looks for names sent twice, lone surrogates and deep nesting before it validates.",
+    "result": "Nobody copies the text here; what is left is the fixed cost of a call.",
+    "sync": "anthropic's helper runs a synchronous body on the loop's own thread, so everything else waits meanwhile.",
+    "refused": "functool words every problem for the model, without the value, with the closest names and the choices. The faster ones hand on pydantic's text, or a fixed sentence.",
+    "import": "toolregistry imports pydantic only when it is needed.",
+}
 
-Written by `make bench-peers` (`python -m benchmarks peers`). Do not edit it: run it again.
+GROWTH = "With the number of tools, and with the size of one text argument; functool's limit of argument bytes is lifted for it.\n"
 
-## Read this first
+HEAD = """## Read this first
 
 These numbers are biased. functool's authors chose the subjects, the calls and the floor, and know functool best. A tool layer is a small part
 of an agent: a model's answer takes a thousand times as long as any cell of the first table. Choose for other reasons, unless you make very many calls.
@@ -34,26 +41,37 @@ of an agent: a model's answer takes a thousand times as long as any cell of the 
 def render(results: dict[str, Any]) -> str:
     """Return RESULTS.md."""
     subjects = results["subjects"]
+    measured = f"Measured: {results['machine']}; {results['date']}; {results['rounds']} rounds.\n"
     parts = [
-        HEAD,
-        f"Measured: {results['machine']}; {results['date']}; {results['rounds']} rounds.\n",
-        behind(subjects),
+        "# functool beside its peers\n",
+        "Written by `make bench-peers`. Do not edit it: run it again.\n",
+        section("before", HEAD, measured, behind(subjects)),
         "## Ratios to the floor\n",
-        ratios(subjects),
-        "![Ratios of a call](../docs/assets/peers-calls.svg)\n",
+        section("ratios", ratios(subjects)),
+        picture("calls", "Times the floor, by kind of call"),
         "## Right answers\n",
-        marks(subjects),
+        section("marks", marks(subjects)),
         "## Import, memory, leaks\n",
-        weights(subjects, results),
+        section("weights", weights(subjects, results)),
         "## Growth\n",
-        "With the number of tools, and with the size of one text argument (functool's limit of argument bytes is lifted for it).\n",
-        "![Seconds to define tools](../docs/assets/peers-tools.svg)\n",
-        "![Seconds of a call by the size of its argument](../docs/assets/peers-sizes.svg)\n",
-        growth(subjects),
+        picture("tools", "Seconds to define tools, by their number"),
+        picture("sizes", "Seconds of a call, by the size of its argument"),
+        section("growth", GROWTH, growth(subjects)),
         "## Entries and versions\n",
-        entries(subjects),
+        section("entries", entries(subjects)),
     ]
     return "\n".join(parts)
+
+
+def section(name: str, *parts: str) -> str:
+    """Return a part that docs/benchmarks.md shows, between the marks that it is found by."""
+    marked = (f"<!-- --8<-- [start:{name}] -->\n", *parts, f"<!-- --8<-- [end:{name}] -->\n")
+    return "\n".join(marked)
+
+
+def picture(name: str, words: str) -> str:
+    """Return the line that shows a plot; docs/benchmarks.md has lines of its own."""
+    return f"![{words}](../docs/assets/peers-{name}.svg)\n"
 
 
 def label(name: str) -> str:
@@ -178,11 +196,9 @@ def behind(subjects: dict[str, Any]) -> str:
             and found["ratios"][work]["median"] < ours["ratios"][work]["median"]
         )
         if faster:
-            told = "; ".join(
-                f"{label(name)} takes {value / ours['ratios'][work]['median']:.0%} of functool's ({_leaves_out(subjects[name], ours)})"
-                for value, name in faster
-            )
-            lines.append(f"- **{title}**: {told}.")
+            whole = ours["ratios"][work]["median"]
+            told = ", ".join(f"{label(name)} takes {value / whole:.0%}" for value, name in faster)
+            lines.append(f"- **{title}**: of functool's time, {told}. {REASONS.get(work, '')}")
     lighter = sorted(
         (found["memory"], label(name))
         for name, found in subjects.items()
@@ -191,16 +207,18 @@ def behind(subjects: dict[str, Any]) -> str:
     if lighter:
         told = ", ".join(f"{name} {value:.1f} MB" for value, name in lighter)
         lines.append(f"- **memory**: {told}; functool {ours['memory']:.1f} MB.")
-    if not lines:
-        return "## Where functool is behind\n\nIn none of these measures.\n"
-    return "## Where functool is behind\n\n" + "\n".join(lines) + "\n"
-
-
-def _leaves_out(found: dict[str, Any], ours: dict[str, Any]) -> str:
-    """Return which marks a subject misses that functool has."""
-    missing = [
-        title
-        for mark, title in MARKS.items()
-        if ours["marks"].get(mark) is True and found["marks"].get(mark) is not True
+    equals = [
+        label(name)
+        for name, found in subjects.items()
+        if found is not ours and _right(found) >= _right(ours)
     ]
-    return "without: " + ", ".join(missing) if missing else "the same work"
+    return (
+        "## Where functool is behind\n\n"
+        + ("\n".join(line.rstrip() for line in lines) or "In none of these measures.")
+        + f"\n\nOf these, {', '.join(equals) or 'none'} does all the work that functool does (see below).\n"
+    )
+
+
+def _right(found: dict[str, Any]) -> set[str]:
+    """Return the marks that a subject has."""
+    return {mark for mark in MARKS if found["marks"].get(mark) is True}
