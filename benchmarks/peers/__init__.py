@@ -1,9 +1,10 @@
-"""functool beside what people would use instead: `python -m benchmarks peers [--quick] [--peers a,b] [--output DIRECTORY]`.
+"""functool beside what people would use instead: `python -m benchmarks peers [--quick] [--peers a,b] [--output DIRECTORY] [--render]`.
 
 A whole run writes benchmarks/RESULTS.md, RESULTS.json and the plots in docs/assets. A quick or partial one writes into .benchmarks.
 """
 
 import argparse
+import ast
 import contextlib
 import dataclasses
 import json
@@ -18,6 +19,8 @@ from typing import Any
 from benchmarks.peers.environments import ROOT, EnvironmentFailed, prepare
 from benchmarks.peers.subjects import names
 
+PUBLISHED = ROOT / "benchmarks"
+
 
 def main(options: Sequence[str] = ()) -> None:
     """Prepare the environments, measure, and write the results.
@@ -25,13 +28,16 @@ def main(options: Sequence[str] = ()) -> None:
     Args:
         options: The words of the command line.
     """
-    from benchmarks.peers import measures, plots, report
+    from benchmarks.peers import measures
 
     chosen = parser().parse_args(options)
+    if chosen.render:
+        write(json.loads((PUBLISHED / "RESULTS.json").read_text(encoding="utf-8")), PUBLISHED)
+        return
     subjects = chosen.peers or names()
     plan = measures.QUICK if chosen.quick else measures.Plan()
     whole = subjects == names() and not chosen.quick
-    output = chosen.output or ROOT / ("benchmarks" if whole else ".benchmarks")
+    output = chosen.output or (PUBLISHED if whole else ROOT / ".benchmarks")
     with progress("environments", len(subjects)) as advance:
         pythons = environments(subjects, advance)
     with progress("measuring", measures.steps(len(pythons), plan)) as advance:
@@ -45,17 +51,27 @@ def main(options: Sequence[str] = ()) -> None:
         "subjects": {name: dataclasses.asdict(each) for name, each in found.items()},
     }
     output.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=1, sort_keys=True)
+    text = json.dumps(results, indent=1)
     (output / "RESULTS.json").write_text(text + "\n", encoding="utf-8")
+    write(results, output)
+
+
+def write(results: dict[str, Any], output: Path) -> None:
+    """Write RESULTS.md and the plots."""
+    from benchmarks.peers import plots, report
+
     (output / "RESULTS.md").write_text(report.render(results), encoding="utf-8")
-    plots.draw(results["subjects"], ROOT / "docs/assets" if whole else output)
-    print(f"written: {output / 'RESULTS.md'}, RESULTS.json and the plots")
+    plots.draw(results["subjects"], ROOT / "docs/assets" if output == PUBLISHED else output)
+    print(f"written: {output / 'RESULTS.md'} and the plots")
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks peers", description=__doc__)
     made.add_argument("--quick", action="store_true", help="few rounds, small sizes")
+    made.add_argument(
+        "--render", action="store_true", help="only write RESULTS.md and the plots again"
+    )
     made.add_argument("--peers", type=_peers, help=f"some of {','.join(map(_bare, names()))}")
     made.add_argument("--output", type=Path, help="the directory of RESULTS.md and RESULTS.json")
     return made
@@ -76,8 +92,6 @@ def environments(subjects: list[str], advance: Callable[[str], object]) -> dict[
 
 def packages_of(name: str) -> tuple[str, ...]:
     """Return what a subject's environment installs, read without importing the subject."""
-    import ast
-
     source = Path(__file__).with_name("subjects") / f"{name}.py"
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES":
@@ -105,7 +119,13 @@ def machine() -> str:
 @contextlib.contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[str], object]]:
     """Show a progress bar; lend what moves it on."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns: tuple[Any, ...] = (
         TextColumn("{task.fields[what]:<36}"),

@@ -8,6 +8,7 @@ from benchmarks.peers.report import COLUMNS, label
 SHOWN = ("define", "add", "search", "place", "sync", "refused", "parallel")
 INK = "#767676"
 STYLES = ("-", "--", ":")
+MARKERS = "osD^vP*X<>"
 
 
 def draw(subjects: dict[str, Any], directory: Path) -> None:
@@ -19,7 +20,10 @@ def draw(subjects: dict[str, Any], directory: Path) -> None:
         {
             "svg.fonttype": "none",
             "svg.hashsalt": "functool",
-            **{f"{name}color": INK for name in ("text.", "axes.edge", "axes.label", "xtick.", "ytick.")},
+            **{
+                f"{name}color": INK
+                for name in ("text.", "axes.edge", "axes.label", "xtick.", "ytick.")
+            },
         }
     )
     directory.mkdir(parents=True, exist_ok=True)
@@ -58,13 +62,19 @@ def _calls(subjects: dict[str, Any], file: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(9, 4.5))
+    rows = SHOWN[::-1]
     for number, (name, found) in enumerate(subjects.items()):
-        shown = [(COLUMNS[work], found["ratios"][work]["median"]) for work in SHOWN if work in found["ratios"]]
-        if shown:
-            axes.plot(*zip(*shown, strict=True), **_line(number, name))
-    axes.axhline(1, color=INK, linewidth=1)
-    axes.set_yscale("log")
-    axes.set_ylabel("times the floor (log scale, lower is faster)")
+        known = [
+            (row, found["ratios"][work]) for row, work in enumerate(rows) if work in found["ratios"]
+        ]
+        heights = [row + 0.3 - 0.06 * number for row, _ in known]
+        look = {**_line(number, name), "linestyle": "", "marker": MARKERS[number % len(MARKERS)]}
+        look["markersize"] = 8 if name == "functool_" else 5
+        axes.plot([spread["median"] for _, spread in known], heights, **look)
+    axes.axvline(1, color=INK, linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(rows)), [COLUMNS[work] for work in rows])
+    axes.set_xlabel("times the floor (log scale, left is faster)")
     axes.legend(frameon=False, bbox_to_anchor=(1, 1), loc="upper left")
     _save(figure, axes, file)
     pyplot.close(figure)

@@ -42,9 +42,7 @@ class Process:
         assert self._process.stdin and self._process.stdout
         line = ""
         with contextlib.suppress(BrokenPipeError):
-            print(
-                json.dumps({"do": do, **arguments}), file=self._process.stdin, flush=True
-            )
+            print(json.dumps({"do": do, **arguments}), file=self._process.stdin, flush=True)
             line = self._process.stdout.readline()
         if not line:
             raise WorkFailed("the process ended")

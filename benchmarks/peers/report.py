@@ -89,7 +89,11 @@ def ratios(subjects: dict[str, Any]) -> str:
     """Return the table of ratios, with quartiles; the best of a row is bold."""
     rows = []
     for work, title in COLUMNS.items():
-        known = [found["ratios"][work]["median"] for found in subjects.values() if work in found["ratios"]]
+        known = [
+            found["ratios"][work]["median"]
+            for found in subjects.values()
+            if work in found["ratios"]
+        ]
         cells = [_ratio(found, work, min(known, default=0)) for found in subjects.values()]
         rows.append([title, *cells])
     return table(["", *map(label, subjects)], rows)
@@ -128,7 +132,9 @@ def weights(subjects: dict[str, Any], results: dict[str, Any]) -> str:
         rows.append(
             [
                 label(name),
-                f"{found['seconds']['import'] * 1000:.0f}" if "import" in found["seconds"] else "failed",
+                f"{found['seconds']['import'] * 1000:.0f}"
+                if "import" in found["seconds"]
+                else "failed",
                 f"{found['memory']:.1f}" if found["memory"] is not None else "failed",
                 f"{leaks['megabytes']:.1f}" if leaks else "failed",
                 f"{leaks['objects']:.2f}" if leaks else "failed",
@@ -152,10 +158,20 @@ def growth(subjects: dict[str, Any]) -> str:
         ("size", "Milliseconds of a call, by characters of its argument"),
     ):
         scale = 1e6 if kind == "define" else 1e3
-        measured = next((found["growth"] for found in subjects.values() if kind in found["growth"]), {})
+        measured = next(
+            (found["growth"] for found in subjects.values() if kind in found["growth"]), {}
+        )
         numbers = list(measured.get(kind, {}))
         rows = [
-            [label(name), *(f"{found['growth'][kind][each] * scale:.3g}" if each in found["growth"].get(kind, {}) else "failed" for each in numbers)]
+            [
+                label(name),
+                *(
+                    f"{found['growth'][kind][each] * scale:.3g}"
+                    if each in found["growth"].get(kind, {})
+                    else "failed"
+                    for each in numbers
+                ),
+            ]
             for name, found in subjects.items()
         ]
         floor = measured.get(f"{kind} floor", {})
@@ -169,7 +185,9 @@ def entries(subjects: dict[str, Any]) -> str:
     rows = []
     for name, found in subjects.items():
         about = found["about"]
-        versions = ", ".join(f"{package} {number}" for package, number in about.get("versions", {}).items())
+        versions = ", ".join(
+            f"{package} {number}" for package, number in about.get("versions", {}).items()
+        )
         rows.append([label(name), f"`{about.get('entry', '')}`", versions])
     text = table(["", "entry", "versions"], rows)
     failed = [

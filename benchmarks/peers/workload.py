@@ -8,11 +8,11 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_json
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 PARALLEL = 1_000
 MEGABYTE = "x" * 1_000_000

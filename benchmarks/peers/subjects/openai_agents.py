@@ -32,9 +32,7 @@ async def caller(tool: FunctionTool) -> Callable[[str], Awaitable[str]]:
         context: Any = ToolContext(
             context=None, tool_name=name, tool_call_id="1", tool_arguments=text
         )
-        return str(
-            await invoke_function_tool(function_tool=tool, context=context, arguments=text)
-        )
+        return str(await invoke_function_tool(function_tool=tool, context=context, arguments=text))
 
     # The runner calls through `invoke_function_tool`, which holds the limit.
     return call if tool.timeout_seconds is None else call_with_limit

@@ -23,9 +23,7 @@ async def caller(tool: Any) -> Callable[[str], Awaitable[str]]:
 
     async def call(text: str) -> str:
         use = {"toolUseId": "1", "name": name, "input": json.loads(text)}
-        event: Any = None
-        async for event in tool.stream(use, {}):
-            pass
-        return event["tool_result"]["content"][0]["text"]
+        events: Any = [event async for event in tool.stream(use, {})]
+        return events[-1]["tool_result"]["content"][0]["text"]
 
     return call
