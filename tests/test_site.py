@@ -116,6 +116,36 @@ def test_a_question_has_its_answer(question):
     assert answer in (DOCS / page).read_text(encoding="utf-8")
 
 
+def test_every_cell_of_the_comparison_has_its_line():
+    """What a cell claims of a library stands in the lines of that library, which run."""
+    text = (DOCS / "compare.md").read_text(encoding="utf-8")
+    tables, _, lines = text.partition("## Every cell as a line that runs")
+    titles = re.findall(r"^### (\S+)$", lines, re.MULTILINE)
+    code = dict(zip(titles, re.split(r"^### \S+$", lines, flags=re.MULTILINE)[1:], strict=True))
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in tables.splitlines()
+        if line.startswith("| ")
+    ]
+    columns: list[str] = []
+    without = []
+    for title, *cells in rows:
+        if "openai-agents" in cells:
+            columns = cells
+        for library, cell in zip(columns, cells, strict=False):
+            for name in re.findall(r"`([^`]+)`", cell if columns and len(cells) > 1 else ""):
+                words = re.findall(r"[A-Za-z_]\w+", name)
+                if not all(
+                    re.search(rf"\b{word}\b", code[library])
+                    for word in words
+                    if word not in ("tool",)
+                ):
+                    without.append((title, library, name))
+
+    assert len(columns) == 6
+    assert without == []
+
+
 def test_links_of_the_readme_lead_somewhere():
     """Each relative link and picture of the pages at the root names a file of the repository."""
     broken = [
