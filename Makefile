@@ -148,5 +148,5 @@ soak: $(VENV)/.core
 
 #: make clean          remove what the targets above made
 clean:
-	rm -rf .venv .venv-* build dist htmlcov mutants .benchmarks .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist htmlcov mutants .benchmarks .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -39,7 +39,7 @@ def main(options: Sequence[str] = ()) -> None:
     whole = subjects == names() and not chosen.quick
     output = chosen.output or (PUBLISHED if whole else ROOT / ".benchmarks")
     with progress("environments", len(subjects)) as advance:
-        pythons = environments(subjects, advance)
+        pythons = prepare_all(subjects, advance)
     with progress("measuring", measures.steps(len(pythons), plan)) as advance:
         found = measures.measure(pythons, plan, advance)
     results = {
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def environments(subjects: list[str], advance: Callable[[str], object]) -> dict[str, Path]:
+def prepare_all(subjects: list[str], advance: Callable[[str], object]) -> dict[str, Path]:
     """Return subject -> interpreter. Whose packages cannot be installed is named and left out."""
     made = {}
     for name in subjects:
