@@ -12,6 +12,8 @@ from benchmarks.peers.worker import SIZES
 from benchmarks.peers.workload import WORKS
 
 Advance = Callable[[str], object]
+Times = dict[tuple[str, str, int], list[float]]  # (subject, kind of growth, number) -> samples
+LARGE = 1_000  # More tools than that take so long to define that once is enough.
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class Plan:
         calls: How many calls are made to look for leaks.
     """
 
-    rounds: int = 41
-    imports: int = 9
+    rounds: int = 31
+    imports: int = 7
     repeats: int = 3
     seconds: float = 0.01
     counts: tuple[int, ...] = (1, 10, 100, 1_000, 10_000)
@@ -192,21 +194,21 @@ def _fresh(
 ) -> None:
     """Measure memory, leaks and growth, each in a process that did nothing before."""
     weights: dict[str, list[float]] = defaultdict(list)
-    times: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    times: Times = defaultdict(list)
     for number in range(plan.repeats):
         for name in turns(list(pythons), number):
-            python = pythons[name]
             advance(f"{name}: memory")
-            weights[name] += _once(python, name, plan, found, "memory", count=plan.tools)
-            for kind, field_, numbers in (
-                ("define", "count", plan.counts),
-                ("size", "size", plan.sizes),
-            ):
-                for each in numbers:
-                    advance(f"{name}: growth, {kind} {each:,}")
-                    for taken in _once(python, name, plan, found, kind, **{field_: each}):
-                        times[name, kind, each].append(taken["ours"])
-                        times["floor", kind, each].append(taken["floor"])
+            weights[name] += _once(pythons[name], name, plan, found, "memory", count=plan.tools)
+            # The floor is the same for all: the first subject's process measures it.
+            first = name == next(iter(pythons))
+            for count in plan.counts:
+                advance(f"{name}: {count:,} tools")
+                if number and count > LARGE:
+                    continue
+                asked = {"count": count, "with_floor": first}
+                for taken in _once(pythons[name], name, plan, found, "define", **asked):
+                    _note(times, name, "define", count, taken)
+            _sizes(pythons[name], name, plan, found, advance, times)
     for name, python in pythons.items():
         found[name].memory = statistics.median(weights[name]) if weights[name] else None
         advance(f"{name}: {plan.calls:,} calls")
@@ -216,6 +218,31 @@ def _fresh(
         for owner in found.values() if name == "floor" else [found[name]]:
             key = f"{kind} floor" if name == "floor" else kind
             owner.growth.setdefault(key, {})[str(each)] = statistics.median(values)
+
+
+def _sizes(
+    python: Path,
+    name: str,
+    plan: Plan,
+    found: dict[str, Findings],
+    advance: Advance,
+    times: Times,
+) -> None:
+    """Time calls with arguments of growing size, in one process."""
+    with process(python, name, plan.seconds) as worker:
+        for size in plan.sizes:
+            advance(f"{name}: {size:,} characters")
+            try:
+                _note(times, name, "size", size, worker.ask("size", size=size))
+            except WorkFailed as error:
+                found[name].failed.setdefault("size", str(error))
+
+
+def _note(times: Times, name: str, kind: str, number: int, taken: dict[str, float]) -> None:
+    """Keep a sample of growth."""
+    times[name, kind, number].append(taken["ours"])
+    if "floor" in taken:
+        times["floor", kind, number].append(taken["floor"])
 
 
 def _once(

@@ -101,7 +101,9 @@ class Worker:
             taken[name] = await several(each, kind.text, count, kind.parallel)
         return taken
 
-    def do_define(self, count: int, floor_first: bool = False) -> dict[str, float]:
+    def do_define(
+        self, count: int, floor_first: bool = False, with_floor: bool = True
+    ) -> dict[str, float]:
         """Define functions that nobody has seen before, and make their definitions for the model."""
         functions, types = workload.fresh_functions(self.made, count)
         self.made += count
@@ -109,7 +111,7 @@ class Worker:
         works: list[tuple[str, Callable[[Any], Any], list[Any]]] = [
             ("ours", define, functions),
             ("floor", lambda each: TypeAdapter(each).json_schema(), types),
-        ]
+        ][: 2 if with_floor else 1]
         gc.collect()
         taken = {}
         for name, make, things in reversed(works) if floor_first else works:
