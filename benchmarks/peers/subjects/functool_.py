@@ -1,6 +1,5 @@
 """functool itself, from the checkout."""
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,16 +9,11 @@ PACKAGES = ()
 IMPORT = "from functool import FunctionTool, ToolCall"
 ENTRY = "(await tool.invoke(ToolCall(...))).text"
 TAKES = "text"
-# 10 MB of arguments are measured, and the default limit is 1 MiB.
-_OPTIONS: dict[str, Any] = (
-    {"max_argument_bytes": None}
-    if "max_argument_bytes" in inspect.signature(FunctionTool).parameters
-    else {}
-)
 
 
 def define(func: Callable[..., Any], **options: Any) -> Tool:
-    tool: Tool = FunctionTool(func, **options, **_OPTIONS)
+    # 10 MB of arguments are measured, and the default limit is 1 MiB.
+    tool: Tool = FunctionTool(func, max_argument_bytes=None, **options)
     assert tool.schema.parameters
     return tool
 
