@@ -9,6 +9,8 @@ def web_search(query: str, num_results: int = 10) -> str: ...
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from functool.agent_tool import AgentTool
     from functool.approval import ApprovalRequest, Decision
