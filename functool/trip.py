@@ -31,26 +31,20 @@ class Travelled(Protocol):
     """What a trip has to know of its tool."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that a model calls."""
+        ...
 
     @property
-    def schema(self) -> ToolSchema: ...
+    def schema(self) -> ToolSchema:
+        """All that a model is told of the tool."""
+        ...
 
 
 class Trip:
     """One call on its way. `sent` holds the names that a model sends, `values` are the body's."""
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "binder",
-        "id",
-        "made",
-        "record",
-        "sent",
-        "tool",
-        "values",
-    )
+    __slots__ = ("_call", "_context", "binder", "id", "made", "record", "sent", "tool", "values")
 
     def __init__(
         self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import ValidationError, core_schema
 
-from functool.binding.json_text import (
-    shown_name,
-)
+from functool.binding.json_text import shown_name
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.steps import repeats_key
@@ -123,6 +121,7 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
 
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
+    """Return the problem of a name that is unknown, with the nearest known one."""
     close = get_close_matches(name[:64], names, n=1)
     hint = (
         f"did you mean {close[0]!r}?"

@@ -31,12 +31,7 @@ from functool.bundled.http_body import (
 )
 from functool.bundled.openapi_auth import Auth, Keyring
 from functool.bundled.openapi_document import Document, Spec, read, security_schemes
-from functool.bundled.openapi_operation import (
-    Listed,
-    Operation,
-    is_json,
-    operations,
-)
+from functool.bundled.openapi_operation import Listed, Operation, is_json, operations
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
 

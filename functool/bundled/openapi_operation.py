@@ -11,13 +11,7 @@ from typing import Any
 from functool import DefinitionError
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
 from functool.bundled.openapi_names import UniqueNames, valid_name
-from functool.bundled.openapi_parameters import (
-    BODY,
-    VARIABLE,
-    Parameter,
-    Parameters,
-    described,
-)
+from functool.bundled.openapi_parameters import BODY, VARIABLE, Parameter, Parameters, described
 from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
 
 MAX_OUTPUT_NODES = 4_000
