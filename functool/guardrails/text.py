@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from functool.call import MAX_REPR, ToolResult, changed, to_json, render, valid_text
+from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
 from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.context import Context
 from functool.errors import DefinitionError
