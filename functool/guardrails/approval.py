@@ -14,7 +14,7 @@ from functool.approval import (
     json_copy,
     same_json,
 )
-from functool.call import ToolCall, ToolResult, changed, json_text
+from functool.call import ToolCall, ToolResult, changed, to_json
 from functool.content import TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, GuardrailError
@@ -151,5 +151,5 @@ def _is_edit(
 
 
 def _short(value: Any) -> str:
-    text = json_text(value) if not isinstance(value, str) else f'"{value}"'
+    text = to_json(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
