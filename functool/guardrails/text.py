@@ -100,8 +100,6 @@ def _cleaned(patterns: list[re.Pattern[str]], value: Any) -> Any:
         value = _walked(patterns, value)
     except RecursionError:  # Too deep, or it holds itself: it is shown as one text.
         value = _clean(patterns, to_json(value))
-    if isinstance(value, str):
-        return value
     shown = render(value)
     cleaned = [_walked(patterns, part) for part in shown]
     return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
