@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weigh
 MAX_OUTPUT_NODES = 4_000
 MAX_SERVER = 2_000
 """Characters of a server's URL."""
+
+PARAMETER_SIZE = 400
+"""Characters that a parameter counts beside its schema."""
 
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
@@ -79,6 +83,12 @@ class Listed:
     method: str
     path: str
     read: Callable[[], Operation]
+
+
+def size_of(operation: Operation) -> int:
+    """Return how many characters of JSON describe an operation, with all that it refers to."""
+    schemas = len(json.dumps([operation.schema, operation.output]))
+    return schemas + PARAMETER_SIZE * len(operation.parameters)
 
 
 def operations(document: Document) -> Iterator[Listed]:
