@@ -28,6 +28,9 @@ MAX_DIGITS = 4_300
 MAX_HOPS = 32
 """How often one reference may lead to another."""
 
+MAX_REFERENCE = 10_000
+"""Characters of one reference."""
+
 _TOO_LONG = 10**MAX_DIGITS
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -75,6 +78,10 @@ class Document:
         Raises:
             DefinitionError: It leads out of the document, or to nothing.
         """
+        if len(reference) > MAX_REFERENCE:
+            raise DefinitionError(
+                f"the reference {reference[:200]!r}… has more than {MAX_REFERENCE:,} characters"
+            )
         if not reference.startswith("#"):
             raise DefinitionError(
                 f"the reference {reference[:200]!r} leads out of the document, and is not fetched"

@@ -9,6 +9,8 @@ import pytest
 from functool import DefinitionError
 from functool.bundled import openapi
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
+from functool.bundled.openapi_operation import operations
+from tests.bundled.test_openapi_names import lines
 
 HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
 
@@ -221,3 +223,36 @@ def test_paths_that_refer_to_one_item_read_its_parameters_once():
         ["id", "q"],
         ["q"],
     ]
+
+
+def test_what_many_paths_share_is_read_once():
+    """A body, a text and an answer of megabytes cost a hundred paths no more than one."""
+    text = "x" * 500_000
+    schema = {"type": "object", "properties": {"a": {"description": text}}, "default": [text]}
+    content = {"application/json": {"schema": schema}}
+    node = {"summary": text, "requestBody": {"content": content}, "responses": {}, "tags": ["t"]}
+    answer = {"type": "object", "properties": schema["properties"]}
+    node["responses"]["200"] = {"content": {"application/json": {"schema": answer}}}
+
+    def lines_of(count):
+        paths = {f"/{n}": {"$ref": "#/components/pathItems/I"} for n in range(count)}
+        spec = document(paths, components={"pathItems": {"I": {"post": node}}})
+        read_document = openapi.read(spec)
+        found = []
+        cost = lines(lambda: found.extend(one.read() for one in operations(read_document)))
+        assert {one.description for one in found} == {"x" * 1_999 + "…"}
+        assert {one.tags for one in found} == {("t",)}
+        assert len({id(one.output) for one in found}) == 1 and found[0].output["type"] == "object"
+        return cost
+
+    once = lines_of(1)
+    assert lines_of(101) - once < 100 * once / 2
+
+
+def test_a_reference_of_megabytes_points_to_nothing():
+    """A pointer that is longer than any name of a document is refused before it is walked."""
+    spec = document({**get(parameters=[{"$ref": "#" + "/a" * 10_000}]), **get("/y", "y")})
+
+    with pytest.raises(DefinitionError, match=r"x \(GET /x\): .* more than 10,000 characters"):
+        openapi_tools(spec, base_url="https://a.example")
+    assert list(pin(spec)) == ["y"]
