@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from functool.dialects._refs import Names, children, reachable
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
+from functool.schema.json_schema import Names, children, reachable, resolved
 
 MAX_NODES = 20_000
 """How many nodes inlining may make: a reference that is met later is cut."""
@@ -54,13 +54,18 @@ class _Walk:
                 "#",
                 f"$ref {words(node['$ref'])} is replaced by what it points at: the arguments are an object",
             )
-            node = self.names.resolved(node)
+            node = self.resolved(node)
         self.flatten(node)
         if node.get("type", "object") != "object":
             self.lose("#", f"type {words(node['type'])} is written as object")
         node = {**node, "type": "object", "properties": dict(node.get("properties") or {})}
         out = self.node(node, "#", self.rest or "extra")
         return {**out, "$defs": self.defs} if self.defs else out
+
+    def resolved(self, node: Any) -> Node:
+        """Return a schema without its reference; an empty one if that leads nowhere."""
+        found = resolved(self.schema, node)
+        return found if isinstance(found, dict) else {}
 
     def lose(self, path: str, *losses: str) -> None:
         self.losses += [f"{path}: {loss}" for loss in losses]
@@ -134,7 +139,7 @@ class _Walk:
             value = node.pop(keyword)
             properties = dict(node.get("properties") or {})
             for member in map(
-                self.names.resolved,
+                self.resolved,
                 value if keyword.endswith("Of") and isinstance(value, list) else (),
             ):
                 for name, child in (member.get("properties") or {}).items():
@@ -183,11 +188,7 @@ class _Walk:
             if len(members) == 1 and not rest.keys() - {"title", "description", "default"}
             else None
         )
-        parts = (
-            [lone]
-            if isinstance(lone, dict)
-            else [self.names.resolved(member) for member in members]
-        )
+        parts = [lone] if isinstance(lone, dict) else [self.resolved(member) for member in members]
         return _together([rest, *parts])
 
     def reference(self, node: Node, path: str) -> Node:

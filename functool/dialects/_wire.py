@@ -22,7 +22,7 @@ from functool import (
     ToolResult,
     ToolSchema,
 )
-from functool.dialects._refs import Names, children
+from functool.schema.json_schema import children, lookup
 
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
 """Makes the definition of a tool, and says what it lost."""
@@ -115,12 +115,12 @@ class Size:
 
 def size(schema: Mapping[str, Any]) -> Size:
     """Measure a schema; each definition counts once, and depth follows references until they repeat."""
-    found, names = Size(), Names(schema)
+    found = Size()
     _measure(schema, found)
     for name, definition in schema.get("$defs", {}).items():
         found.characters += len(name)
         _measure(definition, found)
-    found.depth = _depth(schema, names, ())
+    found.depth = _depth(schema, schema, ())
     return found
 
 
@@ -141,12 +141,12 @@ def _measure(node: Any, found: Size) -> None:
         _measure(child, found)
 
 
-def _depth(node: Any, names: Names, seen: tuple[str, ...]) -> int:
+def _depth(node: Any, root: Any, seen: tuple[str, ...]) -> int:
     if not isinstance(node, dict):
         return 0
     if isinstance(ref := node.get("$ref"), str) and ref not in seen:
-        return _depth(names.target(names.of(ref)), names, (*seen, ref))
-    deepest = max((_depth(child, names, seen) for _, child in children(node)), default=0)
+        return _depth(lookup(root, ref), root, (*seen, ref))
+    deepest = max((_depth(child, root, seen) for _, child in children(node)), default=0)
     return deepest + ("properties" in node or "items" in node)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
-from functool.dialects._refs import Names
 from functool.dialects._rules import Rules, split
 from functool.dialects._walk import render
 from functool.dialects._wire import (
@@ -32,6 +31,7 @@ from functool.dialects._wire import (
     told,
     twice,
 )
+from functool.schema.json_schema import Names
 
 PLAIN = Rules()
 """Without strict: JSON Schema 2020-12, but the root holds no combinators."""

@@ -24,7 +24,7 @@ from functool.dialects._wire import (
     twice,
     url_of,
 )
-from functool.schema.strict import violations
+from functool.schema.subset import violations
 
 PLAIN = Rules()
 """Anything that JSON Schema has; the root holds no combinators."""

@@ -27,7 +27,7 @@ from functool.dialects._wire import (
     twice,
     url_of,
 )
-from functool.schema.strict import violations
+from functool.schema.subset import violations
 
 PLAIN = Rules(items=True)
 """Without strict: anything, but every array needs `items`, and the root holds no combinators."""
