@@ -156,7 +156,7 @@ def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:
             if problem.get("choices")
             else ""
         )
-        if path and str(expected).startswith(_NOUNS):
+        if path and str(expected).startswith(_NOUNS) and not problem.get("own_words"):
             expected = f"expected {expected}"
         lines.append(f"{path}: {expected}{choices}" if path else f"{expected}{choices}")
     if len(problems) > MAX_PROBLEMS:

@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
 
+_KINDS = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+}
+
+
 class SchemaBinder:
     """Binds the arguments of a JSON Schema that somebody else wrote: jsonschema.
 
@@ -128,9 +138,9 @@ class SchemaBinder:
             ]
             return {"path": path, "expected": "one of the choices", "choices": tuple(choices)}
         if word == "type":
-            types = " or ".join([wanted] if isinstance(wanted, str) else wanted)
-            twice = repeated_key(error.instance)
-            return {"path": path, "expected": f"a value of type {types}{twice}"}
+            kinds = [wanted] if isinstance(wanted, str) else wanted
+            expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
+            return {"path": path, "expected": expected + repeated_key(error.instance)}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             unsaid = (
                 []

@@ -26,6 +26,7 @@ from functool.binding.json_text import (
     as_text,
     decoded,
     drop_nulls,
+    has_escaped_name,
     is_deep,
     may_repeat,
     not_finite,
@@ -36,6 +37,7 @@ from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
 from functool.schema.json_schema import Names, property_names
+from functool.schema.rewrite import failing_fast
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ _FLAT = {
     "listed number",
     "array",
 }
+
+_LARGE = 65_536
+"""From how many characters on the text of arguments is long."""
 
 logger = logging.getLogger("functool")
 
@@ -105,8 +110,9 @@ class FunctionBinder:
             text = to_json(
                 self._decode(decoded(text, self._quoted))
             ).decode()  # Of JSON: nothing in it that could not be said.
+        validate = self._validate if len(text) < _LARGE else self._validate_large
         try:
-            values: dict[str, Any] = self._validate(text, strict=True)
+            values: dict[str, Any] = validate(text, strict=True)
         except ValidationError:
             values = self._second_look(text)
         except Exception as error:
@@ -167,18 +173,18 @@ class FunctionBinder:
         sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
         try:
-            values: dict[str, Any] = self._validate_closed(
-                as_text(sent)
-            )  # A type of its own strictness keeps it.
+            # A type of its own strictness keeps it.
+            validate = self._validate_closed if len(text) < _LARGE else self._validate_large
+            values: dict[str, Any] = validate(as_text(sent))
         except ValidationError as error:
-            raise ArgumentError(problems_of(error, sent, self._root)) from None
+            raise ArgumentError(problems_of(error, sent, self._root, self._known)) from None
         except Exception as error:
             raise validator_failed(error) from error
         return values
 
     def _are_all(self, text: str) -> bool:
         """Whether no argument is unknown; one that stands twice is refused."""
-        if "\\" in text or not self._quoted or may_repeat(text, self._quoted):
+        if has_escaped_name(text) or not self._quoted or may_repeat(text, self._quoted):
             decoded(text)
         if self._flat:
             try:
@@ -210,9 +216,14 @@ class FunctionBinder:
     def _validate_closed(self) -> Any:
         return self._validator("allow" if self._parts.rest else "forbid")
 
-    def _validator(self, extra: str) -> Any:
-        """Compile the core schema, in which null may be sent for what has a default: it then means that default."""
-        core = self._parts.core
+    @cached_property
+    def _validate_large(self) -> Any:
+        """For long text: only the first problem of each list is looked for, since all may be wrong."""
+        return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
+
+    def _validator(self, extra: str, *, first_only: bool = False) -> Any:
+        """Compile the core schema. Null may be sent for what has a default, and means that default."""
+        core = failing_fast(self._parts.core) if first_only else self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
         fields = {
             wire: {**field, "schema": core_schema.nullable_schema(field["schema"])}
@@ -247,6 +258,10 @@ class FunctionBinder:
     def _as_sent(self) -> bool:
         """Whether all that was sent is canonical."""
         return not (self._containers or self._droppable or self._renamed or self._defaults)
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return set(property_names(self._root))
 
     @cached_property
     def _root(self) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
         if _echoes(message, detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
-        return {"expected": message[:500]}
+        return {"expected": message[:500], "own_words": True}
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
     return {
         "expected": f"a value {wanted}" if wanted[:1].islower() and not _is_noun(wanted) else wanted
