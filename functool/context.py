@@ -85,10 +85,10 @@ class Context(Generic[Deps]):
 
         State, listeners, approvals and grants are the same objects in every view.
         """
+        if "call" in changes:  # Another call has notes of its own.
+            changes["_notes"] = None
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, **changes)
-        if "call" in changes:
-            view._notes = None
         return view
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
