@@ -39,6 +39,7 @@ FLOORS = [
     [
         "binding.json_text",
         "binding.problems",
+        "binding.engine",
         "binding.foreign",
         "binding.functions",
         "binding.door",
