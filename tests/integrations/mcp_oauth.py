@@ -78,6 +78,7 @@ def _with_code(url: str, context: dict[str, Any]) -> OAuthClientProvider:
             client_secret=context.get("client_secret"),
             redirect_uris=[REDIRECT],
             issuer=context.get("issuer"),
+            token_endpoint_auth_method="client_secret_basic",
         )
     metadata = OAuthClientMetadata(
         client_name="functool conformance",
