@@ -87,7 +87,8 @@ def is_remote(target: str) -> bool:
     if target.startswith(("http://", "https://", SERVER)):
         return True
     place, _, name = target.rpartition(":")
-    if Path(target).exists() or (place and name.isidentifier()):
+    is_path = " " not in place or Path(place).exists()
+    if Path(target).exists() or (place and name.isidentifier() and is_path):
         return False
     return " " in target or (not target.endswith(".py") and shutil.which(target) is not None)
 
@@ -219,7 +220,8 @@ def _made_of(value: Any, target: str) -> Sequence[Any]:
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(value)
     kind = type(value).__name__
+    article = "an" if kind[0].lower() in "aeiou" else "a"
     raise click.ClickException(
-        f"{target} is a {kind}: a target is a tool, a list of tools, a Toolset, a ToolModel or a "
+        f"{target} is {article} {kind}: a target is a tool, a list of tools, a Toolset, a ToolModel or a "
         "function"
     )
