@@ -659,7 +659,7 @@ def test_check_a_folder_with_a_broken_file(folder):
 
 def test_check_a_folder_that_is_a_package(folder):
     """Files of a package may import each other; a tool that two of them know is found once."""
-    box = folder / "box"
+    box = folder / "crate"
     box.mkdir()
     (box / "__init__.py").write_text("")
     (box / "one.py").write_text(
@@ -667,14 +667,16 @@ def test_check_a_folder_that_is_a_package(folder):
     )
     (box / "two.py").write_text("from .one import a\n")
 
-    assert json.loads(run("check", "box", "--json").stdout) == {"a": []}
+    assert json.loads(run("check", "crate", "--json").stdout) == {"a": []}
 
 
 def test_what_an_object_is(folder):
     """An object that holds no tools is named for what it is."""
     (folder / "odd.py").write_text("number = 7\n")
 
-    assert "odd.py:number is an int: a target is a tool" in run("list", "odd.py:number", code=1).stderr
+    assert (
+        "odd.py:number is an int: a target is a tool" in run("list", "odd.py:number", code=1).stderr
+    )
 
 
 def test_texts_of_tools_steer_no_terminal(folder):

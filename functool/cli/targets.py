@@ -163,8 +163,8 @@ def _imported(path: Path) -> ModuleType:
     dotted = ".".join(names[:-1] if names[-1] == "__init__" else names)
     if len(names) > 1 and all(name.isidentifier() for name in names):
         # Other files of the package may be imported by `from . import ...`.
-        found = import_module(dotted)
-        if Path(found.__file__ or "").resolve() == path.resolve():
+        found = _in_package(dotted)
+        if found is not None and Path(found.__file__ or "").resolve() == path.resolve():
             return found
     # Its own name, so that other processes can import what they unpickle; never that of another
     # module.
@@ -174,6 +174,16 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _in_package(name: str) -> ModuleType | None:
+    """Import a module by its dotted name; None where another package has taken that."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return None
 
 
 def _named(module: ModuleType, name: str) -> Any:

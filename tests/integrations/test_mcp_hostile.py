@@ -153,7 +153,9 @@ def test_a_question_with_hidden_names_is_declined():
     asked = []
 
     async def list_tools(context, params):
-        return types.ListToolsResult(tools=[types.Tool(name="ask", input_schema={"type": "object"})])
+        return types.ListToolsResult(
+            tools=[types.Tool(name="ask", input_schema={"type": "object"})]
+        )
 
     async def call_tool(context, params):
         if params.input_responses:

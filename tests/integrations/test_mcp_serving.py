@@ -40,9 +40,7 @@ def statuses(app, *headers, host="127.0.0.1:8000"):
     async def main():
         async with app.router.lifespan_context(app):
             transport = httpx2.ASGITransport(app=app)
-            async with httpx2.AsyncClient(
-                transport=transport, base_url=f"http://{host}"
-            ) as client:
+            async with httpx2.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
                 return [
                     await client.post("/mcp", json=PING, headers=[*ACCEPT.items(), *sent])
                     for sent in headers
@@ -107,7 +105,6 @@ def test_what_is_no_token(token):
 def test_names_of_a_server_on_all_addresses():
     """A server on all addresses answers to every name that comes with the token, or to those given."""
 
-
     def is_answered(name, **options):
         app = mcp.http_app(mcp.server(tools), host="0.0.0.0", token="t", **options)
         return statuses(app, [bearer("t")], host=name)[0].status_code != 421
@@ -133,9 +130,7 @@ def test_a_server_inside_of_a_connection():
     async def main():
         port = free_port()
         async with mcp.connect(mcp.server([tools["add"]]), prefix="up_") as upstream:
-            serving = asyncio.create_task(
-                mcp.serve_async(upstream, "http", port=port, token="t")
-            )
+            serving = asyncio.create_task(mcp.serve_async(upstream, "http", port=port, token="t"))
             while not serving.done():
                 try:
                     url, headers = f"http://127.0.0.1:{port}/mcp", dict([bearer("t")])
