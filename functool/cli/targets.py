@@ -232,6 +232,6 @@ def _made_of(value: Any, target: str) -> Sequence[Any]:
     kind = type(value).__name__
     article = "an" if kind[0].lower() in "aeiou" else "a"
     raise click.ClickException(
-        f"{target} is {article} {kind}: a target is a tool, a list of tools, a Toolset, a ToolModel or a "
-        "function"
+        f"{target} is {article} {kind}: "
+        "a target is a tool, a list of tools, a Toolset, a ToolModel or a function"
     )
