@@ -9,6 +9,8 @@ def web_search(query: str, num_results: int = 10) -> str: ...
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from functool.agent_tool import AgentTool
     from functool.approval import ApprovalRequest, Decision
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
         UnknownToolError,
     )
     from functool.function_tool import FunctionTool
-    from functool.guardrails import InputGuardrail, OutputGuardrail
+    from functool.guardrails.asking import InputGuardrail, OutputGuardrail
+    from functool.options import ToolPrompts, ToolSettings
     from functool.schema_tool import SchemaTool
-    from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
+    from functool.tool import Tool, WrapperTool, hide_errors
     from functool.tool_model import ToolModel
     from functool.toolset import Toolset
 
@@ -46,9 +49,10 @@ _HOMES = {
     "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError SchemaError ToolDisabledError ToolError"
     " ToolTimeoutError Tripwire UnknownToolError",
     "function_tool": "FunctionTool",
-    "guardrails": "InputGuardrail OutputGuardrail",
+    "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",
-    "tool": "Tool ToolPrompts ToolSettings WrapperTool hide_errors",
+    "options": "ToolPrompts ToolSettings",
+    "tool": "Tool WrapperTool hide_errors",
     "tool_model": "ToolModel",
     "toolset": "Toolset",
 }

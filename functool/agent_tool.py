@@ -14,7 +14,7 @@ from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
-from functool.guardrails import callables
+from functool.guardrails.asking import callables
 from functool.tool import Tool
 
 MAX_DEPTH = 8
@@ -43,8 +43,9 @@ class AgentTool(Tool):
     that is None, and every call starts fresh. Calls on one thread (the same object, or equal
     strings with one agent) take turns in the order in which they came.
 
-    Raises: DefinitionError: What should be called cannot be, or there is neither a runner nor an
-        agent that runs.
+    Raises:
+        DefinitionError: What should be called cannot be, or there is neither a runner nor an agent
+            that runs.
     """
 
     def __init__(

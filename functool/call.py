@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import SchemaSerializer, core_schema
 
@@ -16,9 +16,11 @@ MAX_REPR = 4_000
 _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}
+_WORD = 2**63
 DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of values that are rendered as they stand: no result, nothing that has to be run first."""
 _new = object.__new__
+_UNSET: Any = object()
 _dump = SchemaSerializer(
     core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}
 ).to_json
@@ -29,32 +31,71 @@ class ToolCall:
     """A call that a model made.
 
     `arguments` is an object, or its JSON text as models send it. `id` is the caller's own name for
-    the call.
+    the call. `metadata` is for hosts and layers (source labels, repairs, the journal): it never
+    comes from a model, is never sent to one, and stands in no digest.
     """
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
     id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    if not TYPE_CHECKING:  # The generated one costs a third more, and says less of a mistake.
+
+        def __init__(self, *given, name=_UNSET, arguments=_UNSET, id="", metadata=_UNSET):
+            if given or name is _UNSET:
+                raise TypeError(
+                    "a ToolCall is made by name: ToolCall(name=..., arguments=..., id=...)"
+                )
+            self.name = name
+            self.arguments = {} if arguments is _UNSET else arguments
+            self.id = id
+            self.metadata = {} if metadata is _UNSET else metadata
+
+
+class _Caused:
+    """Holds what is no field: it stays out of `asdict`, JSON, repr, equality and pickles."""
+
+    __slots__ = ("cause",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolFailure:
+class ToolFailure(_Caused):
     """Why a call failed.
 
     `type` is the class name of the exception, or the code that an author chose; `message` is fit
-    for a model and never empty.
+    for a model and never empty. `cause` is the exception itself, for logs and for `unwrap`; it is
+    never serialised, compared or shown.
     """
 
     type: str
     message: str
     details: Mapping[str, Any] | None = None
+    if TYPE_CHECKING:
+        cause: BaseException | None = None
+    else:
+        cause: InitVar[BaseException | None] = None
 
-    def __post_init__(self) -> None:
-        self.message = valid_text(self.message) or self.type or "ToolError"
+        def __post_init__(self, cause):
+            self.message = valid_text(self.message) or self.type or "ToolError"
+            self.cause = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled_failure, (self.type, self.message, self.details)
+
+
+def _unpickled_failure(type: str, message: str, details: Mapping[str, Any] | None) -> ToolFailure:
+    return ToolFailure(type=type, message=message, details=details)
+
+
+class _Shown:
+    """Holds what `shown_as` notes on a result; it is no field either."""
+
+    __slots__ = ("_shown",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolResult:
+class ToolResult(_Shown):
     """What came of a call.
 
     `output` is what the model reads; `value` the body's own return value, for code; `metadata` is
@@ -66,6 +107,13 @@ class ToolResult:
     error: ToolFailure | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     call_id: str = ""
+    if TYPE_CHECKING:
+        _shown: list[Content] | None = None
+    else:
+        _shown: InitVar[list[Content] | None] = None
+
+        def __post_init__(self, _shown):
+            self._shown = _shown
 
     @property
     def is_error(self) -> bool:
@@ -80,9 +128,34 @@ class ToolResult:
     @property
     def text(self) -> str:
         """The output as one text, always valid UTF-8; of a failure the message, then any output."""
+        output = self.output
+        if self.error is None and len(output) == 1:  # Almost always: no list is built for it.
+            only = output[0]
+            if type(only) is TextContent and only.text.isascii():
+                return only.text
         parts = [] if self.error is None else [self.error.message]
-        parts += [c.text if isinstance(c, TextContent) else _placeholder(c) for c in self.output]
-        return valid_text("\n".join(parts) if len(parts) != 1 else parts[0])
+        parts += [c.text if isinstance(c, TextContent) else _placeholder(c) for c in output]
+        return valid_text("\n".join(parts))
+
+    @property
+    def structured(self) -> Any:
+        """What exporters send as structured content: `value`, or None after `shown_as`."""
+        return self.value if getattr(self, "_shown", None) is None else None
+
+    def shown_as(self, output: str | Content | list[Content]) -> ToolResult:
+        """Return a result whose `output` is this for the model, while `value` stays for code.
+
+        Only the guardrail that returns this result spares `value` so: a guardrail later in the list
+        that changes the output replaces `value`, too. It shortens; it keeps nothing secret.
+        """
+        shown = render(output)
+        return changed(self, output=shown, _shown=shown)
+
+    @property
+    def keeps_value(self) -> bool:
+        """Whether `output` stands as `shown_as` wrote it, so that `value` may say something else."""
+        shown = getattr(self, "_shown", None)
+        return shown is not None and shown is self.output
 
     @classmethod
     def of(cls, value: Any, *, metadata: Mapping[str, Any] | None = None) -> ToolResult:
@@ -114,11 +187,17 @@ class ToolResult:
         """Return the value.
 
         Raises:
-            ToolError: The call failed; the message is the failure's.
+            ToolError: The call failed; the message is the failure's, and the exception behind it is
+                its `__cause__`.
         """
         if self.error is not None:
-            raise ToolError(self.error.message, details=self.error.details)
+            raise ToolError(self.error.message, details=self.error.details) from self.error.cause
         return self.value
+
+
+# The class attribute that a default leaves behind would hide the slot of the base.
+for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown")):
+    delattr(_owner, _name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,38 +220,47 @@ class ToolSchema:
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     """Return the same call with other arguments, as cheaply as `success`."""
     new = _new(ToolCall)
-    new.name, new.arguments, new.id = call.name, arguments, call.id
+    new.name, new.arguments, new.id, new.metadata = call.name, arguments, call.id, call.metadata
     return new
 
 
 def success(value: Any, call_id: str) -> ToolResult:
-    """Return `ToolResult.of(value)` for a call: the same, without the cost of keyword arguments, which outweighs a small call."""
+    """Return `ToolResult.of(value)` for a call.
+
+    Keyword arguments would cost more than the rest of a small call.
+    """
+    kind, text = type(value), None
+    if kind is int and -_WORD < value < _WORD:  # Python writes these as JSON does, and faster.
+        text = f"{value}"
+    elif kind is str and value.isascii():
+        text = value
     result = _new(ToolResult)
-    kind = type(value)
-    if kind in _PLAIN or (kind is str and value.isascii()):
-        content = _new(TextContent)
-        content.text = value if kind is str else _dump(value, by_alias=True).decode()
-        result.output = [content]
-    else:
+    if text is None:
         result.output = render(value)
+    else:
+        content = _new(TextContent)
+        content.text = text
+        result.output = [content]
     result.value, result.error, result.metadata, result.call_id = value, None, {}, call_id
+    result._shown = None
     return result
 
 
 def failure_of(error: Exception, message: str | None = None) -> ToolResult:
-    """Return the default answer to an exception: a `ToolError` shows its message, any other `TypeName: message`."""
+    """Return the default answer to an exception.
+
+    A `ToolError` shows its message, any other exception `TypeName: message`.
+    """
     kind = type(error).__name__
     details = error.details if isinstance(error, ToolError) else None
     if message is None:
         text = cut_str(error, "")
-        message = (
-            text or kind
-            if isinstance(error, ToolError)
-            else f"{kind}: {text}"[:MAX_REPR]
-            if text
-            else kind
-        )
-    return ToolResult.failed(message, type=kind, details=details)
+        if isinstance(error, ToolError):
+            message = text or kind
+        else:
+            message = f"{kind}: {text}"[:MAX_REPR] if text else kind
+    failure = ToolFailure(type=kind, message=message, details=details, cause=error)
+    return ToolResult(error=failure)
 
 
 def changed(result: ToolResult, **fields: Any) -> ToolResult:
@@ -199,30 +287,32 @@ def noted_guardrails(result: ToolResult) -> list[Any]:
 
 def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
-    if type(value) in _PLAIN or isinstance(value, str):
-        content = _new(TextContent)
-        content.text = (
-            valid_text(str.__str__(value))
-            if isinstance(value, str)
-            else _dump(value, by_alias=True).decode()
-        )
-        return [content]
+    if isinstance(value, str):
+        return [TextContent(text=valid_text(str.__str__(value)))]
+    if type(value) in _PLAIN:
+        return [TextContent(text=_dump(value, by_alias=True).decode())]
     if value is None:
         return []
     if isinstance(value, CONTENT_TYPES):
         return [value]
     if isinstance(value, (list, tuple)) and any(isinstance(item, CONTENT_TYPES) for item in value):
         return [part for item in value for part in render(item)]
-    return [TextContent(text=json_text(value))]
+    return [TextContent(text=to_json(value))]
 
 
-def json_text(value: Any) -> str:
+def fingerprint(arguments: Any) -> bytes:
+    """Return what differs once something in JSON arguments has been changed in place."""
+    try:
+        return _dump(arguments)
+    except Exception:  # Somebody put in what JSON cannot say.
+        return b""
+
+
+def to_json(value: Any) -> str:
     """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
 
     def within(part: Any) -> str:
-        if (
-            part is value
-        ):  # Alone it is no JSON string, but text: the lines of a table, say, as they stand.
+        if part is value:  # Alone it is text as it stands, such as the lines of a table.
             raise TypeError
         return cut_str(part)
 

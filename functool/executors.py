@@ -20,7 +20,8 @@ from collections.abc import Callable, Coroutine
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
-from functool.errors import DefinitionError, ToolError, Tripwire
+from functool.call import ToolResult, failure_of
+from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire
 
 GRACE_SECONDS = 1.0
 """How long a cancelled body may clean up."""
@@ -107,19 +108,46 @@ async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
     return True
 
 
-async def conclude(work: Coroutine[Any, Any, None]) -> None:
-    """Await the last words of a call.
+async def within(
+    limit: float, name: str, road: Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
+) -> ToolResult:
+    """Run the road of a call for at most `limit` seconds, and answer in any case.
 
-    Where its task is being cancelled, whoever listens has one second for them.
+    After the deadline the road is run once more with the time-out as its failure: error functions
+    and output guardrails share one further second.
+    """
+    left: list[Any] = []
+    task = await run_for(road(None), limit, name, left)
+    try:
+        if task.done():
+            return task.result()
+        still_running = await stop(task, left)
+        end = "; its work may still be going on." if still_running else " and was stopped."
+        text = f"The tool {name} did not answer within {limit:g} seconds{end}"
+        error: Exception = ToolTimeoutError(text, still_running=still_running)
+    except asyncio.CancelledError as stray:  # A body cancelled the task it runs in: nobody asked.
+        error = failure_or_raise(stray)
+    closing = await run_for(road(error), GRACE_SECONDS, name, left)
+    if closing.done() and not closing.cancelled():
+        return closing.result()
+    closing.cancel()
+    abandon(closing)
+    return failure_of(error)
+
+
+async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
+    """Deliver the final events of a call.
+
+    Where the task of the call is being cancelled, the listeners have one second for them.
     """
     task = asyncio.current_task()
     if task is None or not task.cancelling():
         await work
     else:
-        (await run_for(work, GRACE_SECONDS, "last words", [])).cancel()
+        (await run_for(work, GRACE_SECONDS, "final events", [])).cancel()
 
 
-def answerable(error: BaseException) -> Exception:
+def failure_or_raise(error: BaseException) -> Exception:
     """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()

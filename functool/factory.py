@@ -44,8 +44,9 @@ class ToolFactory:
 
         Without `config` the class is read from the annotation of the builder's first parameter.
 
-        Raises: DefinitionError: The name is empty or stands for another builder, or there is no
-            configuration class.
+        Raises:
+            DefinitionError: The name is empty or stands for another builder, or there is no
+                configuration class.
         """
         found = config or _annotated_config(builder)
         if not (isinstance(found, type) and issubclass(found, BaseToolConfig)):
@@ -62,8 +63,9 @@ class ToolFactory:
     def build(self, name: str, config: Mapping[str, Any] | BaseToolConfig | None = None) -> Tool:
         """Return the tool called `name`, built from `config`.
 
-        Raises: DefinitionError: No such name (the known ones are listed), a bad configuration (the
-            field is named, its value never), or a builder that failed.
+        Raises:
+            DefinitionError: No such name (the known ones are listed), a bad configuration (the
+                field is named, its value never), or a builder that failed.
         """
         builder, config_class = self._find(name)
         values = {} if config is None else config
@@ -96,8 +98,9 @@ class ToolFactory:
     ) -> Toolset:
         """Return the tools of a whole plan: `[{"tool": name, "config": {...}}, ...]`.
 
-        Raises: DefinitionError: Some entries are bad; every one of them is named, by its position
-            from 0.
+        Raises:
+            DefinitionError: Some entries are bad; every one of them is named, by its position from
+                0.
         """
         tools: dict[str, Tool] = {}
         problems: list[str] = []

@@ -1,29 +1,50 @@
-"""`FunctionTool`: a tool made of a typed function, which stays a function."""
+"""`FunctionTool`: turns a typed Python function into a tool, which stays a function."""
 
 from __future__ import annotations
 
 import functools
-import inspect
-import re
-import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from copy import deepcopy
-from dataclasses import replace
-from inspect import isawaitable
-from types import AsyncGeneratorType, FrameType, FunctionType, GeneratorType, MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from inspect import isawaitable, isclass
+from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
 from typing_extensions import Unpack
 
-from functool import docstrings
-from functool.arguments import FunctionDoor
-from functool.call import DATA, ToolCall, ToolResult, ToolSchema, success
+from functool.binding.door import Binder
+from functool.binding.functions import FunctionBinder
+from functool.binding.json_text import Arguments
+from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
-from functool.errors import DefinitionError, SchemaError, ToolError
-from functool.executors import Executor, conclude, in_thread, inline
-from functool.schema import FunctionSchema, Parameter, Unresolved, describe, returned_schema
-from functool.strict import Codec
-from functool.tool import Strict, Tool, ToolOptions, publish
+from functool.errors import DefinitionError, ToolError
+from functool.executors import Executor, deliver_last, in_thread, inline
+from functool.options import ToolOptions
+from functool.schema.callables import (
+    docs_of,
+    has_own_signature,
+    in_class_body,
+    inferred_name,
+    located,
+    outer_frame,
+    way_of,
+)
+from functool.schema.hints import Unresolved
+from functool.schema.parameters import Parameter
+from functool.schema.publish import Strict, publish
+from functool.schema.signature import FunctionSchema, describe, returned_schema
+from functool.schema.strict import Codec
+from functool.tool import Tool
+from functool.trip import Trip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +52,6 @@ Q = ParamSpec("Q")
 S = TypeVar("S")
 
 MAX_YIELDS = 10_000
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class FunctionOptions(ToolOptions, total=False):
@@ -94,99 +114,100 @@ class FunctionTool(Tool, Generic[P, R]):
             raise DefinitionError(
                 f"FunctionTool needs a callable, not {type(func).__name__}: options go by name"
             )
-        functools.update_wrapper(self, inner)
+        if isclass(inner):
+            raise located(
+                DefinitionError(
+                    "it is a class. Decorate a method, pass an instance that has __call__, or make"
+                    " the class a ToolModel"
+                ),
+                inner,
+            )
+        # `update_wrapper` would copy the function's `__dict__` into the tool's: a tool whose
+        # `__dict__` was asked for pays five times as much for each attribute.
+        functools.update_wrapper(self, inner, updated=())
+        for key, value in getattr(inner, "__dict__", {}).items():
+            setattr(self, key, value)
         self.func = inner
-        self._frame: FrameType | None = _outer_frame()
-        self._method = kind is classmethod or (kind is None and _in_class_body(inner, self._frame))
-        self._of_class = kind is classmethod
-        self._bound_to: Any = None
-        self._given = (name, description, strict)
+        frame = outer_frame()
+        of_class = kind is classmethod
+        method = of_class or (kind is None and in_class_body(inner, frame))
+        self._written = _Written(method, of_class, None, frame, description, strict)
         self._published: ToolSchema | None = None
         try:
             if executor is not None and not callable(executor):
                 raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
-            self._equip(_inferred_name(inner) if name is None else name, **options)
-            way = _way_of(inner)
-            self._generates = way in ("generator", "async generator")
-            self._awaits = way == "coroutine" and executor is None
-            self._executor: Executor = executor or in_thread
-            self._offloads = way in ("function", "generator") or executor is not None
+            self._equip(inferred_name(inner) if name is None else name, options)
+            sync = way_of(inner) in ("function", "generator")
+            self._executor: Executor | None = executor or (in_thread if sync else None)
+            self._parts: FunctionSchema | None = None
+            self._fills: list[tuple[str, Callable[[], Any]]] = []
+            self._direct: Any = None
+            # Whoever overrides `run` wants it called.
+            self._overridden = type(self).run is not FunctionTool.run
             try:
                 self._resolve()
             except Unresolved:
-                pass
+                self._binder = _LateBinder(self._resolve_late)
         except DefinitionError as error:
-            raise _located(error, inner) from error.__cause__
+            raise located(error, inner) from error.__cause__
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if cls.run is not FunctionTool.run:
-            # Whoever overrides `run` wants it called; the short way past it is FunctionTool's own.
-            cls._body = Tool._body  # type: ignore[method-assign]
-
-    def _resolve(self) -> None:
-        """Compile the signature: once, at the decorator, or when a name that it needs exists."""
-        parts = describe(self.func, method=self._method, frame=self._frame)
-        self._parts = parts
-        self._frame = None
-        coder = None
-        if self._given[2] is not False:
-            self._published, coder = self._publish()
-        # pyright: ignore[reportIncompatibleVariableOverride]
-        self._door = FunctionDoor(parts, coder)
-        own = _has_own_signature(self.func)
+    def _resolve(self) -> Binder:
+        """Compile the signature: at the decorator, or when a name that it needs exists."""
+        written = self._written
+        parts = describe(self.func, method=written.method, frame=written.frame)
+        codec = None
+        if written.strict is not False:
+            self._published, codec = self._publish(parts)
+        self._parts, self._written = parts, written._replace(frame=None)
+        self._binder = FunctionBinder(parts, codec, self.max_argument_bytes)
+        own = has_own_signature(self.func)
         self._fills = [
             (p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None
         ]
-        whole = type(self)._body is FunctionTool._body
-        func: Any = self.func
-        self._direct = (
-            func
-            if self._awaits and whole and not (self._fills or parts.positional or parts.hidden)
-            else None
-        )
-        self._watched = self._hooked or self._generates or bool(parts.hidden) or not whole
+        # An async function that takes what binding returns, and nothing else, is simply awaited.
+        plain = not (self._overridden or self._fills or parts.positional or parts.hidden)
+        if plain and self._executor is None and way_of(self.func) == "coroutine":
+            self._direct = self.func
+        return self._binder
 
-    # `__getattr__` would do for both, and make each attribute of a tool slower on each call.
-    @functools.cached_property
-    def _parts(self) -> FunctionSchema:
-        self._resolve_late()
-        return self._parts
-
-    @functools.cached_property
-    def _door(self) -> FunctionDoor:  # type: ignore[override]
-        self._resolve_late()
-        return self._door
-
-    def _resolve_late(self) -> None:
+    def _resolve_late(self) -> Binder:
         """Compile what named something that did not exist at the decorator."""
+        if self._parts is not None:
+            return self._binder
         try:
-            self._resolve()
+            return self._resolve()
         except Unresolved as error:
             message = (
-                f"an annotation cannot be resolved: {error}. Import the name at run time (not under TYPE_CHECKING), or define it "
-                "before the tool is first used"
+                f"an annotation cannot be resolved: {error}. Import the name at run time (not"
+                " under TYPE_CHECKING), or define it before the tool is first used"
             )
-            raise _located(DefinitionError(message), self.func) from error
+            raise located(DefinitionError(message), self.func) from error
         except DefinitionError as error:
-            raise _located(error, self.func) from error.__cause__
+            raise located(error, self.func) from error.__cause__
+
+    @property
+    def _signature(self) -> FunctionSchema:
+        if self._parts is None:
+            self._resolve_late()
+        assert self._parts is not None
+        return self._parts
 
     @property
     def schema(self) -> ToolSchema:
         """All that a model is told of the tool: made when it is first asked for."""
         if self._published is None:
-            self._published = self._publish()[0]
+            self._published = self._publish(self._signature)[0]
         return self._published
 
-    def _publish(self) -> tuple[ToolSchema, Codec | None]:
-        parts = self._parts
-        docs = _docs_of(self.func)
-        description = docs.summary if self._given[1] is None else self._given[1]
+    def _publish(self, parts: FunctionSchema) -> tuple[ToolSchema, Codec | None]:
+        docs = docs_of(self.func)
+        given, strict = self._written.description, self._written.strict
+        description = docs.summary if given is None else given
         output = returned_schema(parts.returns)
         if output is not None and docs.returns:
             output.setdefault("description", docs.returns)
         plain = parts.json_schema(docs.params)
-        return publish(self._name, description, plain, self._given[2], output, rest=parts.rest)
+        return publish(self._name, description, plain, strict, output, rest=parts.rest)
 
     if TYPE_CHECKING:
 
@@ -203,14 +224,11 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
-        call, context = args[0] if args else None, args[1] if len(args) > 1 else None
-        if (
-            isinstance(call, ToolCall)
-            and len(args) <= 2
-            and not kwargs
-            and (context is None or isinstance(context, Context))
-        ):
-            return self.invoke(call, context)
+        if args and not kwargs and isinstance(args[0], ToolCall):
+            if len(args) == 1:
+                return self.invoke(args[0])
+            if len(args) == 2 and (args[1] is None or isinstance(args[1], Context)):
+                return self.invoke(args[0], args[1])
         func: Any = self.func
         return func(*args, **kwargs)
 
@@ -225,106 +243,120 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind like a method; guardrails and error functions stay those of the class."""
-        target = owner if self._of_class else instance
-        if target is None or not self._method:
+        target = owner if self._written.of_class else instance
+        if target is None or not self._written.method:
             return self
         bound: Any = object.__new__(type(self))
         func = MethodType(self.func, target)
-        bound.__dict__.update(
-            self.__dict__, func=func, __wrapped__=func, _method=False, _bound_to=target
-        )
+        for key, value in vars(self).items():
+            setattr(bound, key, value)
+        bound.func, bound.__wrapped__ = func, func
+        bound._written = self._written._replace(method=False, bound_to=target)
         bound._direct = func if self._direct else None
+        if self._parts is None:
+            bound._binder = _LateBinder(bound._resolve_late)
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by module and qualified name; a bound tool by its object."""
-        if self._bound_to is not None:
-            return getattr, (self._bound_to, self.func.__name__)
+        if self._written.bound_to is not None:
+            return getattr, (self._written.bound_to, self.func.__name__)
         return str(
             getattr(self, "__qualname__", self._name)
         )  # pickle refuses it when something else stands there
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Call the function with the call's arguments."""
-        values, canonical = self._door.admit(call.arguments, by_name=True)
-        call = ToolCall(name=call.name, arguments=canonical, id=call.id)
-        return await FunctionTool._body(self, values, call, context.view(call=call))
+        """Call the function with the call's arguments: what a subclass's `run` may do with `super()`."""
+        trip = Trip(self, self._binder, call, context)
+        trip.bind_canonical()
+        try:
+            return await self._result_of(await self._value(trip), trip)
+        finally:
+            if trip.made is not None:
+                await deliver_last(trip.made.delivered())
 
-    async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        value = (
-            await self._value(values, call, context)
-            if self._direct is None
-            else await self._direct(**values)
-        )
-        return (
-            success(value, call.id)
-            if type(value) in DATA
-            else await self._finish(value, call, context)
-        )
+    def _start_body(self, trip: Trip) -> Any:
+        if self._direct is not None:
+            return self._direct(**trip.values)
+        return super()._start_body(trip) if self._overridden else self._value(trip)
 
-    async def _finish(self, value: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
+    async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         if isinstance(value, (GeneratorType, AsyncGeneratorType)):
-            value = await self._last(value, call, Context() if context is None else context)
-        return value if isinstance(value, ToolResult) else success(value, call.id)
+            value = await self._last(value, trip)
+        return value if isinstance(value, ToolResult) else success(value, trip.id)
 
-    async def _value(
-        self, values: dict[str, Any], call: ToolCall, context: Context[Any] | None
-    ) -> Any:
-        """Run what is not simply awaited: with injected values, on the executor, a generator to its end."""
+    async def _value(self, trip: Trip) -> Any:
+        """Call the function with defaults, injected values and an executor."""
+        values, parts = dict(trip.values), self._signature
         for name, maker in self._fills:
             if name not in values:
                 values[name] = maker()
-        if self._parts.hidden:
-            await self._inject(values, call, Context() if context is None else context)
-        args = self._take_positional(values) if self._parts.positional else []
+        for name, source in parts.hidden.items():
+            if source is Context:
+                values[name] = trip.view
+            elif source is ToolCall:
+                values[name] = trip.call
+            else:
+                values[name] = await inline(source, trip.view)
+        args = _take_positional(values, parts) if parts.positional else []
         func: Any = self.func
-        value = (
-            await self._executor(func, *args, **values) if self._offloads else func(*args, **values)
-        )
+        if self._executor is not None:
+            value = await self._executor(func, *args, **values)
+        else:
+            value = func(*args, **values)
         return await value if isawaitable(value) else value
 
-    async def _last(self, items: Any, call: ToolCall, context: Context[Any]) -> Any:
-        """Run a generator to its end, in the view of its call: each item is progress."""
-        view = context if context.call is call else context.for_call(call, self.schema)
-        try:
-            if isinstance(items, AsyncGeneratorType):
-                return await _exhaust_async(items, view)
-            return await self._executor(_exhaust, items, view)
-        finally:
-            if (
-                view is not context
-                # Else the road delivers, after the time limit: a slow listener is not the body's delay.
-            ):
-                await conclude(view.delivered())
+    async def _last(self, items: Any, trip: Trip) -> Any:
+        """Run a generator to its end: each item is progress, and the last one is the value."""
+        if isinstance(items, AsyncGeneratorType):
+            return await _exhaust_async(items, trip.view)
+        return await (self._executor or in_thread)(_exhaust, items, trip.view)
 
-    async def _inject(self, values: dict[str, Any], call: ToolCall, context: Context[Any]) -> None:
-        for name, source in self._parts.hidden.items():
-            if source is Context:
-                values[name] = context
-            elif source is ToolCall:
-                values[name] = call
-            else:
-                values[name] = await inline(source, context)
 
-    def _take_positional(self, values: dict[str, Any]) -> list[Any]:
-        """Take out of `values` what has to be passed by position."""
-        args: list[Any] = []
-        for parameter in self._parts.positional:
-            if parameter.name in values:
-                value = values.pop(parameter.name)
-                args.extend(value) if parameter.kind is parameter.VAR_POSITIONAL else args.append(
-                    value
-                )
-            elif (
-                parameter.default is not parameter.empty
-                and parameter is not self._parts.positional[-1]
-            ):
-                args.append(parameter.default)
-        return args
+class _Written(NamedTuple):
+    """How a tool was written. One attribute, since a tool with over 30 pays more for each of them."""
+
+    method: bool
+    of_class: bool
+    bound_to: Any
+    frame: FrameType | None
+    description: str | None
+    strict: Strict
+
+
+class _LateBinder:
+    """Stands for the binder of a tool whose signature names something that does not exist yet."""
+
+    def __init__(self, resolve: Callable[[], Binder]) -> None:
+        self._resolve = resolve
+
+    def values(self, arguments: Arguments) -> Any:
+        return self._resolve().values(arguments)
+
+    def canonical(self, arguments: Arguments, values: Any) -> Any:
+        return self._resolve().canonical(arguments, values)
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        return self._resolve().sent_form(arguments)
 
 
 class _Decorator:
     """What `FunctionTool(...)` without a function is to a type checker: waiting for one."""
+
+
+def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]:
+    """Take out of `values` what has to be passed by position."""
+    args: list[Any] = []
+    for parameter in parts.positional:
+        if parameter.name in values:
+            value = values.pop(parameter.name)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                args.extend(value)
+            else:
+                args.append(value)
+        elif parameter.default is not parameter.empty and parameter is not parts.positional[-1]:
+            args.append(parameter.default)
+    return args
 
 
 def _exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
@@ -353,35 +385,6 @@ async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any])
     return last
 
 
-def _unpartialled(func: Any) -> Any:
-    """Return what partials are made of."""
-    while isinstance(func, functools.partial):
-        func = func.func
-    return func
-
-
-def _way_of(func: Any) -> str:
-    """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
-    func = _unpartialled(func)
-    if not inspect.isroutine(func) and not inspect.isclass(func):
-        func = type(func).__call__
-    if inspect.isasyncgenfunction(func):
-        return "async generator"
-    if inspect.iscoroutinefunction(func):
-        return "coroutine"
-    return "generator" if inspect.isgeneratorfunction(func) else "function"
-
-
-def _has_own_signature(func: Any) -> bool:
-    """Whether the defaults that the signature names are really the callable's own."""
-    func = getattr(func, "__func__", func)
-    return (
-        isinstance(func, FunctionType)
-        and not hasattr(func, "__wrapped__")
-        and not hasattr(func, "__signature__")
-    )
-
-
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     """Return what makes a default that Python itself would not give: a factory's, a `Field`'s, a fresh copy of a mutable one."""
     if parameter.factory is not None:
@@ -392,66 +395,3 @@ def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
     if type(default).__hash__ is None:
         return functools.partial(deepcopy, default)
     return (lambda: default) if parameter.by_field or not own else None
-
-
-def _docs_of(func: Any) -> docstrings.Docstring:
-    """Return what the docstring says: of the function, or of the class and `__call__` of an instance that wraps none."""
-    func = _unpartialled(func)
-    if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
-        return docstrings.parse(func.__doc__ or "")
-    own = docstrings.parse(type(func).__call__.__doc__ or "")
-    about = docstrings.parse(type(func).__doc__ or "")
-    return replace(own, summary=own.summary or about.summary, params={**about.params, **own.params})
-
-
-def _inferred_name(func: Any) -> str:
-    func = _unpartialled(func)
-    name = getattr(func, "__name__", None)
-    if name is None:
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(func).__name__).lower()
-    if not _NAME.fullmatch(name):
-        raise DefinitionError(f"the name {name!r} does not match {_NAME.pattern}: pass name=...")
-    return str(name)
-
-
-def _located(error: DefinitionError, func: Any) -> DefinitionError:
-    """Return the error with the function's name, file and line in front."""
-    func = _unpartialled(func)
-    inner = inspect.unwrap(getattr(func, "__func__", func))
-    code: Any = getattr(
-        inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__,
-        "__code__",
-        None,
-    )
-    where = (
-        f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
-    )
-    message = f"{getattr(inner, '__qualname__', type(inner).__qualname__)} ({where}): {error}"
-    return (
-        SchemaError(message, error.reasons)
-        if isinstance(error, SchemaError)
-        else DefinitionError(message)
-    )
-
-
-def _outer_frame() -> FrameType | None:
-    """Return the innermost frame outside this package: where the tool is being made."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "functool":
-        frame = frame.f_back
-    return frame
-
-
-def _in_class_body(func: Any, frame: FrameType | None) -> bool:
-    """Whether the function is a method: defined in a class body that is being run, its first parameter for the object."""
-    owner = getattr(func, "__qualname__", "").rpartition(".")[0]
-    while owner and not owner.endswith("<locals>") and frame is not None:
-        if frame.f_code.co_qualname == owner:
-            # Under a `@staticmethod` that stands above, which cannot be seen from here, the first
-            # parameter is an argument.
-            first = next(iter(inspect.signature(func).parameters.values()), None)
-            return first is not None and (
-                first.annotation is first.empty or first.name in ("self", "cls")
-            )
-        frame = frame.f_back
-    return False

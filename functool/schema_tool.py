@@ -12,7 +12,9 @@ from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
-from functool.tool import Strict, Tool, ToolOptions
+from functool.options import ToolOptions
+from functool.schema.publish import Strict
+from functool.tool import Tool
 
 Handler: TypeAlias = Callable[[dict[str, Any]], Any] | Callable[[dict[str, Any], Context[Any]], Any]
 
@@ -27,14 +29,20 @@ class SchemaOptions(ToolOptions, total=False):
 class SchemaTool(Tool):
     """Make a tool of a JSON Schema (2020-12) and a handler.
 
-    Args: name: The name for the model. description: What the tool does. parameters: The schema of
-        the arguments; its root is an object. References to files and the network are never fetched.
+    Args:
+        name: The name for the model.
+        description: What the tool does.
+        parameters: The schema of the arguments; its root is an object. References to files and the
+            network are never fetched.
         handler: `handler(arguments, context)` or `handler(arguments)`, sync or async; `arguments`
-        is a dict, defaults filled in. executor: Where the handler runs; by default `in_thread` for
-        sync handlers, the event loop for async ones. **options: Those of `Tool`.
+            is a dict, defaults filled in.
+        executor: Where the handler runs; by default `in_thread` for sync handlers, the event loop
+            for async ones.
+        **options: Those of `Tool`.
 
-    Raises: DefinitionError: The parameters are no schema of an object, or the handler takes neither
-        one nor two arguments.
+    Raises:
+        DefinitionError: The parameters are no schema of an object, or the handler takes neither one
+            nor two arguments.
     """
 
     def __init__(

@@ -8,15 +8,16 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from functool import docstrings
+from functool.binding.json_text import linear_pattern
 from functool.call import ToolCall, ToolResult
 from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
-from functool.json_text import linear_pattern
-from functool.schema import named_parameters
+from functool.schema import docstrings
+from functool.schema.hints import named_parameters
+from functool.schema.json_schema import walk
+from functool.schema.strict import codec
 from functool.schema_tool import SchemaOptions
-from functool.strict import codec
 from functool.tool import Tool
 
 MAX_DESCRIPTION = 1_024
@@ -102,8 +103,9 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
         tool: The tool.
         result: A real result of it, to be compared with the output schema.
 
-    Raises: DefinitionError: The tool has no schema, for instance since an annotation cannot be
-        resolved.
+    Raises:
+        DefinitionError: The tool has no schema, for instance since an annotation cannot be
+            resolved.
     """
     schema = tool.schema
     found = [
@@ -177,14 +179,8 @@ def _encoded(plain: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _patterns(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        for part in schema:
-            yield from _patterns(part)
-    elif isinstance(schema, Mapping):
-        if isinstance(schema.get("pattern"), str):
-            yield schema["pattern"]
-        if isinstance(schema.get("patternProperties"), Mapping):
-            yield from schema["patternProperties"]
-        for word, part in schema.items():
-            if word not in ("default", "enum", "const", "examples"):
-                yield from _patterns(part)
+    for node in walk(schema):
+        if isinstance(node.get("pattern"), str):
+            yield node["pattern"]
+        if isinstance(node.get("patternProperties"), Mapping):
+            yield from node["patternProperties"]

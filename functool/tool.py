@@ -1,25 +1,29 @@
 """A tool and the road of one call through it.
 
-    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output
-    guardrails ─> ToolResult any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
+    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output guardrails
+    any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
 
-Decoding, validation and both guardrail lists belong to the road; a subclass overrides hooks, never
+Decoding, validation and both guardrail lists belong to the road. A subclass overrides hooks, never
 the road.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
+import inspect
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias, TypeVar
 
 from typing_extensions import Unpack
 
-from functool.arguments import Door, InnerDoor, SchemaDoor
+from functool.binding.door import Binder, Bound, PassingBinder
+from functool.binding.foreign import SchemaBinder
+from functool.binding.json_text import Arguments
 from functool.call import (
     DATA,
     ToolCall,
@@ -28,97 +32,53 @@ from functool.call import (
     changed,
     failure_of,
     metadata_of,
-    noted_guardrails,
     success,
-    with_arguments,
 )
 from functool.context import Context
-from functool.errors import ApprovalRequired, DefinitionError, ToolError, ToolTimeoutError
-from functool.executors import (
-    GRACE_SECONDS,
-    abandon,
-    answerable,
-    checked_timeout,
-    conclude,
-    inline,
-    run_for,
-    stop,
+from functool.errors import ApprovalRequired, DefinitionError, ToolError
+from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
+from functool.guardrails.approval import with_edit_told
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables
+from functool.options import (
+    ErrorFunc,
+    ToolOptions,
+    ToolPrompts,
+    ToolSettings,
+    checked_bytes,
+    checked_prompts,
+    checked_settings,
+    refuse_unknown,
 )
-from functool.guardrails import InputGuardrail, OutputGuardrail, answered, ask, callables, settled
-from functool.json_schema import checked_parameters
-from functool.strict import Codec, codec
+from functool.schema.json_schema import checked_parameters
+from functool.schema.publish import Strict, publish
+from functool.trip import Trip
 
-ErrorAnswer: TypeAlias = ToolResult | str | None
-ErrorFunc: TypeAlias = Callable[[Exception, Context[Any]], ErrorAnswer | Awaitable[ErrorAnswer]]
-Strict: TypeAlias = bool | Literal["refuse"]
+MAX_ARGUMENT_BYTES = 1_048_576
+"""How many bytes the text of a call's arguments may have, unless a tool says otherwise."""
+
+Proceed: TypeAlias = Callable[[], Awaitable[ToolResult]]
+Around: TypeAlias = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
+T = TypeVar("T", bound="Tool")
 
 logger = logging.getLogger("functool")
 
 
-@dataclass(slots=True, kw_only=True)
-class ToolSettings:
-    """What a host may want to know of a tool. `is_enabled(context)` is sync.
-
-    An exclusive tool runs alone; one that takes control is not run beside others in a turn.
-    `read_only`, `destructive` and `idempotent` are None where the author says nothing.
-    """
-
-    display_name: str = ""
-    icon: str = ""
-    is_exclusive: bool = False
-    is_enabled: bool | Callable[[Context[Any]], bool] = True
-    takes_control: bool = False
-    tags: Sequence[str] = ()
-    read_only: bool | None = None
-    destructive: bool | None = None
-    idempotent: bool | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class ToolPrompts:
-    """Texts that a host weaves into its own prompts."""
-
-    system: str = ""
-    system_format: str = ""
-    user: str = ""
-    user_format: str = ""
-    user_reminder: str = ""
-
-
-class ToolOptions(TypedDict, total=False):
-    """The options that every kind of tool takes.
-
-    `timeout` is in seconds and bounds the whole road of a call. Input guardrails see what will run,
-    output guardrails what will leave; `on_error_func(error, context)` is asked for every exception
-    on the road. Callables may be sync or async.
-    """
-
-    timeout: float | None
-    input_guardrails: Iterable[InputGuardrail]
-    output_guardrails: Iterable[OutputGuardrail]
-    on_error_func: ErrorFunc | None
-    settings: ToolSettings
-    prompts: ToolPrompts
-
-
 class Tool(ABC):
-    """Something that a model can call.
+    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road.
 
-    Subclasses implement `run`; `invoke`, also `__call__`, is the road.
-
-    Args: name: The name that a model calls. description: What the model is told that the tool does.
-        parameters: JSON Schema (2020-12) of the arguments; its root is an object. strict: True
-        publishes the strict form and decodes it; `"refuse"` raises instead of encoding. output:
-        JSON Schema of the value, where there is one. **options: `timeout`, `input_guardrails`,
-        `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
+    Args:
+        name: The name that a model calls.
+        description: What the model is told that the tool does.
+        parameters: JSON Schema (2020-12) of the arguments; its root is an object.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of encoding.
+        output: JSON Schema of the value, where there is one.
+        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`,
+            `prompts`, `max_argument_bytes`: see `ToolOptions`.
 
     Raises:
         DefinitionError: The name is empty, or an option is not what it should be.
         SchemaError: Under strict, the arguments have no strict form.
     """
-
-    _direct: Callable[..., Awaitable[Any]] | None = None
-    """An async function that is awaited with the checked values and nothing else: a step on the road that is not taken is not paid."""
 
     def __init__(
         self,
@@ -130,50 +90,41 @@ class Tool(ABC):
         output: Mapping[str, Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        self._equip(name, **options)
+        self._equip(name, options)
         try:
-            self._schema, coder = publish(
-                name, description, checked_parameters(parameters), strict, output
-            )
-            self._door: Door = SchemaDoor(self._schema.plain, coder)
+            plain = checked_parameters(parameters)
+            self._schema, codec = publish(name, description, plain, strict, output)
+            self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
         except (AttributeError, LookupError, TypeError) as error:
             raise DefinitionError(
                 f"the parameters of {name!r} are no JSON Schema: {error}"
             ) from error
 
-    def _equip(
-        self,
-        name: str,
-        timeout: float | None = None,
-        input_guardrails: Iterable[InputGuardrail] = (),
-        output_guardrails: Iterable[OutputGuardrail] = (),
-        on_error_func: ErrorFunc | None = None,
-        settings: ToolSettings | None = None,
-        prompts: ToolPrompts | None = None,
-    ) -> None:
+    def _equip(self, name: str, options: ToolOptions) -> None:
         """Set all that does not depend on the schema."""
+        refuse_unknown(options, ToolOptions.__annotations__)
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
+        on_error = options.get("on_error_func")
         self._name = name
-        self.timeout = checked_timeout(timeout)
+        self.timeout = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = callables(
-            input_guardrails, "input_guardrails"
+            options.get("input_guardrails", ()), "input_guardrails", takes=2
         )
         self.output_guardrails: list[OutputGuardrail] = callables(
-            output_guardrails, "output_guardrails"
+            options.get("output_guardrails", ()), "output_guardrails", takes=2
         )
         self._error_funcs: list[ErrorFunc] = callables(
-            [] if on_error_func is None else [on_error_func], "on_error_func"
+            [] if on_error is None else [on_error], "on_error_func", takes=2
         )
-        settings, self.prompts = settings or ToolSettings(), prompts or ToolPrompts()
-        if not (isinstance(settings, ToolSettings) and isinstance(self.prompts, ToolPrompts)):
-            raise DefinitionError(
-                "settings must be ToolSettings(...), and prompts ToolPrompts(...)"
-            )
-        self.settings = settings if settings.display_name else replace(settings, display_name=name)
+        self.settings = checked_settings(options.get("settings") or ToolSettings(), name)
+        self.prompts = checked_prompts(options.get("prompts") or ToolPrompts())
+        self.max_argument_bytes = checked_bytes(
+            options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
+        )
         kind = type(self)
         self._hooked = kind.on_invoke is not Tool.on_invoke or kind.on_output is not Tool.on_output
-        self._watched = True
+        self._arounds: tuple[Around, ...] = ()
 
     @property
     def name(self) -> str:
@@ -202,17 +153,63 @@ class Tool(ABC):
             getattr(guardrail, "asks_approval", False) for guardrail in self.input_guardrails
         )
 
+    def is_enabled(self, context: Context[Any] | None = None) -> bool:
+        """Whether the tool is switched on in this context. A switch that fails switches it off."""
+        switch = self.settings.is_enabled
+        if not callable(switch):
+            return bool(switch)
+        try:
+            answer: Any = switch(Context() if context is None else context)
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise TypeError("is_enabled has to be sync")
+            return bool(answer)
+        except Exception:
+            logger.error(
+                "is_enabled of %s failed, so the tool is disabled", self._name, exc_info=True
+            )
+            return False
+
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
         """Append guardrails that see what will run."""
-        self.input_guardrails.extend(callables(guardrails, "input_guardrails"))
+        self.input_guardrails.extend(callables(guardrails, "input_guardrails", takes=2))
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails that see what will leave."""
-        self.output_guardrails.extend(callables(guardrails, "output_guardrails"))
+        self.output_guardrails.extend(callables(guardrails, "output_guardrails", takes=2))
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
         """Append a function that is asked for every exception on the road, after those before it."""
-        self._error_funcs.extend(callables([func], "on_error_func"))
+        self._error_funcs.extend(callables([func], "on_error_func", takes=2))
+
+    def around(self: T, func: Around) -> T:
+        """Return a copy whose body is `await func(call, context, proceed)`.
+
+        `await proceed()` runs the body as it was. `func` stands inside all input guardrails and
+        approvals, and before `on_output` and the output guardrails. The last one added stands
+        outermost.
+        """
+        [func] = callables([func], "around", takes=3)
+        twin = self._twin()
+        twin._arounds = (*self._arounds, func)
+        return twin
+
+    def _twin(self: T) -> T:
+        twin = copy.copy(self)
+        twin.input_guardrails = [*self.input_guardrails]
+        twin.output_guardrails = [*self.output_guardrails]
+        twin._error_funcs = [*self._error_funcs]
+        return twin
+
+    def bind(self, arguments: Arguments) -> Bound:
+        """Decode and validate arguments as the road does.
+
+        Raises:
+            ArgumentError: They do not fit.
+        """
+        binder = self._binder
+        values = binder.values(arguments)
+        return Bound(values, binder.canonical(arguments, values))
 
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """See a validated call before the guardrails; return another one to run that instead."""
@@ -227,79 +224,107 @@ class Tool(ABC):
         return None
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
-        """Answer an exception that no error function answered."""
+        """Answer an exception that no error function answered, and log it.
+
+        A `ToolError` is meant for the model. Any other exception is logged at ERROR, with its
+        traceback.
+        """
+        if not isinstance(error, ToolError):
+            logger.error("the tool %s failed", self._name, exc_info=error)
         return failure_of(error)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}>"
 
-    async def __call__(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+    def __call__(
+        self, call: ToolCall, context: Context[Any] | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run the call: `invoke`."""
-        return await self.invoke(call, context)
+        return self.invoke(call, context)
 
-    async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
-        """Run one call and return its one result.
+    def invoke(
+        self, call: ToolCall, context: Context[Any] | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Run one call, and return its one result to whoever awaits it.
 
-        Raises: Tripwire: A guardrail stopped the run. No other `Exception` is raised; what is none,
-            as cancellation, passes through.
+        Raises:
+            Tripwire: A guardrail stopped the run. No other `Exception` is raised. Cancellation from
+                outside, KeyboardInterrupt and SystemExit pass through.
+            TypeError: The context is no `Context`.
         """
-        noted = logger.isEnabledFor(logging.DEBUG)
-        if noted:
-            logger.debug("call %r of %s", call.id, self._name)
-        if (
-            self._watched
-            or self.input_guardrails
-            or self.output_guardrails
-            or self.timeout is not None
-        ):
-            if context is None:  # A context that nobody else has is its own view.
-                view = Context()
-                view.call = call
-            else:
-                view = context.for_call(call, None)
-            record: list[dict[str, str]] = []
-            unwatched = self.timeout is None and (context is None or not context.listened)
-            result = await (self._walk(view, record) if unwatched else self._watch(view, record))
-            if record:
-                result = changed(result, metadata={**metadata_of(result), "guardrails": [*record]})
-        else:
+        if context is not None and not isinstance(context, Context):
+            raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
+        trip = Trip(self, self._binder, call, context)
+        return self._road(trip) if self.timeout is None else self._road_in_time(self.timeout, trip)
+
+    async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
+        """Take every step in its order. `failed` is what went wrong before: a time limit that passed."""
+        if noted := logger.isEnabledFor(logging.DEBUG):
+            logger.debug("call %r of %s", trip.id, self._name)
+        try:
             try:
-                values = self._door.check(call.arguments)
-                if self._direct is None:
-                    result = await self._body(values, call, context)
-                elif type(value := await self._direct(**values)) in DATA:
-                    result = success(value, call.id)
+                if failed is not None:
+                    raise failed
+                trip.values = trip.binder.values(trip.sent.arguments)
+                if self._hooked:
+                    trip.replace(await self.on_invoke(trip.call, trip.view))
+                if self.input_guardrails:
+                    await trip.ask_input(self.input_guardrails)
+                value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
+                if type(value) in DATA:
+                    result = success(value, trip.id)
                 else:
-                    result = await self._finish(value, call, context)
+                    result = await self._result_of(value, trip)
+                    trip.note(result)
+                if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
+                    result = self._checked(new, "on_output")
             except (Exception, asyncio.CancelledError) as error:
-                view = (Context() if context is None else context).for_call(call, self.schema)
-                result = await self._answer(answerable(error), view, [])
-                await view.delivered()
-        if result.call_id != call.id:
-            result = changed(result, call_id=call.id)
+                result = await self._answer(failure_or_raise(error), trip)
+            if trip.made is not None and trip.made.decision is not None:
+                result = with_edit_told(result, trip.made)
+            if self.output_guardrails:
+                result = await self._guard_output(result, trip)
+        finally:
+            if self.timeout is None and trip.made is not None and trip.made.listened:
+                await deliver_last(trip.made.delivered())
         if noted:
-            logger.debug(
-                "call %r of %s: %s",
-                call.id,
-                self._name,
-                result.error.type if result.error else "success",
-            )
-        return result
+            logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
+        return trip.conclude(result, self.settings.untrusted)
 
-    async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        """Run with checked values.
+    async def _road_in_time(self, limit: float, trip: Trip) -> ToolResult:
+        """Take the road, and answer when the time limit has passed."""
+        try:
+            result = await within(limit, self._name, partial(self._road, trip))
+        finally:
+            if trip.made is not None:
+                await deliver_last(trip.made.delivered())
+        return trip.conclude(result, self.settings.untrusted)
 
-        Tools that work on values, not on the call, override this beside `run`.
-        """
-        return self._checked(await self.run(call, Context() if context is None else context), "run")
+    async def _guard_output(self, result: ToolResult, trip: Trip) -> ToolResult:
+        """Ask the output guardrails. A refusal is answered once; none of them sees that answer."""
+        try:
+            return await trip.ask_output(self.output_guardrails, result)
+        except (Exception, asyncio.CancelledError) as error:
+            return await self._answer(failure_or_raise(error), trip)
 
-    if (
-        TYPE_CHECKING
-    ):  # Makes a result of what `_direct` returned: only what sets the one has the other.
+    async def _start_body(self, trip: Trip) -> Any:
+        """Run the body. Tools whose body takes values, and not the call, override this beside `run`."""
+        return self._checked(await self.run(trip.call, trip.view), "run")
 
-        async def _finish(
-            self, value: Any, call: ToolCall, context: Context[Any] | None
-        ) -> ToolResult: ...
+    async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
+        """Return the result of what the body returned, where that is no plain data."""
+        return value if isinstance(value, ToolResult) else success(value, trip.id)
+
+    async def _surrounded(self, trip: Trip) -> ToolResult:
+        """Run the body inside of what stands around it."""
+
+        async def body() -> ToolResult:
+            return await self._result_of(await self._start_body(trip), trip)
+
+        proceed: Proceed = body
+        for func in self._arounds:
+            proceed = partial(inline, func, trip.call, trip.view, proceed)
+        return self._checked(await proceed(), "what stands around the body")
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):
@@ -308,90 +333,19 @@ class Tool(ABC):
             )
         return result
 
-    async def _watch(self, view: Context[Any], record: list[dict[str, str]]) -> ToolResult:
-        """The road under a clock, or before listeners."""
-        try:
-            return await (
-                self._walk(view, record)
-                if self.timeout is None
-                else self._walk_in_time(self.timeout, view, record)
-            )
-        finally:
-            await conclude(view.delivered())
-
-    async def _walk(
-        self, view: Context[Any], record: list[dict[str, str]], failed: Exception | None = None
-    ) -> ToolResult:
-        """Decode, validate, `on_invoke`, input guardrails, run, `on_output`; what goes wrong is answered; output guardrails.
-
-        A refusal by an output guardrail is answered once, and that answer meets none of them again. `failed` is what went wrong before.
-        """
-        try:
-            if failed is not None:
-                raise failed
-            call = view.call or ToolCall(name=self._name)
-            view.schema = self.schema
-            values, canonical = self._door.admit(call.arguments)
-            view.call = call = with_arguments(call, canonical)
-            if self._hooked:
-                values = self._readmit(await self.on_invoke(call, view), values, view)
-            for guardrail in self.input_guardrails:
-                answer = ask(guardrail, view.call, view, "input", record)
-                if answer is not None:
-                    values = self._readmit(
-                        await answered(answer, guardrail, view.call, "input", record), values, view
-                    )
-            if self._direct is None:
-                result = await self._body(values, view.call, view)
-            else:
-                value = await self._direct(**values)
-                result = (
-                    success(value, call.id)
-                    if type(value) in DATA
-                    else await self._finish(value, view.call, view)
-                )
-            if (
-                result.metadata
-            ):  # What the guardrails of an inner tool did stays, whatever becomes of its result.
-                record += noted_guardrails(result)
-            if self._hooked and (new := await self.on_output(result, view)) is not None:
-                result = self._checked(new, "on_output")
-        except (Exception, asyncio.CancelledError) as error:
-            result = await self._answer(answerable(error), view, record)
-        try:
-            for check in self.output_guardrails:
-                answer = ask(check, result, view, "output", record)
-                if answer is not None:
-                    result = settled(
-                        result, await answered(answer, check, result, "output", record)
-                    )
-        except (Exception, asyncio.CancelledError) as error:
-            return await self._answer(answerable(error), view, record)
-        return result
-
-    def _readmit(self, new: ToolCall | None, values: Any, view: Context[Any]) -> Any:
-        """Return the values of the call as it now is: one that was replaced is validated again."""
-        if new is None or new is view.call:
-            return values
-        values, canonical = self._door.admit(new.arguments, by_name=True)
-        view.call = replace(new, arguments=canonical)
-        return values
-
-    async def _answer(
-        self, error: Exception, view: Context[Any], record: list[dict[str, str]]
-    ) -> ToolResult:
+    async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
         """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
         try:
-            result = await self._asked(error, view)
+            result = await self._asked(error, trip.view)
             if result is None:
-                result = self._checked(await self.on_error(error, view), "on_error")
+                result = self._checked(await self.on_error(error, trip.view), "on_error")
         except (Exception, asyncio.CancelledError) as crash:
-            answerable(crash)
+            failure_or_raise(crash)
             logger.error("an error function of %s failed", self._name, exc_info=True)
             result = failure_of(error)
         if isinstance(error, ApprovalRequired) and result.is_error:
             result = changed(result, metadata={"approval": error.request, **metadata_of(result)})
-        record += noted_guardrails(result)
+        trip.note(result)
         return result
 
     async def _asked(self, error: Exception, view: Context[Any]) -> ToolResult | None:
@@ -402,36 +356,11 @@ class Tool(ABC):
             if isinstance(answer, str):
                 return failure_of(error, answer)
             if answer is not None:
+                given = type(answer).__name__
                 raise TypeError(
-                    f"an error function returned {type(answer).__name__}, expected ToolResult, str or None"
+                    f"an error function returned {given}, expected ToolResult, str or None"
                 )
         return None
-
-    async def _walk_in_time(
-        self, limit: float, view: Context[Any], record: list[dict[str, str]]
-    ) -> ToolResult:
-        left: list[Any] = []
-        road = await run_for(self._walk(view, record), limit, self._name, left)
-        try:
-            if road.done():
-                return road.result()
-            end = (
-                "; its work may still be going on."
-                if (still_running := await stop(road, left))
-                else " and was stopped."
-            )
-            text = f"The tool {self._name} did not answer within {limit:g} seconds{end}"
-            error: Exception = ToolTimeoutError(text, still_running=still_running)
-        except (
-            asyncio.CancelledError
-        ) as stray:  # The body cancelled the task it runs in: nobody outside asked for it.
-            error = answerable(stray)
-        closing = await run_for(self._walk(view, record, error), GRACE_SECONDS, self._name, left)
-        if closing.done() and not closing.cancelled():
-            return closing.result()
-        closing.cancel()
-        abandon(closing)
-        return failure_of(error)
 
 
 class WrapperTool(Tool):
@@ -450,10 +379,13 @@ class WrapperTool(Tool):
         **options: Unpack[ToolOptions],
     ) -> None:
         self.tool = tool
-        options = {"settings": tool.settings, "prompts": tool.prompts, **options}
-        self._equip(tool.name if name is None else name, **options)
+        inner: ToolOptions = {
+            "settings": tool.settings,
+            "prompts": tool.prompts,
+            "max_argument_bytes": tool.max_argument_bytes,
+        }
+        self._equip(tool.name if name is None else name, {**inner, **options})
         self._new_description = description
-        self._watched = self._hooked
 
     @cached_property
     def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -467,20 +399,34 @@ class WrapperTool(Tool):
         """Whether an input guardrail of the wrapper or of the inner tool may ask for approval."""
         return super().requires_approval or self.tool.requires_approval
 
+    def bind(self, arguments: Arguments) -> Bound:
+        """Decode and validate arguments as the inner tool does."""
+        return self.tool.bind(arguments)
+
+    def around(self: W, func: Around) -> W:
+        """Return a copy around whose inner tool's body `func` stands: inside its guardrails, too."""
+        twin = self._twin()
+        twin.tool = self.tool.around(func)
+        return twin
+
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool."""
         return await self.tool.invoke(call, context)
 
-    async def _body(self, values: Any, call: ToolCall, context: Context[Any] | None) -> ToolResult:
-        return await super()._body(
-            values, ToolCall(name=call.name, arguments=values, id=call.id), context
-        )
+    async def _start_body(self, trip: Trip) -> Any:
+        return self._checked(await self.run(trip.sent, trip.context), "run")
 
     @property
-    def _door(self) -> Door:  # type: ignore[override]
-        return InnerDoor(
-            self.tool._door, bool(self._hooked or self.input_guardrails or self.output_guardrails)
-        )
+    def _binder(self) -> Binder:  # type: ignore[override]
+        return PassingBinder(self.tool._binder, self.max_argument_bytes)
+
+
+W = TypeVar("W", bound=WrapperTool)
+
+
+def outcome_of(result: ToolResult) -> str:
+    """Return how a call ended in one word: `success`, or the type of its failure."""
+    return result.error.type if result.error else "success"
 
 
 def hide_errors(error: Exception, context: Context[Any]) -> str | None:
@@ -492,31 +438,3 @@ def hide_errors(error: Exception, context: Context[Any]) -> str | None:
         return None
     logger.error("a tool failed", exc_info=error)
     return "The tool failed unexpectedly."
-
-
-def publish(
-    name: str,
-    description: str,
-    plain: dict[str, Any],
-    strict: Strict,
-    output: Mapping[str, Any] | None,
-    rest: str = "",
-) -> tuple[ToolSchema, Codec | None]:
-    """Return the schema of a tool and, under strict, the codec of its arguments.
-
-    Raises:
-        SchemaError: The arguments have no strict form, or under `"refuse"` would need encoding.
-        DefinitionError: `strict` is none of False, True and `"refuse"`.
-    """
-    if strict not in (False, True, "refuse"):
-        raise DefinitionError(f'strict must be False, True or "refuse", not {strict!r}')
-    coder = codec(plain, refuse=strict == "refuse", rest=rest) if strict else None
-    schema = ToolSchema(
-        name=name,
-        description=description,
-        parameters=plain if coder is None else coder.schema,
-        plain=plain,
-        strict=coder is not None,
-        output=None if output is None else dict(output),
-    )
-    return schema, coder

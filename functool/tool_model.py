@@ -12,13 +12,13 @@ from typing import Annotated, Any, Generic, Protocol, overload
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar, Unpack
 
-from functool.arguments import problems_of
+from functool.binding.problems import problems_of
 from functool.call import ToolCall, ToolResult, failure_of
 from functool.context import Context
-from functool.docstrings import parse
 from functool.errors import ArgumentError
-from functool.executors import answerable
+from functool.executors import failure_or_raise
 from functool.function_tool import FunctionOptions, FunctionTool
+from functool.schema.docstrings import parse
 from functool.tool import Tool
 
 T = TypeVar("T", default=Any)
@@ -76,7 +76,7 @@ class ToolModel(BaseModel):
         try:
             value = self._started(context or Context())
         except Exception as error:
-            return Err(failure_of(answerable(error)).text)
+            return Err(failure_of(failure_or_raise(error)).text)
         return _awaited(value) if inspect.isawaitable(value) else _outcome(value)
 
     @classmethod
@@ -164,4 +164,4 @@ async def _awaited(work: Awaitable[Any]) -> Ok[Any] | Err:
     try:
         return _outcome(await work)
     except Exception as error:
-        return Err(failure_of(answerable(error)).text)
+        return Err(failure_of(failure_or_raise(error)).text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ from functool.errors import (
     Tripwire,
     UnknownToolError,
 )
-from functool.executors import GRACE_SECONDS, conclude
+from functool.executors import GRACE_SECONDS, deliver_last
 from functool.tool import Tool, WrapperTool
 
 T = TypeVar("T")
@@ -48,6 +47,8 @@ class Toolset(Mapping[str, Tool]):
             raise DefinitionError(
                 f"max_concurrency must be a positive int or None, not {max_concurrency!r}"
             )
+        if isinstance(tools, Tool):
+            raise DefinitionError(f"a Toolset takes a list of tools: Toolset([{tools.name}])")
         self.max_concurrency = max_concurrency
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
@@ -94,18 +95,12 @@ class Toolset(Mapping[str, Tool]):
         limits = [
             limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None
         ]
-        return Toolset(
-            [*self.values(), *other.values()],
-            max_concurrency=min(limits, default=None),
-        )
+        return Toolset([*self.values(), *other.values()], max_concurrency=min(limits, default=None))
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are switched on in this context."""
-        return [
-            tool
-            for tool in self.values()
-            if _is_enabled(tool, Context() if context is None else context)
-        ]
+        context = Context() if context is None else context
+        return [tool for tool in self.values() if tool.is_enabled(context)]
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what a host's templates need of each tool, in order."""
@@ -126,9 +121,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(
-            call, self._named(call), Context() if context is None else context, None
-        )
+        return await self._answer(call, self._named(call), _checked(context), None)
 
     async def call_all(
         self, calls: Iterable[ToolCall], context: Context[Any] | None = None
@@ -138,10 +131,11 @@ class Toolset(Mapping[str, Tool]):
         Exclusive tools run alone, after the others. When a tool that takes control is called
         together with others, none of them runs, and each answer says why.
 
-        Raises: Tripwire: A guardrail stopped the run. Raised after the others have ended;
-            `.results` holds theirs.
+        Raises:
+            Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
+                holds theirs.
         """
-        calls, context = list(calls), Context() if context is None else context
+        calls, context = list(calls), _checked(context)
         tools = [self._named(call) for call in calls]
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
@@ -212,7 +206,7 @@ class Toolset(Mapping[str, Tool]):
                 failure = ToolFailure(
                     type=type(stopped).__name__, message=str(stopped) or "The call was stopped."
                 )
-                await conclude(view.announce("tool:error", error=failure, result=None))
+                await deliver_last(view.announce("tool:error", error=failure, result=None))
             raise
         if result.error is None:
             await view.announce("tool:post", result=result)
@@ -228,8 +222,8 @@ class Toolset(Mapping[str, Tool]):
             return _failed(call, UnknownToolError(call.name, self))
         if conflict is not None:
             return _failed(call, ToolError(conflict))
-        if not _is_enabled(tool, context):
-            return _failed(call, ToolDisabledError(f"The tool {call.name!r} is disabled."))
+        if not tool.is_enabled(context):
+            return _failed(call, ToolDisabledError.of(call.name))
         return await tool.invoke(call, context)
 
     def _named(self, call: ToolCall) -> Tool | None:
@@ -242,27 +236,25 @@ class Toolset(Mapping[str, Tool]):
             ) from None
 
 
+def _checked(context: Any) -> Context[Any]:
+    """Return the context, a new one where none was passed.
+
+    Raises:
+        TypeError: It is no `Context`.
+    """
+    if context is None:
+        return Context()
+    if not isinstance(context, Context):
+        raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
+    return context
+
+
 def _conflict(tools: list[Tool | None]) -> str | None:
     """Return why none of these may run together, if so."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
     if names and len(tools) > 1:
         return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
     return None
-
-
-def _is_enabled(tool: Tool, context: Context[Any]) -> bool:
-    switch = tool.settings.is_enabled
-    if not callable(switch):
-        return bool(switch)
-    try:
-        answer: Any = switch(context)
-        if inspect.iscoroutine(answer):
-            answer.close()
-            raise TypeError("is_enabled has to be sync")
-        return bool(answer)
-    except Exception:
-        logger.error("is_enabled of %s failed, so the tool is disabled", tool.name, exc_info=True)
-        return False
 
 
 def _failed(call: ToolCall, error: ToolError) -> ToolResult:

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
 
 from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
-from functool.arguments import InnerDoor, SchemaDoor
-from functool.json_text import linear_pattern
+from functool.binding.door import PassingBinder
+from functool.binding.foreign import SchemaBinder
+from functool.binding.json_text import linear_pattern
 
 SECRET = "s3cr3t-v4lue"
 
@@ -1242,15 +1243,15 @@ def test_arguments_that_are_no_object():
 
 def test_every_door_checks_and_names():
     """A foreign schema's door fills in defaults and reads packed lists; a wrapper's door knows the names of the tool within."""
-    door = SchemaDoor(
+    door = SchemaBinder(
         {
             "type": "object",
             "properties": {"n": {"type": "integer", "default": 3}, "o": {"type": "array"}},
         }
     )
 
-    assert door.check('{"o": "[1]"}') == {"n": 3, "o": [1]}
-    assert InnerDoor(door, looks=True).sent_form({"n": 1}) == {"n": 1}
+    assert door.values('{"o": "[1]"}') == {"n": 3, "o": [1]}
+    assert PassingBinder(door).sent_form({"n": 1}) == {"n": 1}
 
 
 class Share(float, enum.Enum):
@@ -1303,8 +1304,8 @@ def test_a_huge_name_is_a_name():
     once, twice = f'{{{name}: ":"}}', f"{{{name}: 1, {name}: 2}}"
 
     for tool in (
-        FunctionTool(lambda **rest: len(rest), name="f"),
-        SchemaTool("g", "G.", OPEN, len),
+        FunctionTool(lambda **rest: len(rest), name="f", max_argument_bytes=None),
+        SchemaTool("g", "G.", OPEN, len, max_argument_bytes=None),
     ):
         assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=once))).value == 1
         assert (
@@ -1319,8 +1320,8 @@ def test_many_names_are_read_in_one_pass():
     searches = linear_pattern.cache_info().misses
 
     for tool in (
-        FunctionTool(lambda **rest: len(rest), name="f"),
-        SchemaTool("g", "G.", OPEN, len),
+        FunctionTool(lambda **rest: len(rest), name="f", max_argument_bytes=None),
+        SchemaTool("g", "G.", OPEN, len, max_argument_bytes=None),
     ):
         assert (
             asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments))).value == 1_001

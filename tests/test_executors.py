@@ -16,7 +16,7 @@ import pytest
 
 import functool.executors
 from functool import FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool
-from functool.executors import abandoned, conclude, in_thread, inline
+from functool.executors import abandoned, deliver_last, in_thread, inline
 
 
 def test_inline_calls_and_awaits():
@@ -258,7 +258,7 @@ def test_last_words_take_as_long_as_they_need(monkeypatch):
         await asyncio.sleep(0.05)
         said.append("all")
 
-    asyncio.run(conclude(speak()))
+    asyncio.run(deliver_last(speak()))
 
     assert said == ["all"]
 
@@ -280,9 +280,9 @@ def test_last_words_do_not_hold_up_a_cancellation(monkeypatch):
         try:
             await asyncio.Event().wait()
         finally:
-            await conclude(speak())
+            await deliver_last(speak())
             monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
-            await conclude(hang())
+            await deliver_last(hang())
 
     async def main():
         task = asyncio.ensure_future(call())

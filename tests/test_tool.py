@@ -852,7 +852,7 @@ async def _hang(value, context):
 
 def test_after_the_deadline_error_functions_and_guardrails_are_bounded(monkeypatch):
     """An error function that hangs after the deadline gets the default answer."""
-    monkeypatch.setattr("functool.tool.GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.02)
     tool = Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=_hang)
     start = time.monotonic()
     result = call(tool, {"x": 1})
@@ -1273,7 +1273,7 @@ def test_a_body_that_cancels_itself_under_a_time_limit_is_a_failure():
 
 def test_what_answers_a_body_that_cancelled_itself_is_bounded_too(monkeypatch):
     """A guardrail that hangs then is cut off like any other part of the road."""
-    monkeypatch.setattr("functool.tool.GRACE_SECONDS", 0.01)
+    monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.01)
 
     @FunctionTool(timeout=30, output_guardrails=[_hang])
     async def quitter() -> None:

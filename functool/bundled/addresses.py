@@ -66,10 +66,10 @@ class UrlNotAllowed(ToolError):
 class Reach:
     """The hosts and addresses that are within reach.
 
-    Args: allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks.
-        None is every host. An address that is not public is within reach only if an address or
-        network here covers it: a name, or a pattern, never opens it.
-
+    Args:
+        allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks.
+            None is every host. An address that is not public is within reach only if an address
+            or network here covers it: a name, or a pattern, never opens it.
         trusted: Hosts that the host itself connects to, whatever their addresses are.
 
     Raises:
@@ -90,8 +90,10 @@ class Reach:
     async def addresses(self, host: str, port: int, resolve: Resolve) -> list[str]:
         """Return the addresses of `host` to connect to: each of them was judged.
 
-        Raises: UrlNotAllowed: The host is spelt oddly, is not within reach, or has an address that
-            is not. OSError: The name does not resolve.
+        Raises:
+            UrlNotAllowed: The host is spelt oddly, is not within reach, or has an address that is
+                not.
+            OSError: The name does not resolve.
         """
         host = _plain(host)
         literal = self.judge(host)
@@ -107,8 +109,9 @@ class Reach:
     def judge(self, host: str) -> bool:
         """Judge all that the spelling of a host tells, and return whether it is an address.
 
-        Raises: UrlNotAllowed: The host is spelt oddly, is not within reach, or is an address that
-            is not.
+        Raises:
+            UrlNotAllowed: The host is spelt oddly, is not within reach, or is an address that is
+                not.
         """
         host = _plain(host)
         literal = _address(host)
@@ -191,7 +194,8 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 def _pattern(text: str) -> str:
     if not _PATTERN.fullmatch(text):
         raise DefinitionError(
-            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or an address"
+            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or "
+            "an address"
         )
     return text.lower().removesuffix(".")
 

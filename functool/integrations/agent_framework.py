@@ -96,13 +96,16 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     gets that itself. A tool that may ask for approval has `approval_mode="always_require"`: the
     framework asks, once, and our guardrail takes its answer.
 
-    Args: tool: The tool. on_error: With `"text"` the model reads why a call failed. With `"raise"`
-        the framework sees an exception: the model reads a fixed sentence (or ours, with
-        `include_detailed_errors`), and failures count against the framework's limits. What is wrong
-        with the arguments is text in both: the model has to read it.
+    Args:
+        tool: The tool.
+        on_error: With `"text"` the model reads why a call failed. With `"raise"` the framework sees
+            an exception: the model reads a fixed sentence (or ours, with
+            `include_detailed_errors`), and failures count against the framework's limits. What is
+            wrong with the arguments is text in both: the model has to read it.
 
-    Raises: DefinitionError: The framework could not run the tool rightly, or `on_error` is neither;
-        the message names the rule.
+    Raises:
+        DefinitionError: The framework could not run the tool rightly, or `on_error` is neither; the
+            message names the rule.
     """
     if on_error not in ("text", "raise"):
         raise DefinitionError(f'on_error is "text" or "raise", not {on_error!r}')
@@ -282,13 +285,13 @@ async def _decide(paused: _Paused, context: Context[Any]) -> Any:
         )
         schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
         try:
-            await ask(call, context.view(call=call, schema=schema))
+            edited = await ask(call, context.view(call=call, schema=schema))
         except ApprovalRequired:
             raise
         except GuardrailError:
             agreed = False
         else:
-            agreed = True
+            agreed = edited is None  # What a person approves is what runs: not what they changed.
         paused.answers.append(request.to_function_approval_response(agreed))
     return af.Message("user", paused.answers)
 

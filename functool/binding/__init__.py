@@ -1,0 +1,1 @@
+"""JSON text or a mapping becomes checked arguments, or an `ArgumentError`."""

@@ -1,0 +1,62 @@
+"""What binds the arguments of one tool: the shape of a binder, and the one of a wrapper."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from functool.binding.json_text import Arguments, refuse_size
+
+
+class Bound(NamedTuple):
+    """Arguments that were checked.
+
+    `values` are for the body, by parameter name; `arguments` are the canonical ones.
+    """
+
+    values: dict[str, Any]
+    arguments: dict[str, Any]
+
+
+class Binder(Protocol):
+    """Checks the arguments of one tool."""
+
+    def values(self, arguments: Arguments) -> Any:
+        """Return the values for the body, or raise an `ArgumentError`."""
+        ...
+
+    def canonical(self, arguments: Arguments, values: Any) -> Any:
+        """Return the canonical form of arguments that `values` has checked."""
+        ...
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends."""
+        ...
+
+
+class PassingBinder:
+    """The binder of a wrapper: it hands arguments on as they came.
+
+    Only when somebody looks are they checked, by the inner tool's binder.
+    """
+
+    def __init__(self, inner: Binder, limit: int | None = None) -> None:
+        self._inner: Binder = inner._inner if isinstance(inner, PassingBinder) else inner
+        self._limit = limit
+
+    def values(self, arguments: Arguments) -> Any:
+        """Return the arguments as they came.
+
+        Raises:
+            ArgumentError: Their text has more bytes than the wrapper's own limit.
+        """
+        if self._limit is not None and type(arguments) is str and len(arguments) * 4 > self._limit:
+            refuse_size(arguments, self._limit)
+        return arguments
+
+    def canonical(self, arguments: Arguments, values: Any) -> Any:
+        """Return the canonical arguments of the inner tool."""
+        return self._inner.canonical(arguments, self._inner.values(arguments))
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends."""
+        return self._inner.sent_form(arguments)

@@ -1,0 +1,268 @@
+"""The front door: JSON text or a mapping becomes checked arguments, or an `ArgumentError`.
+
+pydantic checks the arguments of functions, jsonschema those of schemas that somebody else wrote;
+both doors keep the same promises.
+
+Text is validated once, in Rust, and first in strict mode: what passes there holds no `true` for a
+number and no `"NaN"` for a float. Only what does not pass is decoded, looked at and tried again in
+lax mode. What strict mode lets through (names sent twice, deep nesting, numbers that overflow)
+leaves a trace in the text that is cheap to look for, and only then an exact pass runs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
+
+from functool.binding.json_text import (
+    Arguments,
+    as_text,
+    decoded,
+    drop_nulls,
+    is_deep,
+    may_repeat,
+    not_finite,
+    parsed,
+    refuse_infinite,
+)
+from functool.binding.problems import path_text, problems_of, unknown_name
+from functool.errors import ArgumentError
+from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
+from functool.schema.json_schema import Names, property_names
+from functool.schema.signature import FunctionSchema
+
+if TYPE_CHECKING:
+    from functool.schema.strict import Codec
+
+_FLAT = {
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "null",
+    "enum",
+    "const",
+    "listed number",
+    "array",
+}
+
+logger = logging.getLogger("functool")
+
+
+class FunctionBinder:
+    """Binds the arguments of a Python function: pydantic checks them.
+
+    `codec` decodes the strict form, where there is one. `limit` bounds the bytes of the text.
+    """
+
+    def __init__(
+        self, parts: FunctionSchema, codec: Codec | None = None, limit: int | None = None
+    ) -> None:
+        self._parts = parts
+        self._limit = limit
+        # No text of so many characters has more bytes than the limit.
+        self._short = sys.maxsize if limit is None else limit // 4
+        self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
+        self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
+        self._renamed: dict[Any, str] = {
+            p.wire: p.name for p in parts.parameters if p.wire != p.name
+        }
+        self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
+        self._quoted = (
+            [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
+        )
+        kinds = kinds_of(
+            [*parts.properties.values(), *parts.definitions.values(), parts.rest_schema]
+        )
+        self._names_differ = bool(self._renamed or self._reserved)
+        recursive = bool(parts.definitions and Names(parts.root).cycles())
+        self._nests = "any" in kinds or recursive
+        # Strict mode takes `true` for 1 where the numbers are listed: in a Literal, in an Enum.
+        self._lists_numbers = "listed number" in kinds
+        self._open = self._nests or "number" in kinds
+        # In a flat call every colon outside of a text belongs to an argument: counting them finds
+        # unknown ones, and costs less than to have pydantic forbid them.
+        self._flat = kinds <= _FLAT and not parts.rest
+        self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
+        self._validate = (
+            self._validator("ignore")
+            if self._flat and self._decode is None
+            else self._validate_closed
+        )
+
+    def values(self, arguments: Arguments) -> dict[str, Any]:
+        """Return the values for the body by parameter name; defaults that were not sent stay out."""
+        short = type(arguments) is str and len(arguments) <= self._short
+        text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
+        if self._decode is not None:
+            text = to_json(
+                self._decode(decoded(text, self._quoted))
+            ).decode()  # Of JSON: nothing in it that could not be said.
+        try:
+            values: dict[str, Any] = self._validate(text, strict=True)
+        except ValidationError:
+            values = self._second_look(text)
+        except Exception as error:
+            raise validator_failed(error) from error
+        else:
+            if (
+                self._plain
+                and text.count(":") == len(values)
+                and not (self._droppable and "null" in text)
+            ):
+                return values
+            # What was decoded has been looked at already, and written anew: no name stands twice in
+            # it.
+            if (
+                self._decode is None
+                and not (self._flat and text.count(":") == len(values))
+                and not self._are_all(text)
+            ):
+                values = self._second_look(text)
+            bools = self._lists_numbers and ("true" in text or "false" in text)
+            if bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text))):
+                refuse_misfits(decoded(text), self._root)
+        if self._droppable and "null" in text:
+            drop_nulls(values, self._droppable)
+        return self._named(values) if self._names_differ else values
+
+    def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
+        """Return the canonical form of arguments that were checked."""
+        text = as_text(arguments)
+        # Text that was checked is only read here.
+        sent = (
+            (from_json(text) if text and not text.isspace() else {})
+            if self._decode is None
+            else self._decode(decoded(text))
+        )
+        if self._as_sent:
+            return dict(sent)
+        drop_nulls(sent := self._unpacked(sent), self._droppable)
+        canonical: Any = (
+            {self._renamed.get(wire, wire): value for wire, value in sent.items()}
+            if self._renamed
+            else sent
+        )
+        for name, default in self._defaults:
+            if name not in canonical:
+                canonical[name] = deepcopy(default)
+        return canonical
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends."""
+        if not self._renamed:
+            return arguments
+        wires = {name: wire for wire, name in self._renamed.items()}
+        return {wires.get(name, name): value for name, value in decoded(as_text(arguments)).items()}
+
+    def _second_look(self, text: str) -> dict[str, Any]:
+        """Check what strict mode refused: exactly, and then in lax mode, but for types that are strict themselves."""
+        sent = self._unpacked(decoded(text))
+        refuse_misfits(sent, self._root)
+        try:
+            values: dict[str, Any] = self._validate_closed(
+                as_text(sent)
+            )  # A type of its own strictness keeps it.
+        except ValidationError as error:
+            raise ArgumentError(problems_of(error, sent, self._root)) from None
+        except Exception as error:
+            raise validator_failed(error) from error
+        return values
+
+    def _are_all(self, text: str) -> bool:
+        """Whether no argument is unknown; one that stands twice is refused."""
+        if "\\" in text or not self._quoted or may_repeat(text, self._quoted):
+            decoded(text)
+        if self._flat:
+            try:
+                self._validate_closed(text, strict=True)
+            except ValidationError:
+                return False
+        return True
+
+    def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """Parse, once, JSON that was sent as a string for what takes no string; it may be in strict form too."""
+        texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
+        for wire in texts:
+            sent[wire] = parsed(sent[wire])
+        return self._decode(sent) if texts and self._decode is not None else sent
+
+    def _named(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values under the function's names; what `**kwargs` collected may not take the name of another parameter."""
+        if not self._reserved.isdisjoint(values):
+            raise ArgumentError(
+                [
+                    unknown_name(
+                        sorted(self._reserved.intersection(values))[0], list(self._parts.properties)
+                    )
+                ]
+            )
+        return {self._renamed.get(wire, wire): value for wire, value in values.items()}
+
+    @cached_property
+    def _validate_closed(self) -> Any:
+        return self._validator("allow" if self._parts.rest else "forbid")
+
+    def _validator(self, extra: str) -> Any:
+        """Compile the core schema, in which null may be sent for what has a default: it then means that default."""
+        core = self._parts.core
+        root = core["schema"] if core["type"] == "definitions" else core
+        fields = {
+            wire: {**field, "schema": core_schema.nullable_schema(field["schema"])}
+            if wire in self._droppable
+            else field
+            for wire, field in root["fields"].items()
+        }
+        root = {**root, "fields": fields, "extra_behavior": extra}
+        whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
+        # Without `_use_prebuilt` pydantic would leave a model to its own validator, and with it
+        # what functool.schema.rewrite changed inside of the model.
+        validator = SchemaValidator(whole, {"allow_inf_nan": False}, _use_prebuilt=False)
+        return validator.validate_json
+
+    @cached_property
+    def _containers(self) -> list[str]:
+        """The parameters that take a list or an object, and no string."""
+        return [
+            wire
+            for wire, schema in self._parts.properties.items()
+            if takes_only_containers(schema, self._parts.root)
+        ]
+
+    @cached_property
+    def _defaults(self) -> list[tuple[str, Any]]:
+        """The plain defaults, under the names of their parameters."""
+        properties = self._parts.properties
+        found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
+        return [(name, schema["default"]) for name, schema in found if "default" in schema]
+
+    @cached_property
+    def _as_sent(self) -> bool:
+        """Whether all that was sent is canonical."""
+        return not (self._containers or self._droppable or self._renamed or self._defaults)
+
+    @cached_property
+    def _root(self) -> dict[str, Any]:
+        return self._parts.root
+
+
+def validator_failed(error: Exception) -> ArgumentError:
+    """Log an exception of an author's validator, and return what the model is told."""
+    logger.error("a validator of a tool failed", exc_info=error)
+    return ArgumentError("the arguments could not be checked: a validator of the tool failed")
+
+
+def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise an `ArgumentError` for a bool where a number is wanted, and for a number that is not finite."""
+    refuse_infinite(sent)
+    if found := find_bool_for_number(sent, schema, schema):
+        raise ArgumentError(
+            [{"path": path_text(found[0], set(property_names(schema))), "expected": found[1]}]
+        )

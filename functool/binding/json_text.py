@@ -1,0 +1,197 @@
+"""JSON text of arguments: read exactly, and written from mappings.
+
+pydantic's parser keeps the last of two equal names, reads NaN, and nests to 200 levels; what a call
+may not hold is refused here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from math import isfinite
+from typing import Any, TypeAlias
+
+from pydantic_core import SchemaValidator, core_schema, from_json, to_jsonable_python
+
+from functool.errors import ArgumentError
+
+Arguments: TypeAlias = str | Mapping[str, Any]
+MAX_DEPTH = 100
+"""How many levels of objects and lists arguments may have, their own object counted."""
+
+# On pydantic's engine these searches cost a hundredth of the validation of the same text; on `re`
+# they would cost a tenth.
+_SUSPICIOUS, _DIGITS, _ESCAPED_NAME = (
+    SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
+    for pattern in (
+        r"[0-9][eE][+0-9][0-9]|NaN|Infinity",
+        r"[0-9]{4}",
+        r'\\[^"]*"[ \n\r\t]*:',
+    )
+)
+_second = lru_cache(maxsize=512)(lambda name: r",[ \n\r\t]*" + re.escape(name))
+_NAME = re.compile(r"[\w$-]{1,64}")
+
+
+def as_text(arguments: Any, limit: int | None = None) -> str:
+    """Return a mapping as JSON text, and text as it is.
+
+    Raises:
+        ArgumentError: It is no mapping, holds what JSON cannot say, or has more than `limit` bytes.
+    """
+    if isinstance(arguments, str):
+        # A subclass, an Enum say, may call itself something else.
+        text = str.__str__(arguments)
+    elif isinstance(arguments, Mapping):
+        text = to_text(arguments)
+    else:
+        raise ArgumentError("the arguments must be a JSON object")
+    if limit is not None and len(text) * 4 > limit:
+        refuse_size(text, limit)
+    return text
+
+
+def refuse_size(text: str, limit: int) -> None:
+    """Raise an `ArgumentError` for text of more than `limit` bytes of UTF-8."""
+    if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
+        raise ArgumentError(
+            f"the arguments have more than {limit:,} bytes, the most that this tool takes"
+        )
+
+
+def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the JSON object in `text`.
+
+    `quoted` are the names, in quotes, that must not stand twice in it; without them all.
+
+    Raises:
+        ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested too
+            deeply.
+    """
+    if not text or text.isspace():
+        return {}
+    if is_deep(text):
+        _refuse_depth(text)
+    try:
+        value = from_json(text, allow_inf_nan=False)
+    except (ValueError, TypeError) as error:
+        reason = error if text.isascii() else "it may hold lone surrogates"
+        raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
+    if not isinstance(value, dict):
+        raise ArgumentError("the arguments must be a JSON object")
+    # To look for each of many names takes longer than to read the text again.
+    if text.count(":") != len(value) and (
+        "\\" in text
+        or len(value) > 50
+        or may_repeat(text, quoted or [f'"{name}"' for name in value])
+    ):
+        _refuse_repeats(text)
+    return value
+
+
+def may_repeat(text: str, quoted: Iterable[str]) -> bool:
+    """Whether one of the quoted names may stand twice in JSON text as a name."""
+    long = len(text) > 1000
+    for name in quoted:
+        # The second time a name stands behind a comma. The engine sees that ten times as fast as
+        # Python counts, but not for any length.
+        search = linear_pattern(_second(name)) if long and len(name) < 100 else None
+        if (search is None or search(text)) and text.count(name) > 1:
+            return True
+    return False
+
+
+@lru_cache(maxsize=512)
+def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
+    """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
+    except Exception:
+        return None
+
+
+def not_finite(text: str) -> bool:
+    """Whether JSON text may hold NaN, infinity, or a number that overflows: a long exponent, or hundreds of digits."""
+    return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS(text[::75]))
+
+
+def refuse_infinite(value: Any) -> None:
+    """Raise an `ArgumentError` for a number that is not finite, at any depth."""
+    if isinstance(value, float) and not isfinite(value):
+        raise ArgumentError("a number is too large: every number must be finite")
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        refuse_infinite(item)
+
+
+def to_text(value: Any) -> str:
+    """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
+    try:
+        return json.dumps(value, default=_plain, separators=(",", ":"))
+    except Exception:  # A mapping of the caller's own may raise anything.
+        raise ArgumentError("the arguments hold something that JSON cannot say") from None
+
+
+def _plain(value: Any) -> Any:
+    """Say a value that stands in a mapping of arguments as JSON, but never run an iterator."""
+    if hasattr(value, "__next__"):
+        raise TypeError("an iterator is no argument")
+    if isinstance(value, Mapping):
+        return dict(value)
+    return to_jsonable_python(value)
+
+
+def parsed(text: str) -> Any:
+    """Return the list or object in JSON text that was sent as a string, or the string."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return text
+    whole = decoded('{"":' + text + "}")
+    return (
+        whole[""] if len(whole) == 1 else text
+    )  # `[1], "a": 2` is no JSON, but would end this object and go on in it.
+
+
+def is_deep(text: str) -> bool:
+    """Whether JSON text may be nested more deeply than arguments may be."""
+    return len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
+
+
+def _refuse_depth(text: str) -> None:
+    depth = 0
+    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text, re.DOTALL):
+        depth += mark in "[{"
+        depth -= mark in "]}"
+        if depth > MAX_DEPTH:
+            raise ArgumentError(f"the arguments are nested more than {MAX_DEPTH} levels deep")
+
+
+def _refuse_repeats(text: str) -> None:
+    """Refuse a name that stands twice in the arguments object itself."""
+    objects: list[list[tuple[str, Any]]] = []
+    json.loads(text, object_pairs_hook=objects.append)
+    repeated = sorted(
+        name for name, times in Counter(name for name, _ in objects[-1]).items() if times > 1
+    )
+    if repeated:
+        raise ArgumentError(
+            [{"path": shown_name(name), "expected": "sent only once"} for name in repeated]
+        )
+
+
+def shown_name(name: str) -> str:
+    """Return a name that was sent if it looks like one.
+
+    What does not may be anything, a secret too: it shows as `[key]`.
+    """
+    return name if _NAME.fullmatch(name) else "[key]"
+
+
+def drop_nulls(values: dict[str, Any], names: Iterable[str]) -> None:
+    """Take out the nulls that mean a default."""
+    for name in names:
+        if values.get(name, 0) is None:
+            del values[name]

@@ -1,0 +1,161 @@
+"""What is wrong with the arguments of a call, in words that hold no value that was sent."""
+
+from __future__ import annotations
+
+import re
+from ast import literal_eval
+from collections.abc import Mapping, Set
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic_core import ValidationError, core_schema
+
+from functool.binding.json_text import shown_name
+from functool.schema.admits import names_at
+from functool.schema.json_schema import property_names
+from functool.schema.steps import repeats_key
+
+_CHOICE = re.compile(
+    r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)"""
+)
+
+
+# Of a model or TypedDict, and of a dataclass.
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_MOST = 1000  # problems to look at: there may be millions
+
+
+_KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
+
+
+_OBJECT = "an object"
+# Plain words for what pydantic names by its own types. Of the last three its words repeat a
+# character that was sent, or hold a URL.
+_EXPECTED = {
+    "missing": "required, but missing",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("string_type",), "a string"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
+    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "mapping_type"), _OBJECT),
+    **dict.fromkeys(("model_attributes_type", "dataclass_exact_type"), _OBJECT),
+    "uuid_parsing": "a valid UUID",
+    "complex_type": "a complex number, such as '1+2j'",
+    "complex_str_parsing": "a complex number, such as '1+2j'",
+}
+
+
+def problems_of(
+    error: ValidationError, sent: Any, schema: Mapping[str, Any], known: Set[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return what is wrong, a problem a path, without any value that was sent.
+
+    `schema` is that of the arguments, `known` holds the names of its properties at every depth.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    known = set(property_names(schema)) if known is None else known
+    for detail in error.errors(include_url=False)[:_MOST]:
+        steps = _followed(detail["loc"], sent, known)
+        if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
+            *above, name = steps
+            problem = unknown_name(
+                str(name), names_at(schema, above, schema), path_text(above, known)
+            )
+        else:
+            problem = {"path": path_text(steps, known), **_expected(detail, known)}
+            problem["expected"] += repeated_key(detail.get("input"))
+        earlier = found.setdefault(problem["path"], problem)
+        if earlier is not problem and problem["expected"] not in earlier["expected"]:
+            earlier["expected"] += f", or {problem['expected']}"
+            earlier["choices"] = (*earlier.get("choices", ()), *problem.get("choices", ()))
+    return list(found.values())
+
+
+def repeated_key(sent: Any) -> str:
+    """Return what to add to a problem where a dict was sent as pairs that name a key twice."""
+    return ", with each key only once" if repeats_key(sent) else ""
+
+
+def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[Any]:
+    """Return the steps of a location that lead through what was sent, or to what is missing: the rest name a union's members."""
+    steps: list[Any] = []
+    for i, step in enumerate(loc):
+        if isinstance(sent, dict) and (step in sent or (i == len(loc) - 1 and step in known)):
+            steps.append(step)
+            sent = sent.get(str(step))
+        elif isinstance(sent, list) and isinstance(step, int):
+            steps.append(step)
+            sent = sent[step] if step < len(sent) else None
+    return steps
+
+
+def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
+    kind, context = detail["type"], detail.get("ctx")
+    if kind in _EXPECTED:
+        return {"expected": _EXPECTED[kind]}
+    if kind in ("literal_error", "enum"):
+        found = _CHOICE.findall(context["expected"])[:50]
+        return {
+            "expected": "one of the choices",
+            "choices": tuple(literal_eval(c) if c[0] in "'\"" else c for c in found),
+        }
+    if kind == "union_tag_invalid":
+        return {
+            "expected": f"a {context['discriminator']} out of {str(context['expected_tags'])[:1000]}"
+        }
+    message = str(detail["msg"])
+    if kind not in _KNOWN_ERRORS:
+        message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        if _echoes(message, detail.get("input"), known):
+            return {"expected": "a value that the tool's own check accepts"}
+        return {"expected": message[:500]}
+    wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
+    return {
+        "expected": f"a value {wanted}" if wanted[:1].islower() and not _is_noun(wanted) else wanted
+    }
+
+
+def _is_noun(wanted: str) -> bool:
+    return wanted.startswith(("a ", "an ", "one of ", "should ", "true "))
+
+
+def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
+    """Whether an author's message may repeat what was sent: any four characters in a row, or a short value whole."""
+    if isinstance(sent, (dict, list)):
+        items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
+        return any(_echoes(message, item, known) for item in items)
+    text, message = str(sent).casefold(), message.casefold()
+    size = min(len(text), 4)
+    return size > 0 and any(
+        text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1)
+    )
+
+
+def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
+    """Return the problem of a name that is unknown, with the nearest known one."""
+    close = get_close_matches(name[:64], names, n=1)
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else f"known: {', '.join(names[:20])}"
+        if names
+        else "no other names are known here"
+        if path
+        else "the tool takes none"
+    )
+    return {
+        "path": f"{path}.{shown_name(name)}" if path else shown_name(name),
+        "expected": f"unknown argument; {hint}",
+    }
+
+
+def path_text(steps: Any, known: Set[str]) -> str:
+    """Return `items[2].price`.
+
+    A key that the schema does not name was sent, and may be a secret: it shows as `[key]`.
+    """
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if step in known else ".[key]"
+    return text.removeprefix(".")

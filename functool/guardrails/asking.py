@@ -1,0 +1,156 @@
+"""Guardrails: plain callables that let a call or a result pass, replace it, or refuse it.
+
+A guardrail is called with the value and the context, and may be sync or async. None lets the value
+pass; a value of the same type replaces it; `GuardrailError` refuses, and the model reads its
+message; `Tripwire` stops the run. Anything else that happens in it fails
+closed: the body does not run, the output is not shown.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+from typing_extensions import TypeVar
+
+from functool.call import ToolCall, ToolResult, changed
+from functool.context import Context
+from functool.errors import DefinitionError, GuardrailError
+from functool.executors import failure_or_raise
+
+_In = TypeVar("_In", default=ToolCall)
+_Out = TypeVar("_Out", default=ToolResult)
+
+InputGuardrail: TypeAlias = Callable[[_In, Context[Any]], _In | Awaitable[_In | None] | None]
+"""Sees what will run. Generic, so that a host can use one guardrail on message types of its own."""
+
+OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Out | None] | None]
+"""Sees what will leave.
+
+Generic, so that a host can use one guardrail on message types of its own.
+"""
+
+logger = logging.getLogger("functool")
+
+
+def name_of(guardrail: Any) -> str:
+    """Return the name of a guardrail, as it stands in `result.metadata["guardrails"]`."""
+    while isinstance(guardrail, partial):
+        guardrail = guardrail.func
+    return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
+
+
+def ask(
+    guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
+) -> Any:
+    """Return what a guardrail answers: None lets `value` pass, and anything else is for `answered` to look at.
+
+    Raises:
+        GuardrailError: It refused, or failed.
+        Tripwire: It stopped the run.
+    """
+    try:
+        return guardrail(value, context)
+    except (Exception, CancelledError) as error:
+        _refuse(failure_or_raise(error), guardrail, stage, record)
+
+
+async def answered(
+    answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
+) -> Any:
+    """Return what a guardrail made of `value`; what it did besides letting it pass is added to `record`.
+
+    Raises:
+        GuardrailError: It refused, or failed.
+        Tripwire: It stopped the run.
+    """
+    try:
+        if inspect.isawaitable(answer):
+            answer = await answer
+        kind = ToolCall if stage == "input" else ToolResult
+        if answer is not None and not isinstance(answer, kind):
+            raise TypeError(
+                f"the guardrail returned {type(answer).__name__}, expected {kind.__name__} or None"
+            )
+    except (Exception, CancelledError) as error:
+        _refuse(failure_or_raise(error), guardrail, stage, record)
+    if answer is None or answer is value:
+        return value
+    record.append({"name": name_of(guardrail), "stage": stage, "did": "replaced"})
+    return answer
+
+
+def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]]) -> NoReturn:
+    """Raise what a guardrail raised if that is a refusal; anything else is a guardrail that failed, and refuses too."""
+    name = name_of(guardrail)
+    record.append({"name": name, "stage": stage, "did": "refused"})
+    if isinstance(error, GuardrailError):
+        error.stage, error.guardrail = error.stage or stage, error.guardrail or name
+        raise error
+    logger.error("the guardrail %s failed, so the %s was refused", name, stage, exc_info=error)
+    raise GuardrailError(
+        f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name
+    ) from error
+
+
+def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
+    """Refuse a call whose arguments a guardrail, or an approver, changed in place.
+
+    What is approved is what runs: the body would not see such a change.
+    """
+    remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
+    error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
+    try:
+        _refuse(error, guardrail, "input", record)
+    except GuardrailError as refusal:
+        refusal.args = (f"The call was refused: {error}.",)
+        raise
+
+
+def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
+    """Return a list of callables, which take so many positional arguments if `takes` is given.
+
+    Raises:
+        DefinitionError: It is no list, or something in it cannot be called so.
+    """
+    if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
+        raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
+    found = list(items)
+    for item in found:
+        if not callable(item):
+            raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
+        if takes is None:
+            continue
+        try:
+            inspect.signature(item).bind(*[None] * takes)
+        except ValueError:  # A callable without a readable signature.
+            continue
+        except TypeError as error:
+            name = name_of(item)
+            made = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
+            remedy = f"call it: {name}(...)" if made else f"it has to take {takes} arguments"
+            raise DefinitionError(
+                f"{what}: {name} cannot be used as it is ({error}); {remedy}"
+            ) from None
+    return found
+
+
+def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
+    """Return a guardrail's replacement with a `value` that says no more than its output.
+
+    Code must not read what the model may not, unless the guardrail used `shown_as`.
+    """
+    if new is result:
+        return result
+    if (
+        not new.keeps_value
+        and new.value is result.value
+        and new.output != result.output
+        and (new.error is None or new.value is not None)
+    ):
+        return changed(new, value=new.text, _shown=None)
+    return new

@@ -1,0 +1,239 @@
+"""Guardrails on what a model reads: `truncate` and `redact`."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
+from functool.content import CONTENT_TYPES, Content, TextContent
+from functool.context import Context
+from functool.errors import DefinitionError
+from functool.guardrails.asking import OutputGuardrail
+
+
+def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
+    """Return a guardrail that shortens the text of a result to `limit`, measured by `count` (characters, or a token counter).
+
+    The marker at the end is inside the limit and says how much is missing. No grapheme is split, and the cut falls behind a space or
+    a comma where there is one near. Put it behind `redact`.
+
+    Raises:
+        DefinitionError: `limit` is no positive int.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise DefinitionError(f"limit must be a positive int, not {limit!r}")
+
+    def truncate(result: ToolResult, context: Context[Any]) -> ToolResult | None:
+        if count(result.text) <= limit:
+            return None
+        left, error = limit, result.error
+        if error is not None:
+            error = replace(error, message=_shortened(error.message, limit, count))
+            left = limit - count(error.message) - 1
+        text = "\n".join(part.text for part in result.output if isinstance(part, TextContent))
+        rest: list[Content] = [part for part in result.output if not isinstance(part, TextContent)]
+        kept = _shortened(text, left, count) if text and left > 0 else ""
+        return replace(
+            result, output=[TextContent(text=kept), *rest] if kept else rest, error=error
+        )
+
+    return truncate
+
+
+def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
+    r"""Return a guardrail that replaces what the patterns match by `[redacted]`.
+
+    It cleans texts, names and addresses of the output, the error, and every text inside of the
+    value, which keeps its shape: a dict stays a dict. An object (a model, a dataclass) becomes its
+    JSON form, and a number a text, only where something had to go. Where a pattern matches across
+    the texts of a value, as in its JSON, that JSON is cleaned and is the value.
+
+    JSON escapes are seen through: `p\u00e4ss` is found as `päss`. Text that is JSON stays JSON;
+    other text is shown without its escapes where they hid a match. A word that `truncate` has cut
+    goes, too: it may be half of what a pattern would have found. So does the last word of an error
+    message of 4,000 characters, the most it has.
+    """
+    compiled = [*compiled_patterns(patterns), _CUT_WORD]
+
+    def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
+        value, output, error = _cleaned(compiled, result.value), result.output, result.error
+        if value is not result.value and output == render(result.value):
+            output = render(value)
+        output = [_walked(compiled, part) for part in output]
+        if error is not None:
+            cut = [_LAST_WORD] if len(error.message) == MAX_REPR else []
+            message = _clean([*compiled, *cut], error.message)
+            error = replace(error, message=message, details=_walked(compiled, error.details))
+        if output == result.output and error == result.error and value is result.value:
+            return None
+        if value is result.value:
+            value = copy(value)  # It is clean: the road must not take the new text for it.
+        return changed(result, output=output, error=error, value=value)
+
+    return redact
+
+
+def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
+    """Return the patterns compiled.
+
+    Raises:
+        DefinitionError: They are no list of regular expressions for text.
+    """
+    try:
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except (re.error, TypeError) as error:
+        raise DefinitionError(f"patterns must be a list of regular expressions: {error}") from error
+    if isinstance(patterns, str) or any(isinstance(pattern.pattern, bytes) for pattern in compiled):
+        raise DefinitionError("patterns must be a list of regular expressions for text")
+    return compiled
+
+
+def _cleaned(patterns: list[re.Pattern[str]], value: Any) -> Any:
+    """Return a value without what the patterns match in its texts, or across them in its JSON."""
+    try:
+        value = _walked(patterns, value)
+    except RecursionError:  # Too deep, or it holds itself: it is shown as one text.
+        value = _clean(patterns, to_json(value))
+    shown = render(value)
+    cleaned = [_walked(patterns, part) for part in shown]
+    return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
+
+
+def _walked(patterns: list[re.Pattern[str]], value: Any) -> Any:
+    """Return `value` with every text in it cleaned: the same object where nothing had to go."""
+    if value is None:
+        return None
+    same: Any = value
+    if isinstance(value, str):
+        new: Any = _clean(patterns, value)
+    elif isinstance(value, CONTENT_TYPES):
+        texts: dict[str, Any] = {name: getattr(value, name, None) for name in _SHOWN}
+        shown = {n: _clean(patterns, text) for n, text in texts.items() if isinstance(text, str)}
+        new = replace(value, **shown)  # type: ignore[arg-type]
+    elif isinstance(value, Mapping):
+        new = {_walked(patterns, k): _walked(patterns, item) for k, item in value.items()}
+    elif type(value) in (list, tuple, set, frozenset):
+        new = type(value)(_walked(patterns, item) for item in value)
+    else:  # A number is read as JSON writes it, an object in its JSON form.
+        text = to_json(value)
+        same = _parsed(text)
+        new = _clean(patterns, text) if same is text else _walked(patterns, same)
+    return value if new == same else new
+
+
+def _clean(patterns: list[re.Pattern[str]], text: str) -> str:
+    """Return `text` without what the patterns match, as it stands and behind its JSON escapes."""
+    text = _sub(patterns, text)
+    if "\\" not in text:
+        return text
+    if (data := _parsed(text)) is not text and (new := _walked(patterns, data)) is not data:
+        text = json.dumps(new, ensure_ascii=False)
+    view = text
+    for _ in range(_LEVELS):
+        plain = _ESCAPE.sub(_letter, view)
+        if plain == view:
+            return text
+        if (view := _sub(patterns, plain)) != plain:
+            text = view = valid_text(view)
+    return _MARK  # Nobody writes so many levels but to hide something.
+
+
+def _letter(match: re.Match[str]) -> str:
+    """Return what an escape stands for."""
+    known = _LETTERS.get(match[0][1])
+    return str(json.loads(f'"{match[0]}"')) if known is None else known
+
+
+def _sub(patterns: list[re.Pattern[str]], text: str) -> str:
+    """Replace every match by the mark, and matches that overlap by one; a mark stays as it is."""
+    size, parts, end = len(_MARK), [], 0
+    found = (match.span() for pattern in patterns for match in pattern.finditer(text))
+    for start, stop in sorted(found):
+        if stop > max(start, end) and _MARK not in text[max(0, stop - size) : start + size]:
+            parts += [text[end:start], _MARK] if start >= end else []
+            end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _parsed(text: str) -> Any:
+    """Return the object, list or text that `text` is as JSON, or `text` itself."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return data if isinstance(data, (dict, list, str)) else text
+
+
+_MARK = "[redacted]"
+_SHOWN = ("text", "uri", "name")
+_LEVELS = 20
+"""How many levels of escapes are taken off a text before all of it goes."""
+
+_ESCAPE = re.compile(
+    r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'
+)
+
+_LETTERS = {
+    **{letter: letter for letter in '"\\/'},
+    **dict(zip("bfnrt", "\b\f\n\r\t", strict=True)),
+}
+
+_BREAKS = " \n\t,"
+_LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")
+_CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
+
+# What belongs to the character before it and is no mark: vowel signs, skin tones, tags of flags,
+# what a joiner or a sign before a number joins, and syllables. `regex` knows it all as `\X`, but
+# is no dependency of the core: one more package for one guardrail is worth less than these lines,
+# which the tests compare with it.
+_JOINED = re.compile(
+    "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff"
+    "\U000e0020-\U000e007f]|(?<=\r)\n|(?s:(?<=[\u200d\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2"
+    "\u0d4e\U000110bd\U000110cd\U000111c2\U000111c3\U000113d1\U0001193f\U00011941\U00011a3a"
+    "\U00011a84-\U00011a89\U00011d46\U00011f02]).)"
+    "|(?<=[\u1100-\u115f\ua960-\ua97c])[\u1100-\u115f\ua960-\ua97c\uac00-\ud7a3]"
+)
+_FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+
+
+def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
+    """Return the longest beginning that fits into `limit` together with a marker."""
+    total = count(text)
+    if total <= limit:
+        return text
+
+    markers = ("… [{} of {} truncated]", "… [{} cut]")
+    marker = next((marker for marker in markers if count(marker.format(total, total)) <= limit), "")
+
+    def shown(length: int) -> str:
+        kept = text[:length]
+        return kept + marker.format(total - count(kept), total)
+
+    low, high = 0, len(text) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count(shown(middle)) <= limit else (low, middle - 1)
+    if marker:
+        low = 1 + max(text.rfind(space, max(0, low - 64), low) for space in _BREAKS) or low
+    while low > 0 and (not _is_boundary(text, low) or count(shown(low)) > limit):
+        low -= 1
+    return shown(low)
+
+
+def _is_boundary(text: str, at: int) -> bool:
+    """Whether a grapheme surely ends at this place (UAX 29)."""
+    before, after = text[at - 1], unicodedata.category(text[at])
+    if (
+        after[0] == "M"
+        or (after == "Lo" and unicodedata.combining(before) == 9)
+        or _JOINED.match(text, at)
+    ):
+        return False
+    flags = at - len(text[:at].rstrip(_FLAGS))
+    return not (flags % 2 and text[at] in _FLAGS)

@@ -1,0 +1,119 @@
+"""Questions to a callable: how it runs, what it is called, where it was written."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from dataclasses import replace
+from types import FrameType, FunctionType
+from typing import Any
+
+from functool.errors import DefinitionError, SchemaError
+from functool.schema import docstrings
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def unpartialled(func: Any) -> Any:
+    """Return what partials are made of."""
+    while isinstance(func, functools.partial):
+        func = func.func
+    return func
+
+
+def way_of(func: Any) -> str:
+    """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
+    func = unpartialled(func)
+    if not inspect.isroutine(func) and not inspect.isclass(func):
+        func = type(func).__call__
+    if inspect.isasyncgenfunction(func):
+        return "async generator"
+    if inspect.iscoroutinefunction(func):
+        return "coroutine"
+    return "generator" if inspect.isgeneratorfunction(func) else "function"
+
+
+def has_own_signature(func: Any) -> bool:
+    """Whether the defaults that the signature names are really the callable's own."""
+    func = getattr(func, "__func__", func)
+    return (
+        isinstance(func, FunctionType)
+        and not hasattr(func, "__wrapped__")
+        and not hasattr(func, "__signature__")
+    )
+
+
+def docs_of(func: Any) -> docstrings.Docstring:
+    """Return what the docstring of a callable says.
+
+    An instance that wraps no function has two: that of its class, and that of `__call__`.
+    """
+    func = unpartialled(func)
+    if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
+        return docstrings.parse(func.__doc__ or "")
+    own = docstrings.parse(type(func).__call__.__doc__ or "")
+    about = docstrings.parse(type(func).__doc__ or "")
+    return replace(own, summary=own.summary or about.summary, params={**about.params, **own.params})
+
+
+def inferred_name(func: Any) -> str:
+    """Return the name of a tool that is not given one.
+
+    Raises:
+        DefinitionError: The callable's own name is none that every provider takes.
+    """
+    func = unpartialled(func)
+    name = getattr(func, "__name__", None)
+    if name is None:
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(func).__name__).lower()
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(f"the name {name!r} does not match {_NAME.pattern}: pass name=...")
+    return str(name)
+
+
+def located(error: DefinitionError, func: Any) -> DefinitionError:
+    """Return the error with the function's name, file and line in front."""
+    func = unpartialled(func)
+    inner = inspect.unwrap(getattr(func, "__func__", func))
+    code: Any = getattr(
+        inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__,
+        "__code__",
+        None,
+    )
+    where = (
+        f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
+    )
+    message = f"{getattr(inner, '__qualname__', type(inner).__qualname__)} ({where}): {error}"
+    return (
+        SchemaError(message, error.reasons)
+        if isinstance(error, SchemaError)
+        else DefinitionError(message)
+    )
+
+
+def outer_frame() -> FrameType | None:
+    """Return the innermost frame outside this package: where the tool is being made."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "functool":
+        frame = frame.f_back
+    return frame
+
+
+def in_class_body(func: Any, frame: FrameType | None) -> bool:
+    """Whether the function is a method.
+
+    It stands in a class body that is being run, and its first parameter is for the object.
+    """
+    owner = getattr(func, "__qualname__", "").rpartition(".")[0]
+    while owner and not owner.endswith("<locals>") and frame is not None:
+        if frame.f_code.co_qualname == owner:
+            # Under a `@staticmethod` that stands above, which cannot be seen from here, the first
+            # parameter is an argument.
+            first = next(iter(inspect.signature(func).parameters.values()), None)
+            return first is not None and (
+                first.annotation is first.empty or first.name in ("self", "cls")
+            )
+        frame = frame.f_back
+    return False

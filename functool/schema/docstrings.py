@@ -1,0 +1,166 @@
+"""Read a docstring: the description of a tool, and what it says of arguments and the result.
+
+The text is cut into prose and sections here. docstring-parser, loaded when it is needed, reads
+NumPy's sections. Of the other styles it loses too much: a colon inside a type eats the parameter,
+paragraphs are joined, one odd item costs the whole docstring, and prose behind a section is
+dropped. Once the sections are cut, there is little left to read. Types are skipped, since the
+annotations know better.
+"""
+
+import inspect
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+_PARAMS = {
+    f"{prefix}{word}"
+    for prefix in ("", "other ", "keyword ")
+    for word in ("args", "arguments", "params", "parameters")
+}
+_ATTRIBUTES = {"attribute", "attributes"}
+_RETURNS = {"return", "returns", "yield", "yields"}
+_DROPPED = {
+    "raise",
+    "raises",
+    "except",
+    "exceptions",
+    "warns",
+    "example",
+    "examples",
+    "references",
+    "see also",
+}
+_READ = _PARAMS | _ATTRIBUTES | _RETURNS
+_TITLE = "|".join(sorted(title.replace(" ", r"[ ]") for title in _READ | _DROPPED))
+_SECTION = re.compile(
+    rf"""^(?P<indent>[ ]*)(?:
+        [:@](?:param|parameter|arg|argument|key|keyword|kwarg)[ ]+
+            (?:\S[^\n]*?[ ])??(?:\\?[*]){{0,2}}(?P<name>\w+)\??[ ]*:
+      | [:@](?P<outcome>returns?|yields?)(?:[ ][^\n:]*)?:
+      | [:@](?P<dropped>type|rtype|ytype|raises?|except|exception|[ci]?var)(?:[ ][^\n]*?)?:(?=\s|$)
+      | (?P<google>{_TITLE})[ ]*:[ ]*$
+      | (?P<numpy>[a-z][\w ]*?)[ ]*\n[ ]*-{{3,}}[ ]*$
+    )""",
+    re.MULTILINE | re.IGNORECASE | re.VERBOSE,
+)
+_UNDERLINED = re.compile(r"\n(?= *[a-z][\w ]*\n *-{3,} *$)", re.MULTILINE | re.IGNORECASE)
+_OUTCOME = "->"
+_NAME = r"[`*\\]{0,4}[^\W\d]\w*[`*]{0,2}"
+_ITEM = re.compile(
+    rf"(?:[-*•] +)?(?P<names>{_NAME}(?: *, *{_NAME})*)(?: *\(.*?\))? *:(?!//)(?P<text>.*)"
+)
+_TYPED = re.compile(r"[\w.]+(?:\[.*\])?(?: *\| *[\w.]+(?:\[.*\])?)* *:\s+")
+
+
+@dataclass(slots=True)
+class Docstring:
+    """What a docstring says.
+
+    `summary` is its prose: all but the sections on parameters, returned value, exceptions,
+    attributes, examples and references. `params` holds the text of each parameter by its name,
+    without stars; `returns` that of the returned (or yielded) value; `attributes` that of each
+    attribute of a class.
+    """
+
+    summary: str = ""
+    params: dict[str, str] = field(default_factory=dict)
+    returns: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def parse(text: Any) -> Docstring:
+    """Return what the docstring `text` says.
+
+    Unrecognised sections stay in the summary. What is no text says nothing, and nothing raises.
+    """
+    text = inspect.cleandoc(text.replace("\r\n", "\n") if isinstance(text, str) else "")
+    found, prose, end = Docstring(), [], 0
+    for match in _SECTION.finditer(text):
+        if match.start() < end:
+            continue
+        stop = _end(text, match)
+        entries = _read(match, text[match.end() : stop])
+        if entries is None:
+            continue
+        title = (match["google"] or match["numpy"] or "").lower()
+        into = found.attributes if title in _ATTRIBUTES else found.params
+        for names, words in entries:
+            if names == _OUTCOME:
+                found.returns = found.returns or words.strip()
+            for name in names.split(","):
+                if (name := name.strip(" *\\`")).isidentifier():
+                    into.setdefault(name, words.strip())
+        prose.append(text[end : match.start()].strip())
+        end = stop
+    prose.append(text[end:].strip())
+    found.summary = "\n\n".join(filter(None, prose))
+    return found
+
+
+def _end(text: str, match: re.Match[str]) -> int:
+    """Return where the section ends whose head is `match`."""
+    depth = len(match["indent"])
+    if match["numpy"]:
+        end = _UNDERLINED
+    elif not match["google"]:
+        end = re.compile(rf"\n(?= {{0,{depth}}}[:@]\w)|\n *\n(?= {{0,{depth}}}\S)")
+    elif _ITEM.match(text, match.end() + 1 + depth):
+        # Items as deep as their title, as when it opens the docstring: a blank line or another
+        # title ends them.
+        end = re.compile(rf"\n *\n|\n(?= *(?:{_TITLE}) *: *$)", re.IGNORECASE | re.MULTILINE)
+    else:
+        end = re.compile(rf"\n(?= {{0,{depth}}}\S)")
+    found = end.search(text, match.end())
+    return found.start() if found else len(text)
+
+
+def _read(match: re.Match[str], body: str) -> list[tuple[str, str]] | None:
+    """Return the names and texts of a section, or None if it is prose after all.
+
+    A section that is of no use, such as `Raises:`, has none.
+    """
+    if match["name"] or match["outcome"]:
+        return [(match["name"] or _OUTCOME, inspect.cleandoc(body))]
+    title = (match["google"] or match["numpy"] or "").lower()
+    if match["dropped"] or (body.strip() and title in _DROPPED):
+        return []
+    if not body.strip() or title not in _READ:
+        return None
+    if match["numpy"]:
+        return _read_numpy(title, body)
+    if title not in _RETURNS:
+        return _read_items(body) or (None if title in _PARAMS else [])
+    body = inspect.cleandoc(body)
+    typed = _TYPED.match(body)
+    return [(_OUTCOME, inspect.cleandoc(body[typed.end() :]) if typed else body)]
+
+
+def _read_items(body: str) -> list[tuple[str, str]]:
+    items: list[tuple[str, list[str]]] = []
+    depth = 0
+    for line in body.split("\n"):
+        bare = line.lstrip(" ")
+        item = _ITEM.match(bare)
+        if item and (not items or len(line) - len(bare) <= depth):
+            depth = len(line) - len(bare)
+            items.append((item["names"], [item["text"]]))
+        elif items:
+            items[-1][1].append(line)
+    return [(names, inspect.cleandoc("\n".join(lines))) for names, lines in items]
+
+
+def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
+    from docstring_parser.numpydoc import ParamSection, ReturnsSection
+
+    section: Any = ReturnsSection if title in _RETURNS else ParamSection
+    try:
+        items = list(section(title, title).parse(inspect.cleandoc(body)))
+    except Exception:  # docstring-parser promises no exception of its own: IndexError has been seen
+        return None
+    if title not in _RETURNS:
+        return [(item.arg_name or "", item.description or "") for item in items]
+    # NumPy wants a type on the first line; many authors write their sentence there.
+    return [
+        (_OUTCOME, item.description or (item.type_name if " " in (item.type_name or "") else ""))
+        for item in items
+    ]

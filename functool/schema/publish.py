@@ -1,0 +1,40 @@
+"""The schema of a tool as it is published: the plain form, or the strict one and its codec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from functool.call import ToolSchema
+from functool.errors import DefinitionError
+from functool.schema.strict import Codec, codec
+
+Strict: TypeAlias = bool | Literal["refuse"]
+
+
+def publish(
+    name: str,
+    description: str,
+    plain: dict[str, Any],
+    strict: Strict,
+    output: Mapping[str, Any] | None,
+    rest: str = "",
+) -> tuple[ToolSchema, Codec | None]:
+    """Return the schema of a tool and, under strict, the codec of its arguments.
+
+    Raises:
+        SchemaError: The arguments have no strict form, or under `"refuse"` would need encoding.
+        DefinitionError: `strict` is none of False, True and `"refuse"`.
+    """
+    if strict not in (False, True, "refuse"):
+        raise DefinitionError(f'strict must be False, True or "refuse", not {strict!r}')
+    coder = codec(plain, refuse=strict == "refuse", rest=rest) if strict else None
+    schema = ToolSchema(
+        name=name,
+        description=description,
+        parameters=plain if coder is None else coder.schema,
+        plain=plain,
+        strict=coder is not None,
+        output=None if output is None else dict(output),
+    )
+    return schema, coder

@@ -1,0 +1,154 @@
+"""The shape of a value under a JSON Schema: its types, names and constants, not its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from functool.schema.json_schema import UNSET, lookup
+
+SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 0, "boolean": True, "null": None}
+NAMES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+_IMPLIED = {
+    "array": {"items", "prefixItems"},
+    "object": {"properties", "additionalProperties", "patternProperties", "required"},
+}
+_NUMBERS = {"integer", "number"}
+_MOST = 50
+
+# What was found out about (schema or step, value) in one run. It holds the values, so that no id is
+# given twice.
+Memo = dict[tuple[int, int], tuple[Any, Any]]
+_Judge = Generator[tuple[Any, Any], Any, bool]
+
+
+def types_of(schema: Mapping[str, Any]) -> list[str]:
+    """List the types a schema names or its structure implies."""
+    implied = [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
+    types = schema.get("type") or implied
+    return types if isinstance(types, list) else [types]
+
+
+def values_of(schema: Mapping[str, Any]) -> list[Any] | None:
+    """List the only values a schema admits, or None if it names none."""
+    return [schema["const"]] if "const" in schema else schema.get("enum")
+
+
+def default_of(schema: Any) -> Any:
+    """The default a schema names, or `UNSET`."""
+    return schema.get("default", UNSET) if isinstance(schema, dict) else UNSET
+
+
+def others_of(schema: Mapping[str, Any], root: Any) -> Any:
+    """Find the schema of the names that are not declared: False for none, `UNSET` for several."""
+    patterns = [*schema.get("patternProperties", {}).values()]
+    others = schema.get("additionalProperties")
+    if patterns:
+        return patterns[0] if len(patterns) == 1 and not others else UNSET
+    return others if others is not None else "properties" not in schema and schema is not root
+
+
+def is_type(value: Any, types: Sequence[str]) -> bool:
+    """Say whether a value is of one of these types; 1.0 is an integer too."""
+    name = NAMES.get(type(value))
+    return name in types or (name in _NUMBERS and bool(_NUMBERS & {*types}) and value % 1 == 0)
+
+
+def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
+    """Say whether a value has the plain shape of a schema: its types, names and constants."""
+    # With a stack of its own, since a hundred levels of unions ask for more frames than Python has.
+    stack: list[tuple[tuple[int, int], Any, _Judge]] = []
+    while True:
+        key = (id(schema), id(value))
+        answer: Any = schema is True
+        if isinstance(schema, dict) and key in memo:
+            answer = memo[key][0]
+        elif isinstance(schema, dict):
+            memo[key] = (False, value)  # where a reference leads back to itself
+            stack.append((key, value, _judge(schema, value, root)))
+            answer = None
+        while stack:
+            try:
+                schema, value = stack[-1][2].send(answer)
+                break
+            except StopIteration as end:
+                key, value, _ = stack.pop()
+                answer = end.value
+                memo[key] = (answer, value)
+        else:
+            return bool(answer)
+
+
+def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
+    """Ask for the (schema, value) on which the answer depends, one by one, and return it."""
+    types, values = types_of(schema), values_of(schema)
+    if types and not is_type(value, types):
+        return False
+    if values is not None and not any(
+        value == known and isinstance(value, bool) == isinstance(known, bool) for known in values
+    ):
+        return False
+    for word in ("anyOf", "oneOf"):
+        fitting = word not in schema
+        for member in schema.get(word, ()):
+            fitting = fitting or (yield member, value)
+        if not fitting:
+            return False
+    parts = [(member, value) for member in schema.get("allOf", ())]
+    parts += [(lookup(root, schema["$ref"]), value)] if "$ref" in schema else []
+    if isinstance(value, dict) and types:
+        if not value.keys() >= {*schema.get("required", ())}:
+            return False
+        fields, others = schema.get("properties", {}), others_of(schema, root)
+        parts += [(fields.get(name, others), item) for name, item in value.items()]
+    elif isinstance(value, list) and (prefix := schema.get("prefixItems")):
+        if not min(schema.get("minItems", 0), len(prefix)) <= len(value) <= len(prefix):
+            return False
+        parts += zip(prefix, value, strict=False)
+    elif isinstance(value, list):
+        parts += [(schema.get("items", True), item) for item in value]
+    for part, item in parts:
+        if not (yield part, item):
+            return False
+    return True
+
+
+def has_tags(schema: Any, value: Any, root: Any) -> bool:
+    """Say whether a value names an object by the constants that it has."""
+    while isinstance(schema, dict) and "$ref" in schema:
+        schema = lookup(root, schema["$ref"])
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return False
+    fields = schema.get("properties", {}).items()
+    tags = {name: f["const"] for name, f in fields if isinstance(f, dict) and "const" in f}
+    return bool(tags) and all(value.get(name, UNSET) == tag for name, tag in tags.items())
+
+
+def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> list[Any]:
+    """Make values of a strict schema, so that each type and constant stands in one of them."""
+    if "$ref" in form:
+        return samples(defs[form["$ref"]], defs, depth + 1) if depth < 3 else []
+    if "anyOf" in form:
+        return [value for member in form["anyOf"] for value in samples(member, defs, depth)][:_MOST]
+    if form["type"] == "array":
+        count = min(max(form.get("minItems", 1), 1), _MOST)
+        return [[item] * count for item in samples(form["items"], defs, depth)] or [[]]
+    if form["type"] != "object":
+        return (values_of(form) or [SAMPLES[name] for name in types_of(form)])[:_MOST]
+    fields = {name: samples(field, defs, depth) for name, field in form["properties"].items()}
+    if not all(fields.values()):
+        return []
+    first, last = ({name: values[end] for name, values in fields.items()} for end in (0, -1))
+    return [
+        last,
+        first,
+        *({**first, name: value} for name, values in fields.items() for value in values[1:]),
+    ][:_MOST]

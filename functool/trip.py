@@ -1,0 +1,174 @@
+"""The trip of one call along the road of its tool: what the steps of `Tool.invoke` share.
+
+The canonical arguments and the view of the context are made when a step first asks for them. A step
+that is not taken costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from functool.binding.door import Binder
+from functool.call import (
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    changed,
+    fingerprint,
+    metadata_of,
+    noted_guardrails,
+    with_arguments,
+)
+from functool.context import Context
+from functool.errors import ArgumentError, DefinitionError
+from functool.guardrails.asking import answered, ask, refuse_changed, with_matching_value
+
+_UNBOUND: Any = object()
+
+
+class Travelled(Protocol):
+    """What a trip has to know of its tool."""
+
+    @property
+    def name(self) -> str:
+        """The name that a model calls."""
+        ...
+
+    @property
+    def schema(self) -> ToolSchema:
+        """All that a model is told of the tool."""
+        ...
+
+
+class Trip:
+    """One call on its way. `sent` holds the names that a model sends, `values` are the body's."""
+
+    __slots__ = ("_call", "_context", "binder", "id", "made", "record", "sent", "tool", "values")
+
+    def __init__(
+        self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None
+    ) -> None:
+        self.tool = tool
+        self.binder = binder
+        self.sent = call
+        self.id = call.id
+        self.values: Any = _UNBOUND
+        self.record: list[dict[str, str]] = []
+        self._context = context
+        self._call: ToolCall | None = None
+        self.made: Context[Any] | None = None
+
+    @property
+    def call(self) -> ToolCall:
+        """The call with canonical arguments: what hooks and guardrails see."""
+        if self._call is None:
+            canonical = self.binder.canonical(self.sent.arguments, self.values)
+            self._call = with_arguments(self.sent, canonical)
+        return self._call
+
+    @property
+    def view(self) -> Context[Any]:
+        """The view of the context that belongs to this call."""
+        if self.made is None:
+            try:
+                call = self.sent if self.values is _UNBOUND else self.call
+            except ArgumentError:  # Of a wrapper: the inner tool has refused them, and says so.
+                call = self.sent
+            try:
+                schema = self.tool.schema
+            except DefinitionError:  # Binding has failed for the same reason, and says so.
+                schema = None
+            if self._context is None:  # No context was passed, so no view is needed.
+                self.made = Context()
+                self.made.call, self.made.schema = call, schema
+            else:
+                self.made = self._context.for_call(call, schema)
+        return self.made
+
+    @property
+    def context(self) -> Context[Any]:
+        """The view if a step has asked for it, else the context as it was passed."""
+        return self.made or self._context or Context()
+
+    def bind_canonical(self) -> None:
+        """Validate a call that holds canonical arguments already."""
+        arguments: Any = self.binder.sent_form(self.sent.arguments)
+        self.sent = with_arguments(self.sent, arguments)
+        self.values = self.binder.values(self.sent.arguments)
+
+    def replace(self, new: ToolCall | None) -> bool:
+        """Go on with another call, validated again. Return whether there is one."""
+        if new is None or new is self.call:
+            return False
+        arguments = self.binder.sent_form(new.arguments)
+        metadata = {**self.sent.metadata, **new.metadata}
+        values = self.binder.values(arguments)
+        self.sent = ToolCall(name=new.name, arguments=arguments, id=new.id, metadata=metadata)
+        self.values, self._call = values, None
+        self.view.call = self.call
+        return True
+
+    async def ask_input(self, guardrails: Sequence[Any]) -> None:
+        """Ask the input guardrails in order.
+
+        A person who edited the arguments of a call did so after some guardrails had looked: all of
+        them look again.
+        """
+        at, edits, seen = 0, 0, b""
+        while at < len(guardrails):
+            guardrail, call = guardrails[at], self.call
+            at += 1
+            seen = seen or fingerprint(call.arguments)
+            answer = ask(guardrail, call, self.view, "input", self.record)
+            if answer is not None:
+                decided = call.metadata.get("decision")
+                if self.replace(await answered(answer, guardrail, call, "input", self.record)):
+                    seen = b""
+                    if self.sent.metadata.get("decision") != decided and edits < len(guardrails):
+                        at, edits = 0, edits + 1
+                    continue
+            if fingerprint(call.arguments) != seen:
+                refuse_changed(guardrail, self.record)
+
+    async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
+        """Ask the output guardrails in order, and return what leaves."""
+        for guardrail in guardrails:
+            answer = ask(guardrail, result, self.view, "output", self.record)
+            if answer is not None:
+                new = await answered(answer, guardrail, result, "output", self.record)
+                result = with_matching_value(result, new)
+        return result
+
+    def note(self, result: ToolResult) -> None:
+        """Keep what the guardrails of an inner tool did, whatever becomes of its result."""
+        self.record += noted_guardrails(result)
+
+    def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
+        """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
+        given = self.sent.metadata
+        decided = None if self.made is None else self.made.decision
+        if not (untrusted or self.record or given or decided or result.metadata):
+            return result if result.call_id == self.id else changed(result, call_id=self.id)
+        told: dict[str, Any] = {}
+        metadata = given if isinstance(given, Mapping) else {}
+        if self.record:
+            told["guardrails"] = [*self.record]
+        if names := _sources(metadata, result, self.tool.name if untrusted else ""):
+            told["sources"] = names
+        if decided or "decision" in metadata:
+            told["decision"] = decided or metadata["decision"]
+        if told or result.call_id != self.id:
+            result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
+        return result
+
+
+def _sources(metadata: Mapping[str, Any], result: ToolResult, own: str) -> list[str]:
+    """Return the untrusted tools whose results are in this one: its own, its arguments', inner ones'."""
+    sources = metadata.get("sources")
+    groups = sources.values() if isinstance(sources, Mapping) else ()
+    inner = metadata_of(result).get("sources", ())
+    found = [own] if own else []
+    for group in [*groups, inner]:
+        found += [str(name) for name in group] if isinstance(group, (list, tuple)) else []
+    return list(dict.fromkeys(found))
