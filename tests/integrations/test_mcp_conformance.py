@@ -89,9 +89,10 @@ def test_the_client(revision, tmp_path):
     for place, name in enumerate(names):
         folder = tmp_path / str(place)
         words = ["--command", command, "--scenario", name, *version, "--timeout", "240000"]
-        node(CONFORMANCE, "client", *words, "--output-dir", str(folder))
+        done = node(CONFORMANCE, "client", *words, "--output-dir", str(folder))
         checks = [c for path in folder.rglob("checks.json") for c in json.loads(path.read_text())]
-        if not checks or any(check["status"] in ("FAILURE", "WARNING") for check in checks):
+        wrong = any(check["status"] in ("FAILURE", "WARNING") for check in checks)
+        if done.returncode != 0 or wrong or not checks:
             failed.add(name)
     number = succeeded("client", revision, tmp_path)
 

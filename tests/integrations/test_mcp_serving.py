@@ -22,8 +22,9 @@ from functool import (
     ToolCall,
     Toolset,
     ToolSettings,
+    WrapperTool,
 )
-from functool.guardrails import require_approval
+from functool.guardrails import redact, require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import tools
 from tests.integrations.mcp_sockets import free_port
@@ -209,6 +210,27 @@ def test_icons(icon, sent, mode):
     assert [loss for loss in dialect.losses(tool) if "icon" in loss] == (
         [] if sent else ["drawn: icon: it is no https: or data: address"]
     )
+
+
+@both_eras
+def test_a_wrapped_guard_promises_no_schema(mode):
+    """What a guardrail inside of a wrapper may change is promised no more than outside."""
+
+    def pin() -> int:
+        return 1234
+
+    tool = WrapperTool(FunctionTool(pin, output_guardrails=[redact([r"\d{4}"])]), name="other")
+
+    async def main():
+        async with Client(mcp.server([tool]), mode=mode) as client:
+            [told] = (await client.list_tools()).tools
+            return told.output_schema, await client.call_tool("other")
+
+    schema, answer = asyncio.run(main())
+
+    assert schema is None
+    assert answer.is_error is False
+    assert answer.structured_content is None
 
 
 # Approval
