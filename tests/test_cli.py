@@ -329,7 +329,7 @@ def test_help_of_a_tool(folder, flag):
         (
             ["call", "kit.py", "search", "--query", "x", "--max-results", "1.5"],
             1,
-            "max_results: a valid integer",
+            "max_results: expected an integer",
         ),
         (["call", "kit.py", "search", "--query", "x", "--kind", "blog"], 1, "kind"),
         (
