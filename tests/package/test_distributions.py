@@ -157,12 +157,16 @@ TO_ANNOTATE = {
     "functool.factory.BaseToolConfig.model_config",
     "functool.guardrails.asking.logger",
     "functool.schema.shapes.NAMES",
+    "functool.tool.Tool.max_argument_bytes",
     "functool.tool.Tool.prompts",
     "functool.tool.Tool.settings",
     "functool.tool.Tool.timeout",
     "functool.tool.logger",
     "functool.tool_model.ToolModel.model_config",
     "functool.toolset.logger",
+    "functool.trip.Trip.binder",
+    "functool.trip.Trip.sent",
+    "functool.trip.Trip.tool",
 }
 
 
