@@ -21,6 +21,7 @@ REASONS = {
     "import": "toolregistry imports pydantic only when it is needed.",
 }
 
+FEW = 20  # Fewer rounds than that are for trying things out.
 GROWTH = "With the number of tools, and with the size of one text argument; functool's limit of argument bytes is lifted for it.\n"
 
 HEAD = """## Read this first
@@ -42,6 +43,8 @@ def render(results: dict[str, Any]) -> str:
     """Return RESULTS.md."""
     subjects = results["subjects"]
     measured = f"Measured: {results['machine']}; {results['date']}; {results['rounds']} rounds.\n"
+    if results["rounds"] < FEW:
+        measured += "\n**This was a quick run with few rounds: read the order of magnitude, and no more.**\n"
     parts = [
         "# functool beside its peers\n",
         "Written by `make bench-peers`. Do not edit it: run it again.\n",
