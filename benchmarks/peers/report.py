@@ -22,6 +22,7 @@ REASONS = {
 }
 
 FEW = 20  # Fewer rounds than that are for trying things out.
+QUIET = 0.7  # A load average beyond that: somebody else was at work, too.
 GROWTH = "With the number of tools, and with the size of one text argument; functool's limit of argument bytes is lifted for it.\n"
 
 HEAD = """## Read this first
@@ -43,8 +44,11 @@ def render(results: dict[str, Any]) -> str:
     """Return RESULTS.md."""
     subjects = results["subjects"]
     measured = f"Measured: {results['machine']}; {results['date']}; {results['rounds']} rounds.\n"
-    if results["rounds"] < FEW:
-        measured += "\n**This was a quick run with few rounds: read the order of magnitude, and no more.**\n"
+    if results["rounds"] < FEW or results["load"] > QUIET:
+        measured += (
+            f"\n**Read the order of magnitude, and no more: the run had {results['rounds']} rounds, and the machine a load of"
+            f" {results['load']} before it began.** A run to publish has at least {FEW}, on a machine that does nothing else.\n"
+        )
     parts = [
         "# functool beside its peers\n",
         "Written by `make bench-peers`. Do not edit it: run it again.\n",
