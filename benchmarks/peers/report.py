@@ -33,6 +33,8 @@ of an agent: a model's answer takes a thousand times as long as any cell of the 
 - Every number but memory is a **ratio to the floor**: one compiled pydantic validator over the JSON text, one `await` of the body, one `to_json`. Subject and
   floor are timed one after the other in the same process. The subjects take turns in each round, so a drift of the machine hits all alike. A cell is the
   median of the rounds, with the quartiles below it. A ratio below 1 is possible: a text is returned as it is, while the floor writes it as JSON.
+- Times are **CPU times** of the process, all its threads together. What else runs on the machine matters little then, and waiting for a thread to
+  wake is not in them.
 - Each subject is called at its own documented entry, from the JSON text of the arguments to the text for the model. Where the entry takes a dict, the
   `json.loads` of the host is part of the time.
 - **A speed compares only with that of the same work.** The second table says who does which. Who checks less has less to do.
@@ -149,7 +151,7 @@ def weights(subjects: dict[str, Any], results: dict[str, Any]) -> str:
         )
     head = [
         "",
-        "import, ms, interpreter included",
+        "import, ms of CPU, interpreter included",
         f"MB of {results['tools']:,} tools",
         f"MB after {results['calls']:,} calls",
         "objects left by 1,000 calls",
