@@ -9,7 +9,7 @@ EXPORT_TESTS := tests/integrations/test_bundled_exports.py
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
-CORE_TESTS := $(wildcard tests/test_*.py) tests/typing
+CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
 .PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp package)

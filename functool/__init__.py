@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     )
     from functool.function_tool import FunctionTool
     from functool.guardrails.asking import InputGuardrail, OutputGuardrail
+    from functool.options import ToolPrompts, ToolSettings
     from functool.schema_tool import SchemaTool
-    from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
+    from functool.tool import Tool, WrapperTool, hide_errors
     from functool.tool_model import ToolModel
     from functool.toolset import Toolset
 
@@ -50,7 +51,8 @@ _HOMES = {
     "function_tool": "FunctionTool",
     "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",
-    "tool": "Tool ToolPrompts ToolSettings WrapperTool hide_errors",
+    "options": "ToolPrompts ToolSettings",
+    "tool": "Tool WrapperTool hide_errors",
     "tool_model": "ToolModel",
     "toolset": "Toolset",
 }

@@ -128,6 +128,11 @@ class UnknownToolError(ToolError):
 class ToolDisabledError(ToolError):
     """The tool exists, but is switched off in this context."""
 
+    @classmethod
+    def of(cls, name: str) -> ToolDisabledError:
+        """Return the error for the tool of this name."""
+        return cls(f"The tool {name!r} is disabled.")
+
 
 class Tripwire(FunctoolError):
     """Stop the run: raised by a guardrail, and never turned into a result.

@@ -38,14 +38,10 @@ from functool.schema.callables import (
     outer_frame,
     way_of,
 )
+from functool.schema.hints import Unresolved
+from functool.schema.parameters import Parameter
 from functool.schema.publish import Strict, publish
-from functool.schema.signature import (
-    FunctionSchema,
-    Parameter,
-    Unresolved,
-    describe,
-    returned_schema,
-)
+from functool.schema.signature import FunctionSchema, describe, returned_schema
 from functool.schema.strict import Codec
 from functool.tool import Tool
 from functool.trip import Trip
@@ -287,7 +283,7 @@ class FunctionTool(Tool, Generic[P, R]):
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         if isinstance(value, (GeneratorType, AsyncGeneratorType)):
             value = await self._last(value, trip)
-        return value if isinstance(value, ToolResult) else success(value, trip.sent.id)
+        return value if isinstance(value, ToolResult) else success(value, trip.id)
 
     async def _value(self, trip: Trip) -> Any:
         """Call the function with defaults, injected values and an executor."""

@@ -14,7 +14,8 @@ from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
 from functool.schema import docstrings
-from functool.schema.signature import named_parameters
+from functool.schema.hints import named_parameters
+from functool.schema.json_schema import walk
 from functool.schema.strict import codec
 from functool.schema_tool import SchemaOptions
 from functool.tool import Tool
@@ -178,14 +179,8 @@ def _encoded(plain: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _patterns(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        for part in schema:
-            yield from _patterns(part)
-    elif isinstance(schema, Mapping):
-        if isinstance(schema.get("pattern"), str):
-            yield schema["pattern"]
-        if isinstance(schema.get("patternProperties"), Mapping):
-            yield from schema["patternProperties"]
-        for word, part in schema.items():
-            if word not in ("default", "enum", "const", "examples"):
-                yield from _patterns(part)
+    for node in walk(schema):
+        if isinstance(node.get("pattern"), str):
+            yield node["pattern"]
+        if isinstance(node.get("patternProperties"), Mapping):
+            yield from node["patternProperties"]

@@ -28,7 +28,7 @@ from functool import (
 )
 from functool.agent_tool import MAX_DEPTH
 from functool.guardrails import require_approval
-from functool.schema.strict import violations
+from functool.schema.subset import violations
 
 
 def ask(

@@ -8,18 +8,43 @@ import types
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
+from datetime import date
+from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, Optional, TypeVar, Union
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    LiteralString,
+    NamedTuple,
+    Optional,
+    TypeVar,
+    Union,
+)
+from uuid import UUID
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import AliasPath, BaseModel, Field, PlainSerializer, WrapSerializer
+from pydantic import (
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WrapSerializer,
+    model_validator,
+)
+from pydantic_core import SchemaValidator, ValidationError
 from typing_extensions import NotRequired, Required, TypedDict, Unpack
 
-from functool import Context, DefinitionError, FunctionTool, Inject, ToolCall, Toolset
-from functool.schema.json_schema import admits_null, is_recursive, kinds_of, takes_only_containers
-from functool.schema.signature import Unresolved, describe, returned_schema
+from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall, Toolset
+from functool.schema.admits import admits_null, kinds_of, takes_only_containers
+from functool.schema.hints import Unresolved
+from functool.schema.json_schema import Names
+from functool.schema.rewrite import rewritten
+from functool.schema.signature import describe, returned_schema
 
 T = TypeVar("T")
 
@@ -88,6 +113,7 @@ def test_the_plain_schema():
                 "type": "object",
                 "title": "Inner",
                 "description": "An inner thing.",
+                "additionalProperties": False,
                 "properties": {"n": {"type": "integer", "default": 3, "description": "N."}},
             }
         },
@@ -394,7 +420,10 @@ DEFINITIONS = {
     "N": {"type": ["integer", "null"]},
     "L": {"type": "array"},
     "R": {"$ref": "#/$defs/R"},
+    "U": {"anyOf": [{"$ref": "#/$defs/U"}]},
+    "group": {"S": {"type": "string"}, "L": {"type": "array"}},
 }
+ROOT = {"$defs": DEFINITIONS}
 
 
 @pytest.mark.parametrize(
@@ -418,13 +447,15 @@ DEFINITIONS = {
         ({"$ref": "#/$defs/S"}, False),
         ({"$ref": "#/$defs/N"}, True),
         ({"$ref": "#/$defs/R"}, True),
+        ({"$ref": "#/$defs/U"}, True),
+        ({"$ref": "#/$defs/group/S"}, False),
         ({"$ref": "https://elsewhere"}, True),
     ],
     ids=str,
 )
 def test_admits_null(schema, admits):
     """Whether null fits a JSON Schema."""
-    assert admits_null(schema, DEFINITIONS) is admits
+    assert admits_null(schema, ROOT) is admits
 
 
 @pytest.mark.parametrize(
@@ -440,13 +471,15 @@ def test_admits_null(schema, admits):
         ({"anyOf": [{"type": "array"}, {"type": "string"}]}, False),
         ({"$ref": "#/$defs/L"}, True),
         ({"$ref": "#/$defs/R"}, False),
+        ({"$ref": "#/$defs/U"}, False),
+        ({"$ref": "#/$defs/group/L"}, True),
         ({"anyOf": [{"type": "null"}]}, False),
     ],
     ids=str,
 )
 def test_takes_only_containers(schema, only):
     """Whether a schema takes a list or an object and no string."""
-    assert takes_only_containers(schema, DEFINITIONS) is only
+    assert takes_only_containers(schema, ROOT) is only
 
 
 @pytest.mark.parametrize(
@@ -483,14 +516,16 @@ def test_kinds_of(schema, kinds):
     assert kinds_of([schema]) == kinds
 
 
-def test_is_recursive():
-    """A definition that leads back to itself, straight or round a corner."""
-    ref = lambda name: {"items": {"$ref": f"#/$defs/{name}"}}  # noqa: E731
+def test_the_definitions_that_hold_themselves():
+    """A definition that leads back to itself, straight or round a corner, if the schema uses it."""
 
-    assert is_recursive({"A": ref("A")}) and is_recursive(
-        {"A": ref("B"), "B": ref("C"), "C": ref("A")}
-    )
-    assert not is_recursive({"A": ref("B"), "B": ref("C"), "C": {}}) and not is_recursive({})
+    def cycles(**links):
+        defs = {name: {"items": {"$ref": f"#/$defs/{to}"}} for name, to in links.items()}
+        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles())
+
+    assert cycles(A="A") == ["A"] and cycles(A="B", B="C", C="A") == ["A", "B", "C"]
+    assert cycles(A="B", B="C") == [] and cycles(A="B", C="C") == []
+    assert Names({"items": {"$ref": "#"}}).cycles() == ["#"]
 
 
 def test_models_defined_later_resolve_later():
@@ -604,7 +639,8 @@ class Mark(Enum):
     [
         (Level, ["1", "2"], [Level.LOW, Level.HIGH]),
         (Mark, ["1", "0.5", "other"], [Mark.ONE, Mark.HALF, Mark.OTHER]),
-        (Literal[1, 2], None, [1, 2]),
+        (Literal[1, 2], ["1", "2"], [1, 2]),
+        (bool, ["true", "false"], [True, False]),
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
@@ -619,8 +655,7 @@ def test_the_choices_of_a_key_are_texts(kind, texts, members, strict):
 
     tool = FunctionTool(take, strict=strict)
     names = tool.schema.plain["properties"]["counts"].get("propertyNames")
-    keys = texts or ["1", "2"]
-    sent = {"counts": {key: 7 for key in keys}}
+    sent = {"counts": {key: 7 for key in texts}}
     Draft202012Validator(tool.schema.plain).validate(sent)
     result = asyncio.run(tool(ToolCall(name="take", arguments=json.dumps(sent))))
 
@@ -685,3 +720,358 @@ def test_nothing_is_injected_into_starred_parameters(hidden):
             DefinitionError, match=rf"{function.__name__} .*parameter 'them': only one"
         ):
             FunctionTool(function)
+
+
+# What is checked is what is published
+
+
+def called(tool, **arguments):
+    """What one call answers, as text."""
+    return asyncio.run(tool(ToolCall(name=tool.name, arguments=json.dumps(arguments)))).text
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = 2
+
+
+class Painted(BaseModel):
+    colour: Literal[Colour.RED, Colour.BLUE]
+    by_colour: dict[Colour, int] = {}
+
+
+def test_enum_members_in_a_literal_inside_of_a_model():
+    """A `Literal` of Enum members takes the values that it publishes, inside of a model too."""
+
+    @FunctionTool
+    def paint(what: Painted) -> str:
+        """Paint."""
+        assert isinstance(what.colour, Colour)
+        return f"{what.colour.name} {what.by_colour}"
+
+    assert paint.schema.plain["$defs"]["Painted"]["properties"]["colour"]["enum"] == ["red", 2]
+    assert called(paint, what={"colour": "red"}) == "RED {}"
+    assert called(paint, what={"colour": 2, "by_colour": {"2": 7}}).startswith("BLUE {<Colour.BLUE")
+    assert "one of the choices" in called(paint, what={"colour": "green"})
+
+
+KEYS = [
+    (int, ["1", "-20"], ["a", "1.5"]),
+    (float, ["1", "-2.5"], ["a", "nan"]),
+    (Decimal, ["1", "2.50", "1E+5"], ["a", "NaN"]),
+    (UUID, ["12345678-1234-5678-1234-567812345678"], ["x"]),
+    (date, ["2026-01-31"], ["x", "2026-02-31"]),
+    (Literal["a", "b"], ["a", "b"], ["c"]),
+    (Literal["a", 1], ["a", "1"], ["2"]),
+    (int | date, ["1", "2026-01-31"], ["x"]),
+    (Annotated[str, Field(pattern="^a")], ["ab"], ["b"]),
+    (Annotated[int, Field(ge=3)], ["3"], ["x"]),
+    (Colour, ["red", "2"], ["RED"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "taken", "refused"), KEYS, ids=str)
+@pytest.mark.parametrize("strict", [False, True])
+def test_keys_are_published_as_they_are_checked(kind, taken, refused, strict):
+    """The schema admits a key where the call takes it, and refuses it where the call does."""
+
+    def count(by: dict[kind, int]) -> int:
+        """Count."""
+        return len(by)
+
+    tool = FunctionTool(count, strict=strict)
+    published = Draft202012Validator(
+        tool.schema.plain, format_checker=Draft202012Validator.FORMAT_CHECKER
+    )
+    for key in taken:
+        published.validate({"by": {key: 1}})
+        assert called(tool, by={key: 1}) == "1"
+    for key in refused:
+        assert not published.is_valid({"by": {key: 1}})
+        assert called(tool, by={key: 1}).startswith("Invalid arguments.")
+
+
+def test_any_key_has_no_property_names():
+    """Keys of any text are published without `propertyNames`."""
+
+    def count(a: dict[str, int], b: dict[Any, int], c: dict[Any | int, int]) -> None:
+        """Count."""
+
+    plain = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+    assert set(map(json.dumps, schema_of(count)["properties"].values())) == {json.dumps(plain)} or (
+        [*schema_of(count)["properties"].values()] == [plain, plain, plain]
+    )
+
+
+def test_the_text_of_a_decimal():
+    """A decimal is a number, or a text that the call takes; bounds that no pattern can say are words."""
+
+    @FunctionTool
+    def pay(amount: Decimal, tip: Annotated[Decimal, Field(ge=0, decimal_places=2)]) -> str:
+        """Pay."""
+        return f"{amount} {tip}"
+
+    number, text = pay.schema.plain["properties"]["tip"]["anyOf"]
+    assert number == {"type": "number", "minimum": 0.0}
+    assert text.pop("description") == "minimum: 0; most decimal places: 2"
+    assert pay.schema.plain["properties"]["amount"]["anyOf"] == [{"type": "number"}, text]
+    published = Draft202012Validator(text)
+    for sent in ("1", "-2.50", "1e5", "0.1E-3"):
+        published.validate(sent)
+        assert called(pay, amount=sent, tip=1) == f"{Decimal(sent)} 1"
+    for sent in ("", "a", "1,5", "NaN", "--1", "1.2.3"):
+        assert not published.is_valid(sent)
+        assert called(pay, amount=sent, tip=1).startswith("Invalid arguments.")
+
+
+def test_a_literal_string_is_a_string():
+    """`LiteralString` is read as `str`, at every depth of an annotation."""
+
+    @FunctionTool
+    def go(
+        a: LiteralString,
+        b: Optional[LiteralString] = None,
+        c: "dict[str, list[LiteralString]] | None" = None,
+        d: Annotated[LiteralString, "A d."] = "",
+        e: Literal["x"] = "x",
+    ) -> str:
+        """Go."""
+        return f"{a}{c}"
+
+    found = go.schema.plain["properties"]
+    text = {"type": "string"}
+    assert found["a"] == text and found["b"]["anyOf"][0] == text
+    assert found["c"]["anyOf"][0]["additionalProperties"] == {"type": "array", "items": text}
+    assert found["d"] == {**text, "default": "", "description": "A d."}
+    assert found["e"]["const"] == "x"
+    assert called(go, a="x", c={"k": ["y"]}) == "x{'k': ['y']}"
+
+
+class Searcher:
+    """An object that is called, whose types are its own."""
+
+    class Query(BaseModel):
+        text: str
+
+    def list(self) -> None:
+        """A method that is named like a type."""
+
+    def __call__(self, query: "Query", more: "list[int]" = []) -> str:
+        """Search."""
+        return query.text
+
+    def search(self, query: "Query") -> str:
+        """Search."""
+        return query.text
+
+
+def test_a_method_names_a_type_of_its_class():
+    """A string annotation of `__call__` or a bound method finds the types in the class body."""
+    for func in (Searcher(), Searcher().search, functools.partial(Searcher(), more=[])):
+        tool = FunctionTool(func, name="search")
+
+        assert called(tool, query={"text": "cats"}) == "cats"
+
+
+def test_null_means_the_default_behind_any_reference():
+    """Null for an argument with a default means the default, wherever its definition stands."""
+    seen = []
+    tool = SchemaTool(
+        "go",
+        "Go.",
+        {
+            "type": "object",
+            "properties": {"n": {"$ref": "#/$defs/group/n", "default": 3}},
+            "$defs": {"group": {"n": {"type": "integer"}}},
+        },
+        lambda arguments: seen.append(arguments),
+    )
+
+    assert called(tool, n=None) == "" and called(tool, n=4) == ""
+    assert seen == [{"n": 3}, {"n": 4}]
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_a_key_that_stands_twice_says_so(foreign):
+    """Pairs that name a key twice are refused in words that say why, in a dict and in `**kwargs`."""
+
+    @FunctionTool(strict=True)
+    def count(by: dict[str, int], **more: int) -> int:
+        """Count."""
+        return len(by) + len(more)
+
+    tool = count
+    if foreign:
+        tool = SchemaTool("count", "", count.schema.plain, lambda a: len(a) + 1, strict=True)
+    pair = {"key": "a", "value": 1}
+    rest = next(name for name in tool.schema.parameters["properties"] if name != "by")
+
+    assert called(tool, by=[pair], **{rest: [{**pair, "key": "b"}]}) == ("3" if foreign else "2")
+    assert "by: " in called(tool, by=[pair, pair], **{rest: []})
+    assert "with each key only once" in called(tool, by=[pair, pair], **{rest: []})
+    assert "with each key only once" in called(tool, by=[], **{rest: [pair, pair]})
+
+
+# Nested types: unknown names, and what their docstrings say
+
+
+@dataclass
+class Price:
+    """A price.
+
+    Args:
+        highest: The most to pay.
+        lowest: The least to pay.
+    """
+
+    highest: int
+    lowest: Annotated[int, Field(description="Said here.")] = 0
+
+
+class Movie(TypedDict):
+    """A movie.
+
+    Attributes:
+        title: What it is called.
+    """
+
+    title: str
+
+
+class Open(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")
+    title: str
+
+
+class Opened(Open):
+    year: int
+
+
+class Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    title: str
+    price: Price | None = None
+
+
+class Checked(BaseModel):
+    """A model that looks at its input."""
+
+    title: str
+    price: Price | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def look(cls, data: Any) -> Any:
+        return data
+
+
+class Seat(NamedTuple):
+    row: int
+
+
+class Own(BaseModel):
+    """A model whose own `__init__` takes what it likes."""
+
+    title: str
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(title=data["title"])
+
+
+def watch(
+    price: Price | None = None,
+    movie: Movie | None = None,
+    opened: Opened | None = None,
+    lenient: Lenient | None = None,
+    checked: list[Checked] = [],
+    seat: Seat | None = None,
+    own: Own | None = None,
+) -> str:
+    """Watch."""
+    return "watched"
+
+
+TITLE = {"title": "x"}
+
+
+@pytest.mark.parametrize("strict", [False, True, "plain"])
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (
+            {"price": {"highest": 3, "lowets": 3}},
+            "price.lowets: unknown argument; did you mean 'lowest'?",
+        ),
+        (
+            {"movie": {**TITLE, "titel": "y"}},
+            "movie.titel: unknown argument; did you mean 'title'?",
+        ),
+        (
+            {"checked": [TITLE, {**TITLE, "titl": 1}]},
+            "checked[1].titl: unknown argument; did you mean 'title'?",
+        ),
+        (
+            {"checked": [{**TITLE, "price": {"highest": 1, "hihgest": 1}}]},
+            "checked[0].price.hihgest: unknown argument; did you mean 'highest'?",
+        ),
+        (
+            {"lenient": {**TITLE, "price": {"highest": 1, "hihgest": 1}}},
+            "lenient.price.hihgest: unknown argument; did you mean 'highest'?",
+        ),
+        ({"seat": {"row": 1, "rwo": 2}}, "seat.rwo: unknown argument"),
+        ({"lenient": {**TITLE, "titel": "y"}}, "watched"),
+        ({"own": {**TITLE, "titel": "y"}}, "watched"),
+        ({"price": {"highest": 1}, "movie": TITLE, "checked": [TITLE], "seat": [1]}, "watched"),
+    ],
+)
+def test_unknown_names_are_refused_at_every_depth(sent, said, strict):
+    """A nested type refuses unknown names with the nearest one, unless it says `extra` itself."""
+    if strict is True:
+        tool = FunctionTool(functools.partial(watch, opened=None), name="watch", strict=True)
+    else:
+        tool = FunctionTool(watch, name="watch")
+
+    assert said in called(tool, **sent)
+
+
+def test_the_plain_schema_closes_nested_types():
+    """The plain schema says what the call does about unknown names."""
+    tool = FunctionTool(watch)
+    found = {k: v.get("additionalProperties") for k, v in tool.schema.plain["$defs"].items()}
+
+    assert found == {
+        "Price": False,
+        "Movie": False,
+        "Opened": True,
+        "Lenient": None,
+        "Checked": False,
+        "Seat": None,
+        "Own": None,
+    }
+    assert called(tool, opened={**TITLE, "year": 1, "more": 2}) == "watched"
+    assert returned_schema(Price).get("additionalProperties") is None
+
+
+def test_a_class_docstring_reaches_its_properties():
+    """The sections of a nested type's docstring describe its properties, and leave its own text."""
+    defs = FunctionTool(watch).schema.plain["$defs"]
+
+    assert defs["Price"]["description"] == "A price."
+    assert defs["Price"]["properties"]["highest"]["description"] == "The most to pay."
+    assert defs["Price"]["properties"]["lowest"]["description"] == "Said here."
+    assert defs["Movie"]["description"] == "A movie."
+    assert defs["Movie"]["properties"]["title"]["description"] == "What it is called."
+
+
+def test_pydantic_honours_a_rewritten_model():
+    """The one parameter of pydantic that nested models need is there, and does what is needed."""
+    sources = Path(rewritten.__code__.co_filename).parents[1].rglob("*.py")
+    assert sum(path.read_text().count("_use_prebuilt=") for path in sources) == 1
+
+    core = rewritten(dict(Checked.__pydantic_core_schema__))
+    sent = {**TITLE, "more": 1}
+
+    SchemaValidator(core).validate_python(sent)
+    with pytest.raises(ValidationError, match="extra_forbidden"):
+        SchemaValidator(core, _use_prebuilt=False).validate_python(sent)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from functool.schema.shapes import UNSET, fits, is_type, lookup, samples, target_of
+from functool.schema.json_schema import UNSET, lookup, resolved
+from functool.schema.shapes import fits, is_type, samples
 
 INT, STR = {"type": "integer"}, {"type": "string"}
 ROOT: dict[str, Any] = {
@@ -134,11 +135,19 @@ def test_a_reference_that_leads_back_leads_nowhere() -> None:
         "d": INT,
     }
 
-    assert target_of(root, "#/a") is UNSET
-    assert target_of(root, "#/c") is root["c"]
-    assert target_of(root, "#/d") is INT
-    assert target_of(root, "#/e") is UNSET
-    assert target_of(ROOT, "#/list/1") is UNSET
+    assert resolved(root, {"$ref": "#/a"}) is UNSET
+    assert resolved(root, {"$ref": "#/c"}) == {**INT, "title": "C"}
+    assert resolved(root, {"$ref": "#/d"}) is INT and resolved(root, INT) is INT
+    assert resolved(root, {"$ref": "#/e"}) is UNSET
+    assert resolved(ROOT, {"$ref": "#/list/1"}) is UNSET
+
+
+def test_a_reference_may_be_percent_encoded() -> None:
+    """A name is found as it stands in the reference, and as a percent-encoded part of a URL."""
+    root = {"a b": INT, "a%20c": STR}
+
+    assert lookup(root, "#/a%20b") is INT and lookup(root, "#/a b") is INT
+    assert lookup(root, "#/a%20c") is STR
 
 
 @pytest.mark.parametrize(

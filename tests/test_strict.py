@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
 from functool.errors import SchemaError
-from functool.schema.strict import Codec, codec, violations
+from functool.schema.strict import Codec, codec
+from functool.schema.subset import violations
 
 NULL = {"type": "null"}
 
@@ -209,7 +210,7 @@ def test_what_is_in_the_subset_stays() -> None:
                 "maxItems": 3,
             },
             c={"$ref": "#/$defs/C"},
-            d={"type": "string", "format": "date", "examples": ["2026-01-01"]},
+            d={"type": "string", "format": "date"},
         ),
         "$defs": {"C": closed(e={"type": ["boolean", "null"]})},
         "title": "Arguments",
@@ -221,6 +222,16 @@ def test_what_is_in_the_subset_stays() -> None:
     assert made.flat_nulls == ()
     assert made.flat_nulls == ()
     assert made.reasons == ()
+
+
+@pytest.mark.parametrize("keyword", ["examples", "deprecated", "readOnly", "writeOnly", "x-unit"])
+def test_an_annotation_outside_of_the_subset_is_said(keyword: str) -> None:
+    """What no strict schema may hold is a sentence in the description, and no reason to refuse."""
+    schema = {"type": "integer", "description": "N.", keyword: [1], "$comment": "ours"}
+    made = codec(closed(v=schema), refuse=True)
+
+    assert form(made) == {"type": "integer", "description": f"N. {keyword}: [1]."}
+    assert f"#/properties/v: keyword-{keyword}" in violations(closed(v=schema))
 
 
 @pytest.mark.parametrize(
@@ -1165,14 +1176,14 @@ def test_references_are_kept_and_named_once() -> None:
 
     assert [made.schema["properties"][name]["$ref"] for name in "abc"] == [
         "#/$defs/A",
-        "#/$defs/A_",
+        "#/$defs/A_2",
         "#/$defs/A",
     ]
     assert made.schema["$defs"]["A"] == STR
-    assert made.schema["$defs"]["A_"] == INT
+    assert made.schema["$defs"]["A_2"] == INT
     assert (
-        made.schema["properties"]["d"] == {"$ref": "#/$defs/x_1y_0"}
-        and made.schema["$defs"]["x_1y_0"] == INT
+        made.schema["properties"]["d"] == {"$ref": "#/$defs/x_y_"}
+        and made.schema["$defs"]["x_y_"] == INT
     )
     assert len(made.schema["$defs"]) == 4
     assert violations(made.schema) == []
@@ -1392,7 +1403,7 @@ def test_nothing_that_is_given_is_changed() -> None:
     """Neither the schema nor a value is changed, and what comes out shares nothing with the next schema."""
     schema = {
         **obj(
-            a={"type": "object", "additionalProperties": INT, "examples": [{"x": 1}]},
+            a={"type": "object", "additionalProperties": INT},
             b={**MIXED, "default": [1, "a"]},
             c={},
             required=["a"],
@@ -1410,7 +1421,7 @@ def test_nothing_that_is_given_is_changed() -> None:
 
     assert made.encode(made.decode(value)) == value
     made.schema["properties"]["c"]["anyOf"].clear()
-    made.schema["properties"]["a"]["examples"].clear()
+    made.schema["properties"]["a"]["items"].clear()
 
     assert (schema, value) == before
     assert codec(schema).schema["properties"]["c"]["anyOf"] == ANY["anyOf"]

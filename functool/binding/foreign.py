@@ -17,13 +17,10 @@ from functool.binding.json_text import (
     parsed,
     refuse_infinite,
 )
-from functool.binding.problems import path_text, unknown_name
+from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
-from functool.schema.json_schema import (
-    admits_null,
-    property_names,
-    takes_only_containers,
-)
+from functool.schema.admits import admits_null, takes_only_containers
+from functool.schema.json_schema import property_names
 
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
@@ -46,12 +43,11 @@ class SchemaBinder:
             (lambda sent: sent) if codec is None else codec.decode
         )
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
-        self._definitions = schema.get("$defs") or schema.get("definitions") or {}
         required = schema.get("required") or ()
         self._droppable = [
             name
             for name, part in self._properties.items()
-            if name not in required and not admits_null(part, self._definitions)
+            if name not in required and not admits_null(part, schema)
         ]
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
@@ -60,9 +56,7 @@ class SchemaBinder:
         drop_nulls(sent, self._droppable)
         texts = [name for name in self._properties if isinstance(sent.get(name), str)]
         if texts := [
-            name
-            for name in texts
-            if takes_only_containers(self._properties[name], self._definitions)
+            name for name in texts if takes_only_containers(self._properties[name], self._schema)
         ]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in texts}})
         refuse_infinite(sent)
@@ -134,10 +128,9 @@ class SchemaBinder:
             ]
             return {"path": path, "expected": "one of the choices", "choices": tuple(choices)}
         if word == "type":
-            return {
-                "path": path,
-                "expected": f"a value of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}",
-            }
+            types = " or ".join([wanted] if isinstance(wanted, str) else wanted)
+            twice = repeated_key(error.instance)
+            return {"path": path, "expected": f"a value of type {types}{twice}"}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             unsaid = (
                 []

@@ -34,13 +34,8 @@ from functool.binding.json_text import (
 )
 from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
-from functool.schema.json_schema import (
-    is_recursive,
-    kinds_of,
-    misfit,
-    property_names,
-    takes_only_containers,
-)
+from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
+from functool.schema.json_schema import Names, property_names
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
@@ -87,7 +82,8 @@ class FunctionBinder:
             [*parts.properties.values(), *parts.definitions.values(), parts.rest_schema]
         )
         self._names_differ = bool(self._renamed or self._reserved)
-        self._nests = "any" in kinds or is_recursive(parts.definitions)
+        recursive = bool(parts.definitions and Names(parts.root).cycles())
+        self._nests = "any" in kinds or recursive
         # Strict mode takes `true` for 1 where the numbers are listed: in a Literal, in an Enum.
         self._lists_numbers = "listed number" in kinds
         self._open = self._nests or "number" in kinds
@@ -116,7 +112,11 @@ class FunctionBinder:
         except Exception as error:
             raise validator_failed(error) from error
         else:
-            if self._plain and text.count(":") == len(values) and "null" not in text:
+            if (
+                self._plain
+                and text.count(":") == len(values)
+                and not (self._droppable and "null" in text)
+            ):
                 return values
             # What was decoded has been looked at already, and written anew: no name stands twice in
             # it.
@@ -143,7 +143,7 @@ class FunctionBinder:
             else self._decode(decoded(text))
         )
         if self._as_sent:
-            return sent
+            return dict(sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
         canonical: Any = (
             {self._renamed.get(wire, wire): value for wire, value in sent.items()}
@@ -222,7 +222,10 @@ class FunctionBinder:
         }
         root = {**root, "fields": fields, "extra_behavior": extra}
         whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        return SchemaValidator(whole, {"allow_inf_nan": False}).validate_json
+        # Without `_use_prebuilt` pydantic would leave a model to its own validator, and with it
+        # what functool.schema.rewrite changed inside of the model.
+        validator = SchemaValidator(whole, {"allow_inf_nan": False}, _use_prebuilt=False)
+        return validator.validate_json
 
     @cached_property
     def _containers(self) -> list[str]:
@@ -230,7 +233,7 @@ class FunctionBinder:
         return [
             wire
             for wire, schema in self._parts.properties.items()
-            if takes_only_containers(schema, self._parts.definitions)
+            if takes_only_containers(schema, self._parts.root)
         ]
 
     @cached_property
@@ -247,7 +250,7 @@ class FunctionBinder:
 
     @cached_property
     def _root(self) -> dict[str, Any]:
-        return self._parts.json_schema({})
+        return self._parts.root
 
 
 def validator_failed(error: Exception) -> ArgumentError:
@@ -259,7 +262,7 @@ def validator_failed(error: Exception) -> ArgumentError:
 def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise an `ArgumentError` for a bool where a number is wanted, and for a number that is not finite."""
     refuse_infinite(sent)
-    if found := misfit(sent, schema, schema.get("$defs", {}), ()):
+    if found := find_bool_for_number(sent, schema, schema):
         raise ArgumentError(
             [{"path": path_text(found[0], set(property_names(schema))), "expected": found[1]}]
         )

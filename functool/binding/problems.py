@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import ValidationError, core_schema
 
-from functool.binding.json_text import (
-    shown_name,
-)
-from functool.schema.json_schema import (
-    names_at,
-    property_names,
-)
+from functool.binding.json_text import shown_name
+from functool.schema.admits import names_at
+from functool.schema.json_schema import property_names
+from functool.schema.steps import repeats_key
 
 if TYPE_CHECKING:
     pass
@@ -27,6 +24,8 @@ _CHOICE = re.compile(
 )
 
 
+# Of a model or TypedDict, and of a dataclass.
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 _MOST = 1000  # problems to look at: there may be millions
 
 
@@ -53,18 +52,24 @@ def problems_of(
     known = set(property_names(schema))
     for detail in error.errors(include_url=False)[:_MOST]:
         steps = _followed(detail["loc"], sent, known)
-        if detail["type"] == "extra_forbidden" and steps[-1:] == [detail["loc"][-1]]:
+        if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
             *above, name = steps
             problem = unknown_name(
-                str(name), names_at(schema, above, schema.get("$defs", {})), path_text(above, known)
+                str(name), names_at(schema, above, schema), path_text(above, known)
             )
         else:
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
+            problem["expected"] += repeated_key(detail.get("input"))
         earlier = found.setdefault(problem["path"], problem)
         if earlier is not problem and problem["expected"] not in earlier["expected"]:
             earlier["expected"] += f", or {problem['expected']}"
             earlier["choices"] = (*earlier.get("choices", ()), *problem.get("choices", ()))
     return list(found.values())
+
+
+def repeated_key(sent: Any) -> str:
+    """Return what to add to a problem where a dict was sent as pairs that name a key twice."""
+    return ", with each key only once" if repeats_key(sent) else ""
 
 
 def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[Any]:
@@ -116,12 +121,15 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
 
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
+    """Return the problem of a name that is unknown, with the nearest known one."""
     close = get_close_matches(name[:64], names, n=1)
     hint = (
         f"did you mean {close[0]!r}?"
         if close
         else f"known: {', '.join(names[:20])}"
         if names
+        else "no other names are known here"
+        if path
         else "the tool takes none"
     )
     return {

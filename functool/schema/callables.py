@@ -46,7 +46,10 @@ def has_own_signature(func: Any) -> bool:
 
 
 def docs_of(func: Any) -> docstrings.Docstring:
-    """Return what the docstring says: of the function, or of the class and `__call__` of an instance that wraps none."""
+    """Return what the docstring of a callable says.
+
+    An instance that wraps no function has two: that of its class, and that of `__call__`.
+    """
     func = unpartialled(func)
     if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
         return docstrings.parse(func.__doc__ or "")
@@ -56,6 +59,11 @@ def docs_of(func: Any) -> docstrings.Docstring:
 
 
 def inferred_name(func: Any) -> str:
+    """Return the name of a tool that is not given one.
+
+    Raises:
+        DefinitionError: The callable's own name is none that every provider takes.
+    """
     func = unpartialled(func)
     name = getattr(func, "__name__", None)
     if name is None:
@@ -94,7 +102,10 @@ def outer_frame() -> FrameType | None:
 
 
 def in_class_body(func: Any, frame: FrameType | None) -> bool:
-    """Whether the function is a method: defined in a class body that is being run, its first parameter for the object."""
+    """Whether the function is a method.
+
+    It stands in a class body that is being run, and its first parameter is for the object.
+    """
     owner = getattr(func, "__qualname__", "").rpartition(".")[0]
     while owner and not owner.endswith("<locals>") and frame is not None:
         if frame.f_code.co_qualname == owner:

@@ -1,9 +1,10 @@
-"""A docstring's text -> the description of a tool, the texts of its parameters, and that of what it returns.
+"""Read a docstring: the description of a tool, and what it says of arguments and the result.
 
-The text is cut into prose and sections here. docstring-parser, loaded when it is needed, reads NumPy's sections. Of the
-other styles it loses too much (a colon inside a type eats the parameter, paragraphs are joined, one odd item costs the
-whole docstring, prose behind a section is dropped), and once the sections are cut there is little left to read. Types
-are skipped: the annotations know better.
+The text is cut into prose and sections here. docstring-parser, loaded when it is needed, reads
+NumPy's sections. Of the other styles it loses too much: a colon inside a type eats the parameter,
+paragraphs are joined, one odd item costs the whole docstring, and prose behind a section is
+dropped. Once the sections are cut, there is little left to read. Types are skipped, since the
+annotations know better.
 """
 
 import inspect
@@ -16,6 +17,7 @@ _PARAMS = {
     for prefix in ("", "other ", "keyword ")
     for word in ("args", "arguments", "params", "parameters")
 }
+_ATTRIBUTES = {"attribute", "attributes"}
 _RETURNS = {"return", "returns", "yield", "yields"}
 _DROPPED = {
     "raise",
@@ -23,16 +25,17 @@ _DROPPED = {
     "except",
     "exceptions",
     "warns",
-    "attributes",
     "example",
     "examples",
     "references",
     "see also",
 }
-_TITLE = "|".join(sorted(title.replace(" ", r"[ ]") for title in _PARAMS | _RETURNS | _DROPPED))
+_READ = _PARAMS | _ATTRIBUTES | _RETURNS
+_TITLE = "|".join(sorted(title.replace(" ", r"[ ]") for title in _READ | _DROPPED))
 _SECTION = re.compile(
     rf"""^(?P<indent>[ ]*)(?:
-        [:@](?:param|parameter|arg|argument|key|keyword|kwarg)[ ]+(?:\S[^\n]*?[ ])??\\?[*]{{0,2}}(?P<name>\w+)\??[ ]*:
+        [:@](?:param|parameter|arg|argument|key|keyword|kwarg)[ ]+
+            (?:\S[^\n]*?[ ])??(?:\\?[*]){{0,2}}(?P<name>\w+)\??[ ]*:
       | [:@](?P<outcome>returns?|yields?)(?:[ ][^\n:]*)?:
       | [:@](?P<dropped>type|rtype|ytype|raises?|except|exception|[ci]?var)(?:[ ][^\n]*?)?:(?=\s|$)
       | (?P<google>{_TITLE})[ ]*:[ ]*$
@@ -55,18 +58,20 @@ class Docstring:
 
     `summary` is its prose: all but the sections on parameters, returned value, exceptions,
     attributes, examples and references. `params` holds the text of each parameter by its name,
-    without stars; `returns` that of the returned (or yielded) value.
+    without stars; `returns` that of the returned (or yielded) value; `attributes` that of each
+    attribute of a class.
     """
 
     summary: str = ""
     params: dict[str, str] = field(default_factory=dict)
     returns: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
 
 
 def parse(text: Any) -> Docstring:
     """Return what the docstring `text` says.
 
-    What no style can read is prose, what is no text says nothing; nothing raises.
+    Unrecognised sections stay in the summary. What is no text says nothing, and nothing raises.
     """
     text = inspect.cleandoc(text.replace("\r\n", "\n") if isinstance(text, str) else "")
     found, prose, end = Docstring(), [], 0
@@ -77,12 +82,14 @@ def parse(text: Any) -> Docstring:
         entries = _read(match, text[match.end() : stop])
         if entries is None:
             continue
+        title = (match["google"] or match["numpy"] or "").lower()
+        into = found.attributes if title in _ATTRIBUTES else found.params
         for names, words in entries:
             if names == _OUTCOME:
                 found.returns = found.returns or words.strip()
             for name in names.split(","):
                 if (name := name.strip(" *\\`")).isidentifier():
-                    found.params.setdefault(name, words.strip())
+                    into.setdefault(name, words.strip())
         prose.append(text[end : match.start()].strip())
         end = stop
     prose.append(text[end:].strip())
@@ -108,18 +115,21 @@ def _end(text: str, match: re.Match[str]) -> int:
 
 
 def _read(match: re.Match[str], body: str) -> list[tuple[str, str]] | None:
-    """Return the names and texts of a section (none if it is of no use), or None if it is prose after all."""
+    """Return the names and texts of a section, or None if it is prose after all.
+
+    A section that is of no use, such as `Raises:`, has none.
+    """
     if match["name"] or match["outcome"]:
         return [(match["name"] or _OUTCOME, inspect.cleandoc(body))]
     title = (match["google"] or match["numpy"] or "").lower()
     if match["dropped"] or (body.strip() and title in _DROPPED):
         return []
-    if not body.strip() or title not in _PARAMS | _RETURNS:
+    if not body.strip() or title not in _READ:
         return None
     if match["numpy"]:
         return _read_numpy(title, body)
-    if title in _PARAMS:
-        return _read_items(body) or None
+    if title not in _RETURNS:
+        return _read_items(body) or (None if title in _PARAMS else [])
     body = inspect.cleandoc(body)
     typed = _TYPED.match(body)
     return [(_OUTCOME, inspect.cleandoc(body[typed.end() :]) if typed else body)]
@@ -142,12 +152,12 @@ def _read_items(body: str) -> list[tuple[str, str]]:
 def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
     from docstring_parser.numpydoc import ParamSection, ReturnsSection
 
-    section: Any = ParamSection if title in _PARAMS else ReturnsSection
+    section: Any = ReturnsSection if title in _RETURNS else ParamSection
     try:
         items = list(section(title, title).parse(inspect.cleandoc(body)))
     except Exception:  # docstring-parser promises no exception of its own: IndexError has been seen
         return None
-    if title in _PARAMS:
+    if title not in _RETURNS:
         return [(item.arg_name or "", item.description or "") for item in items]
     # NumPy wants a type on the first line; many authors write their sentence there.
     return [

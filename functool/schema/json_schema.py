@@ -1,223 +1,157 @@
-"""Questions to a JSON Schema: what it admits, names and holds."""
+"""Read a JSON Schema: follow its references, list what is inside of it, name its definitions.
+
+Everything that reads a schema stands on this file: the strict form, the dialects, the tests of
+tools, OpenAPI and MCP. Nothing here fetches a reference that leads out of the schema, and nothing
+here changes a schema.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from math import isfinite
 from typing import Any
+from urllib.parse import unquote
 
 from functool.errors import DefinitionError
 
-_NUMBERS = {"integer", "number"}
-_MEANT: dict[type, set[str]] = {
-    bool: {"boolean"} | _NUMBERS,
-    int: _NUMBERS,
-    str: {"string"} | _NUMBERS,
-    list: {"array"},
-    dict: {"object"},
-}
+UNSET: Any = ...  # It is no JSON value, and a copy of it is itself.
+
+# The keywords that hold a list of schemas, schemas by name, and one schema.
+MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+NAMED = ("properties", "patternProperties", "dependentSchemas")
+ONE = (
+    *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
+    *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+)
+DEFINITIONS = ("$defs", "definitions")
 
 
-def admits_null(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> bool:
-    """Whether a JSON Schema accepts null."""
-    if schema is True or depth > 8:
-        return True
-    if not isinstance(schema, dict):
-        return False
-    if "$ref" in schema:
-        target = definitions.get(str(schema["$ref"]).rpartition("/")[2])
-        return target is None or admits_null(target, definitions, depth + 1)
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            return any(admits_null(member, definitions, depth + 1) for member in schema[keyword])
-    if "allOf" in schema and not all(
-        admits_null(member, definitions, depth + 1) for member in schema["allOf"]
-    ):
-        return False
-    if "const" in schema:
-        return schema["const"] is None
-    if "enum" in schema and None not in schema["enum"]:
-        return False
-    kinds = schema.get("type", "null")
-    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+def lookup(root: Any, ref: Any) -> Any:
+    """Find what a reference inside of a schema leads to, or `UNSET`."""
+    if not isinstance(ref, str) or not f"{ref}/".startswith("#/"):
+        return UNSET
+    node = root
+    for part in ref.split("/")[1:]:
+        # Some authors write a name into a reference as it stands, others percent-encode it.
+        names = [name.replace("~1", "/").replace("~0", "~") for name in (part, unquote(part))]
+        if isinstance(node, list):
+            place = int(part[:9]) if part.isascii() and part.isdigit() else len(node)
+            node = node[place] if place < len(node) else UNSET
+        else:
+            known = [name for name in names if isinstance(node, Mapping) and name in node]
+            node = node[known[0]] if known else UNSET
+    return node
 
 
-def takes_only_containers(schema: Any, definitions: Mapping[str, Any], depth: int = 0) -> bool:
-    """Whether a JSON Schema takes a list or an object, perhaps null, and no string."""
-    if not isinstance(schema, Mapping) or depth > 8:
-        return False
-    if "$ref" in schema:
-        return takes_only_containers(
-            definitions.get(str(schema["$ref"]).rpartition("/")[2]), definitions, depth + 1
-        )
-    members = schema.get("anyOf") or schema.get("oneOf")
-    if members:
-        rest = [member for member in members if member != {"type": "null"}]
-        return bool(rest) and all(
-            takes_only_containers(member, definitions, depth + 1) for member in rest
-        )
-    kinds = schema.get("type")
-    kinds = set(kinds if isinstance(kinds, list) else [kinds]) - {"null"}
-    return bool(kinds) and kinds <= {"array", "object"}
+def resolved(root: Any, node: Any) -> Any:
+    """Return a schema without a reference of its own, or `UNSET` if that leads to no schema.
 
-
-def kinds_of(schemas: list[Any]) -> set[str]:
-    """Return the types that JSON Schemas name at any depth, `any` for what says nothing, and `$ref`, `enum`, `const` where they stand.
-
-    Where an `enum` or `const` lists a number, there is `listed number`.
+    What stands beside the reference is added to what it leads to.
     """
-    kinds: set[str] = set()
-    todo = list(schemas)
+    seen: set[str] = set()
+    while isinstance(node, Mapping) and isinstance(ref := node.get("$ref"), str):
+        found = lookup(root, ref)
+        if ref in seen or not isinstance(found, (Mapping, bool)):
+            return UNSET
+        seen.add(ref)
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        node = {**found, **beside} if beside and isinstance(found, Mapping) else found
+    return node
+
+
+def children(node: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the schemas inside of `node`, but for its definitions, each with the way to it."""
+    for keyword, value in node.items():
+        if keyword in MANY and isinstance(value, list):
+            yield from (((keyword, i), child) for i, child in enumerate(value))
+        elif keyword in NAMED and isinstance(value, Mapping):
+            yield from (((keyword, name), child) for name, child in value.items())
+        elif keyword in ONE and isinstance(value, (Mapping, bool)):
+            yield (keyword,), value
+
+
+def walk(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema and every one inside of it, those of its definitions too."""
+    todo = [schema]
     while todo:
-        schema = todo.pop()
-        if schema is False:
-            continue
-        if schema is True or not isinstance(schema, dict):
-            kinds.add("any")
-            continue
-        named = schema.get("type")
-        kinds.update(named if isinstance(named, list) else [named] if named else [])
-        kinds.update(word for word in ("$ref", "enum", "const") if word in schema)
-        if any(
-            type(choice) in (int, float)
-            for choice in (*schema.get("enum", ()), schema.get("const"))
-        ):
-            kinds.add("listed number")
-        parts = [
-            *schema.get("anyOf", ()),
-            *schema.get("oneOf", ()),
-            *schema.get("allOf", ()),
-            *schema.get("prefixItems", ()),
-        ]
-        parts += [
-            *schema.get("properties", {}).values(),
-            *schema.get("patternProperties", {}).values(),
-        ]
-        parts += [schema[word] for word in ("items", "additionalProperties") if word in schema]
-        todo += parts
-        bare = (named == "array" and not parts) or (named == "object" and not parts)
-        if bare or not (
-            named or parts or "$ref" in schema or "enum" in schema or "const" in schema
-        ):
-            kinds.add("any")
-    return kinds
-
-
-def is_recursive(definitions: Mapping[str, Any]) -> bool:
-    """Whether a definition leads back to itself."""
-    uses = {
-        name: {other for other in definitions if f'/{other}"' in json.dumps(part)}
-        for name, part in definitions.items()
-    }
-    for _ in uses:
-        uses = {name: used.union(*(uses[other] for other in used)) for name, used in uses.items()}
-    return any(name in used for name, used in uses.items())
-
-
-def misfit(
-    value: Any, schema: Any, definitions: Mapping[str, Any], path: tuple[Any, ...]
-) -> tuple[tuple[Any, ...], str] | None:
-    """Return where a bool, or a text that pydantic reads as NaN or infinity, stands for a number."""
-    if not isinstance(schema, Mapping):
-        return None
-    if "$ref" in schema:
-        return misfit(
-            value, definitions.get(str(schema["$ref"]).rpartition("/")[2]), definitions, path
-        )
-    members = schema.get("anyOf") or schema.get("oneOf")
-    if members:
-        found = [
-            misfit(value, member, definitions, path)
-            for member in members
-            if _may_be(value, member, definitions)
-        ]
-        return found[0] if found and all(found) else None
-    if isinstance(value, bool) and schema.get("type") in ("integer", "number"):
-        return path, f"a valid {schema['type']}, not a boolean"
-    choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if (
-        isinstance(value, bool)
-        and choices is not None
-        and all(choice is not value for choice in choices)
-    ):
-        return path, "one of the choices, not a boolean"
-    if schema.get("type") == "number" and not _is_finite(value):
-        return path, "a finite number"
-    parts: list[tuple[Any, Any, Any]] = []
-    if isinstance(value, dict):
-        named, rest = schema.get("properties", {}), schema.get("additionalProperties")
-        parts = [(name, item, named.get(name, rest)) for name, item in value.items()]
-    elif isinstance(value, list):
-        first = schema.get("prefixItems", ())
-        parts = [
-            (i, item, first[i] if i < len(first) else schema.get("items"))
-            for i, item in enumerate(value)
-        ]
-    return next(
-        (
-            hit
-            for key, item, part in parts
-            if (hit := misfit(item, part, definitions, (*path, key)))
-        ),
-        None,
-    )
-
-
-def _may_be(value: Any, schema: Any, definitions: Mapping[str, Any]) -> bool:
-    """Whether a member of a union may be meant by a value: the one for text, say, is not what a bool misses."""
-    if "$ref" in schema:
-        return _may_be(
-            value, definitions.get(str(schema["$ref"]).rpartition("/")[2], {}), definitions
-        )
-    kinds = _MEANT.get(type(value), set())
-    return "type" not in schema or not kinds or schema["type"] in kinds
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return not isinstance(value, (str, int)) or isfinite(float(value))
-    except OverflowError:
-        return False
-    except ValueError:
-        return True
-
-
-def names_at(schema: Any, steps: Sequence[Any], definitions: Mapping[str, Any]) -> list[str]:
-    """Return the names of the properties at the place to which `steps` lead, those of every member of a union."""
-    if not isinstance(schema, Mapping):
-        return []
-    if "$ref" in schema:
-        return names_at(definitions.get(str(schema["$ref"]).rpartition("/")[2]), steps, definitions)
-    found = [
-        name
-        for member in schema.get("anyOf") or schema.get("oneOf") or ()
-        for name in names_at(member, steps, definitions)
-    ]
-    named = schema.get("properties", {})
-    if not steps:
-        return [*found, *named]
-    part = (
-        schema.get("items")
-        if isinstance(steps[0], int)
-        else named.get(steps[0], schema.get("additionalProperties"))
-    )
-    return [*found, *names_at(part, steps[1:], definitions)]
+        node = todo.pop()
+        if isinstance(node, Mapping):
+            yield node
+            todo += [child for _, child in children(node)]
+            for keyword in DEFINITIONS:
+                if isinstance(node.get(keyword), Mapping):
+                    todo += node[keyword].values()
 
 
 def property_names(schema: Any) -> Iterator[str]:
-    """Return the names of properties at every depth."""
-    if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):
-        yield from schema["properties"]
-    for part in (
-        schema.values()
-        if isinstance(schema, Mapping)
-        else schema
-        if isinstance(schema, list)
-        else ()
-    ):
-        yield from property_names(part)
+    """Yield the names of the properties at every depth."""
+    for node in walk(schema):
+        if isinstance(node.get("properties"), Mapping):
+            yield from node["properties"]
+
+
+class Names:
+    """Gives every definition of a schema one name under `$defs`, wherever it stands."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.schema = schema
+        self._names = {"#": "#"}  # by reference
+        self._refs = {"#": "#"}  # by name
+
+    def of(self, ref: str) -> str:
+        """Return the name of what `ref` leads to: `#` for the whole, "" if it leads nowhere."""
+        if ref not in self._names:
+            known = isinstance(lookup(self.schema, ref), (Mapping, bool))
+            self._names[ref] = name = self._free_name(ref) if known else ""
+            self._refs[name] = ref
+        return self._names[ref]
+
+    def target(self, name: str) -> dict[str, Any]:
+        """Return what a name stands for; an empty schema for an unknown one."""
+        found = lookup(self.schema, self._refs.get(name))
+        return found if isinstance(found, dict) else {}
+
+    def cycles(self) -> list[str]:
+        """Return the names of the definitions that the schema uses and that hold themselves."""
+        edges: dict[str, set[str]] = {}
+        todo = ["#"]
+        while todo:
+            name = todo.pop()
+            if name not in edges:
+                edges[name] = {self.of(ref) for ref in _references(self.target(name))}
+                todo += edges[name]
+        return [name for name in edges if name in reachable(edges, name)]
+
+    def _free_name(self, ref: str) -> str:
+        last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
+        stem = name = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "_"
+        number = 1
+        while name in self._refs:
+            number += 1
+            name = f"{stem}_{number}"
+        return name
+
+
+def _references(node: Any) -> Iterator[str]:
+    todo = [node]
+    while todo:
+        if isinstance(node := todo.pop(), Mapping):
+            if isinstance(node.get("$ref"), str):
+                yield node["$ref"]
+            todo += [child for _, child in children(node)]
+
+
+def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
+    """Return the names to which the edges lead from `start`."""
+    seen: set[str] = set()
+    todo = [*edges.get(start, ())]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += edges.get(name, ())
+    return seen
 
 
 def checked_parameters(parameters: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from functool import (
     Tripwire,
 )
 from functool.guardrails import redact, require_approval
-from functool.schema.strict import violations
+from functool.schema.subset import violations
 from tests.integrations.bridges import BRIDGES, Outcome
 
 PNG = base64.b64decode(

@@ -1,0 +1,158 @@
+"""What a JSON Schema admits: null, containers only, which types, which names at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from functool.schema.json_schema import UNSET, children, resolved
+
+_DEEPEST = 8  # Unions may hold each other; no type that people write is deeper.
+_NUMBERS = {"integer", "number"}
+_MEANT: dict[type, set[str]] = {
+    bool: {"boolean"} | _NUMBERS,
+    int: _NUMBERS,
+    str: {"string"} | _NUMBERS,
+    list: {"array"},
+    dict: {"object"},
+}
+
+
+def admits_null(schema: Any, root: Any, depth: int = 0) -> bool:
+    """Whether a JSON Schema accepts null; `root` is the schema that its references lead into."""
+    schema = resolved(root, schema)
+    if schema is True or schema is UNSET or depth > _DEEPEST:
+        return True
+    if not isinstance(schema, Mapping):
+        return False
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            return any(admits_null(member, root, depth + 1) for member in schema[keyword])
+    if not all(admits_null(member, root, depth + 1) for member in schema.get("allOf", ())):
+        return False
+    if "const" in schema:
+        return schema["const"] is None
+    if "enum" in schema and None not in schema["enum"]:
+        return False
+    kinds = schema.get("type", "null")
+    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+
+
+def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
+    """Whether a JSON Schema takes a list or an object, perhaps null, and no string."""
+    schema = resolved(root, schema)
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return False
+    if members := _members(schema):
+        rest = [member for member in members if member != {"type": "null"}]
+        return bool(rest) and all(takes_only_containers(m, root, depth + 1) for m in rest)
+    kinds = schema.get("type")
+    kinds = set(kinds if isinstance(kinds, list) else [kinds]) - {"null"}
+    return bool(kinds) and kinds <= {"array", "object"}
+
+
+def kinds_of(schemas: list[Any]) -> set[str]:
+    """Return the types that JSON Schemas name at any depth.
+
+    A schema that says nothing adds `any`. `$ref`, `enum` and `const` are added where they stand,
+    and `listed number` where an `enum` or `const` lists a number.
+    """
+    kinds: set[str] = set()
+    todo = [schema for schema in schemas if schema is not False]
+    while todo:
+        schema = todo.pop()
+        if not isinstance(schema, Mapping):
+            kinds.add("any")
+            continue
+        named = schema.get("type", [])
+        kinds.update(named if isinstance(named, list) else [named])
+        kinds.update(word for word in ("$ref", "enum", "const") if word in schema)
+        choices = (*schema.get("enum", ()), schema.get("const"))
+        if any(type(choice) in (int, float) for choice in choices):
+            kinds.add("listed number")
+        parts = [part for _, part in children(schema)]
+        todo += [part for part in parts if part is not False]
+        says = named not in ("array", "object") and schema.keys() & {
+            "type",
+            "$ref",
+            "enum",
+            "const",
+        }
+        if not (parts or says):
+            kinds.add("any")
+    return kinds
+
+
+def find_bool_for_number(
+    value: Any, schema: Any, root: Any, path: tuple[Any, ...] = ()
+) -> tuple[tuple[Any, ...], str] | None:
+    """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is wanted.
+
+    Returns:
+        Where it stands and what is expected there, or None.
+    """
+    schema = resolved(root, schema)
+    if not isinstance(schema, Mapping):
+        return None
+    if members := _members(schema):
+        likely = [member for member in members if _may_be_meant(value, resolved(root, member))]
+        found = [find_bool_for_number(value, member, root, path) for member in likely]
+        return found[0] if found and all(found) else None
+    kind = schema.get("type")
+    if isinstance(value, bool):
+        if kind in ("integer", "number"):
+            return path, f"a valid {kind}, not a boolean"
+        choices = schema.get("enum", [schema["const"]] if "const" in schema else [value])
+        if all(choice is not value for choice in choices):
+            return path, "one of the choices, not a boolean"
+    if kind == "number" and not _is_finite(value):
+        return path, "a finite number"
+    parts = ((key, item, _part_at(schema, key)) for key, item in _items(value))
+    hits = (find_bool_for_number(item, part, root, (*path, key)) for key, item, part in parts)
+    return next(filter(None, hits), None)
+
+
+def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
+    """Return the names of the properties to which `steps` lead, those of all members of a union."""
+    schema = resolved(root, schema)
+    if not isinstance(schema, Mapping):
+        return []
+    found = [name for member in _members(schema) for name in names_at(member, steps, root)]
+    if not steps:
+        return [*found, *schema.get("properties", ())]
+    return [*found, *names_at(_part_at(schema, steps[0]), steps[1:], root)]
+
+
+def _members(schema: Mapping[str, Any]) -> Any:
+    return schema.get("anyOf") or schema.get("oneOf") or ()
+
+
+def _items(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+def _part_at(schema: Mapping[str, Any], key: Any) -> Any:
+    """Return the schema of the item or property `key`."""
+    if isinstance(key, int):
+        first = schema.get("prefixItems", ())
+        return first[key] if key < len(first) else schema.get("items")
+    return schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+
+
+def _may_be_meant(value: Any, schema: Any) -> bool:
+    """Whether a value may be meant for a member of a union: a bool is never meant for a string."""
+    kinds = _MEANT.get(type(value))
+    named = schema.get("type") if isinstance(schema, Mapping) else None
+    return not (kinds and isinstance(named, str)) or named in kinds
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, (str, int)) or isfinite(float(value))
+    except OverflowError:
+        return False
+    except ValueError:
+        return True

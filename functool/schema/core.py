@@ -1,0 +1,63 @@
+"""The core schema of an annotation: what pydantic validates by."""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated, Any, get_origin
+
+from pydantic import PydanticUserError, TypeAdapter
+
+from functool.errors import DefinitionError
+from functool.schema.hints import Unresolved
+from functool.schema.rewrite import rewritten
+
+
+def core_of(annotation: Any, name: str) -> Any:
+    """Return the core schema of the annotation of the parameter `name`.
+
+    Raises:
+        Unresolved: It names something that does not exist yet.
+        DefinitionError: It has no schema.
+    """
+    try:
+        if is_cacheable(annotation):
+            return _cached_core(annotation)
+        return _cached_core.__wrapped__(annotation)
+    except PydanticUserError as error:
+        reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
+        if error.code == "class-not-fully-defined":
+            raise Unresolved(f"parameter {name!r}: {reason}") from error
+        raise DefinitionError(
+            f"parameter {name!r}: the type {annotation!r} has no schema: {reason}. "
+            "Use a type that JSON can say, or hide the parameter with Annotated[T, Inject(...)]"
+        ) from error
+    except Exception as error:
+        raise DefinitionError(
+            f"parameter {name!r}: the annotation {annotation!r} cannot be read: {error}"
+        ) from error
+
+
+def is_cacheable(annotation: Any) -> bool:
+    """Whether an annotation can be the key of a cache."""
+    try:
+        hash(annotation)
+    except TypeError:
+        return False
+    # Equal is not the same: Annotated[int, Ge(1)] == Annotated[int, Ge(True)], and a class may be
+    # defined again under its name.
+    return get_origin(annotation) is not Annotated
+
+
+@functools.lru_cache(maxsize=512, typed=True)
+def _cached_core(annotation: Any) -> Any:
+    # A class that is not complete yet gives a stand-in, which raises here.
+    return rewritten(dict(TypeAdapter(annotation).core_schema))
+
+
+def hoist(core: Any, definitions: dict[str, Any]) -> Any:
+    """Return a core schema without its own definitions, and add these to `definitions`."""
+    if core["type"] != "definitions":
+        return core
+    for definition in core["definitions"]:
+        definitions.setdefault(definition["ref"], definition)
+    return core["schema"]

@@ -1,0 +1,140 @@
+"""Read a callable's signature, and resolve the annotations in it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from types import FrameType, FunctionType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, LiteralString, Union, get_args, get_origin
+
+from typing_extensions import get_type_hints
+
+from functool.errors import DefinitionError
+from functool.schema.callables import unpartialled
+
+_BOUND = (FunctionType, staticmethod, classmethod, property)
+
+
+class Unresolved(Exception):
+    """An annotation names something that does not exist yet."""
+
+
+def signature_of(func: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a callable.
+
+    Raises:
+        DefinitionError: It has none, as some builtins.
+    """
+    try:
+        return inspect.signature(func)
+    except (ValueError, TypeError) as error:
+        raise DefinitionError(
+            f"it has no signature to read ({error}): wrap it in a function of your own"
+        ) from error
+
+
+def named_parameters(func: Callable[..., Any]) -> list[str]:
+    """Return every name of the signature, hidden ones too."""
+    return list(signature_of(func).parameters)
+
+
+def fixed_keywords(func: Any) -> set[str]:
+    """Return the keywords that a partial has fixed: a model neither sees nor sets them."""
+    fixed: set[str] = set()
+    while isinstance(func, functools.partial):
+        fixed |= set(func.keywords)
+        func = func.func
+    return fixed
+
+
+class Hints:
+    """Resolves the annotations of one function, one at a time.
+
+    Args:
+        func: The function, or anything callable.
+        frame: Where it was defined; its local names resolve string annotations.
+    """
+
+    def __init__(self, func: Any, frame: FrameType | None) -> None:
+        func = unpartialled(func)
+        owner = _owner(func)
+        if not inspect.isroutine(func):
+            func = func.__init__ if inspect.isclass(func) else type(func).__call__
+        func = inspect.unwrap(getattr(func, "__func__", func))
+        module = sys.modules.get(getattr(func, "__module__", ""), SimpleNamespace())
+        self.globals = getattr(func, "__globals__", None) or vars(module)
+        self.locals = {**_local_names(frame, self.globals), **_class_names(owner)}
+        self.locals |= {variable.__name__: variable for variable in _type_parameters(func)}
+
+    def __call__(self, annotation: Any, name: str = "return") -> Any:
+        """Return what an annotation of the parameter `name` means.
+
+        Raises:
+            Unresolved: It names something that does not exist yet.
+            DefinitionError: It cannot be read.
+        """
+        if isinstance(annotation, type) and not get_args(annotation):
+            return annotation
+        try:
+            holder = SimpleNamespace(__annotations__={"x": annotation})
+            return _as_text(self.of(holder)["x"])
+        except NameError as error:
+            raise Unresolved(f"parameter {name!r}: {error}") from error
+        except Exception as error:
+            raise DefinitionError(
+                f"parameter {name!r}: the annotation {annotation!r} cannot be read: {error}"
+            ) from error
+
+    def of(self, holder: Any) -> dict[str, Any]:
+        """Return the annotations of a class or an object, resolved with the function's names."""
+        return get_type_hints(holder, self.globals, self.locals, include_extras=True)
+
+
+def _type_parameters(func: Any) -> Any:
+    return getattr(func, "__type_params__", ())
+
+
+def _owner(func: Any) -> Any:
+    """Return the class in whose body a method, or the `__call__` of an instance, was written."""
+    if inspect.ismethod(func):
+        return func.__self__ if inspect.isclass(func.__self__) else type(func.__self__)
+    return None if inspect.isroutine(func) or inspect.isclass(func) else type(func)
+
+
+def _class_names(owner: Any) -> dict[str, Any]:
+    """Return the types that the bodies of a class and its bases define."""
+    names: dict[str, Any] = {}
+    for base in reversed(inspect.getmro(owner)[:-1] if owner else ()):
+        names |= {k: v for k, v in vars(base).items() if not isinstance(v, _BOUND)}
+    return names
+
+
+def _local_names(frame: FrameType | None, module: dict[str, Any]) -> dict[str, Any]:
+    """Return the local names of a frame and of those around it in the same module."""
+    names: dict[str, Any] = {}
+    # A decorator of the author's own may stand between, in another module.
+    while frame is not None and frame.f_globals is not module:
+        frame = frame.f_back
+    while frame is not None and frame.f_globals is module and frame.f_locals is not module:
+        names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names
+
+
+def _as_text(annotation: Any) -> Any:
+    """Read `LiteralString` as `str` at every depth: a model's text is never in the source code."""
+    if annotation is LiteralString:
+        return str
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal or not inner:
+        return annotation
+    made = tuple(map(_as_text, inner))
+    if all(new is old for new, old in zip(made, inner, strict=True)):
+        return annotation
+    if origin is Annotated:
+        return Annotated[made]
+    if origin in (Union, UnionType):
+        return Union[made]  # noqa: UP007
+    return origin[made]

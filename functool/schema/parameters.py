@@ -1,0 +1,137 @@
+"""One argument of a function, as its parameter and annotation describe it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, cast, get_args, get_origin
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+from typing_extensions import Doc
+
+from functool.call import ToolCall
+from functool.context import Context, Inject
+from functool.errors import DefinitionError
+from functool.schema.core import core_of
+
+EMPTY = inspect.Parameter.empty
+
+
+@dataclass(slots=True)
+class Parameter:
+    """One argument of the tool.
+
+    `name` is the function's, `wire` the one that the model sends (its alias).
+
+    `by_field` says that the default stands in a pydantic `Field`, and not in the signature.
+    """
+
+    empty: ClassVar[Any] = EMPTY
+
+    name: str
+    wire: str
+    core: Any
+    required: bool
+    kind: Any
+    default: Any = EMPTY
+    factory: Callable[[], Any] | None = None
+    description: str = ""
+    nullable: bool = False
+    by_field: bool = False
+
+    def plain_default(self) -> Any:
+        """Return the default as JSON, or `EMPTY`.
+
+        It is empty where there is no default, a factory makes it, or JSON cannot say it.
+        """
+        with suppress(Exception):
+            if self.default is not EMPTY and self.factory is None:
+                return json.loads(json.dumps(to_jsonable_python(self.default), allow_nan=False))
+        return EMPTY
+
+
+def hidden_source(annotation: Any, name: str) -> Any:
+    """Return where the value of an injected parameter comes from.
+
+    Returns:
+        `Context`, `ToolCall` or an `Inject` provider; None for a parameter that a model sends.
+
+    Raises:
+        DefinitionError: `Inject` has no function.
+    """
+    if get_origin(annotation) is Annotated:
+        for extra in get_args(annotation)[1:]:
+            if extra is Inject or (isinstance(extra, Inject) and not callable(extra.provider)):
+                way = "Annotated[T, Inject(lambda ctx: ...)]"
+                raise DefinitionError(
+                    f"parameter {name!r}: Inject needs a function of the context: {way}"
+                )
+            if isinstance(extra, Inject):
+                return extra.provider
+        return hidden_source(get_args(annotation)[0], name)
+    union = get_origin(annotation) in (Union, UnionType)
+    for member in get_args(annotation) if union else (annotation,):
+        kind = get_origin(member) or member
+        if isinstance(kind, type) and issubclass(kind, (Context, ToolCall)):
+            return Context if issubclass(kind, Context) else ToolCall
+    return None
+
+
+def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+    """Return the argument that a parameter of a signature stands for."""
+    name, kind, default = parameter.name, parameter.kind, parameter.default
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        items: Any = list[annotation]
+        return Parameter(name, name, core_of(items, name), False, kind)
+    if isinstance(default, FieldInfo):
+        annotation, default = Annotated[annotation, default], EMPTY
+    return read_annotation(Parameter(name, name, None, default is EMPTY, kind, default), annotation)
+
+
+def read_annotation(found: Parameter, annotation: Any) -> Parameter:
+    """Take over what the annotation says of a parameter: its type, texts, alias and default."""
+    if get_origin(annotation) is Annotated:
+        kind, *extras = get_args(annotation)
+        for place, extra in enumerate(extras):
+            if isinstance(extra, str):
+                found.description = extra
+            elif isinstance(extra, Doc):
+                found.description = extra.documentation
+            elif isinstance(extra, FieldInfo):
+                _read_field(found, extra)
+                extras[place] = _type_part(extra)
+        found.description = inspect.cleandoc(found.description)
+        annotation = Annotated[(kind, *extras)]
+    found.core = core_of(annotation, found.name)
+    return found
+
+
+def _read_field(found: Parameter, info: FieldInfo) -> None:
+    alias = info.validation_alias or info.alias
+    if alias is not None:
+        found.wire = alias if isinstance(alias, str) else _first_alias(alias)
+    if found.default is EMPTY and not info.is_required():
+        found.default, found.required, found.by_field = info.default, False, True
+        found.factory = cast(Any, info.default_factory)
+
+
+def _type_part(info: FieldInfo) -> FieldInfo:
+    """Return a `Field` without alias and default: outside of a model, pydantic warns of them."""
+    words = ("title", "description", "examples", "discriminator", "deprecated", "json_schema_extra")
+    said = {word: value for word in words if (value := getattr(info, word)) is not None}
+    part: FieldInfo = Field(**said)
+    part.metadata = [*info.metadata]
+    return part
+
+
+def _first_alias(alias: Any) -> str:
+    names = [choice for choice in getattr(alias, "choices", ()) if isinstance(choice, str)]
+    if not names:
+        raise DefinitionError(f"the alias {alias!r} is a path: a parameter needs one name")
+    return names[0]

@@ -1,0 +1,254 @@
+"""The steps of a codec: each brings a value from the plain form to the strict one, or back.
+
+`functool.schema.strict` writes the strict schemas that belong to these steps. A step takes any
+value and never raises: a value that has neither form stays as it is. No step changes the value that
+it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from functool.schema.json_schema import UNSET
+from functool.schema.shapes import Memo, default_of, fits, has_tags, samples
+from functool.schema.subset import text, without
+
+_PAIR = {"key", "value"}
+Step = Callable[[Any, Memo], Any]
+Steps = tuple[Step | None, Step | None]
+
+
+class Form(NamedTuple):
+    """A strict schema, and the steps into plain form and back.
+
+    Without steps a value is the same in both forms.
+    """
+
+    strict: dict[str, Any]
+    decode: Step | None = None
+    encode: Step | None = None
+
+
+def items_step(step: Step | None) -> Step | None:
+    """Make the step of an array from that of its items."""
+    if step is None:
+        return None
+
+    def each(value: Any, memo: Memo) -> Any:
+        return [step(item, memo) for item in value] if isinstance(value, list) else value
+
+    return each
+
+
+def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
+    """Make the steps of an object with any names from those of its values.
+
+    In strict form it is an array of `{key, value}`.
+    """
+
+    def decode(value: Any, memo: Memo) -> Any:
+        value = _unpaired(value)
+        if step is None or not isinstance(value, dict):
+            return value
+        return {name: step(item, memo) for name, item in value.items()}
+
+    def encode(value: Any, memo: Memo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        items = value if back is None else {name: back(v, memo) for name, v in value.items()}
+        return [{"key": name, "value": item} for name, item in items.items()]
+
+    return decode, encode
+
+
+def repeats_key(value: Any) -> bool:
+    """Whether a value is an array of `{key, value}` that names a key twice, and so is no dict."""
+    pairs = _pairs(value) or []
+    return len(dict(pairs)) < len(pairs)
+
+
+def _unpaired(value: Any) -> Any:
+    pairs = _pairs(value)
+    return value if pairs is None or repeats_key(value) else dict(pairs)
+
+
+def _pairs(value: Any) -> list[tuple[str, Any]] | None:
+    """Return an array of `{key, value}` as pairs, or None if it is none."""
+    whole = isinstance(value, list) and all(
+        type(pair) is dict and pair.keys() == _PAIR and type(pair["key"]) is str for pair in value
+    )
+    return [(pair["key"], pair["value"]) for pair in value] if whole else None
+
+
+def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[Step, Step]:
+    """Make the steps of an object: null stands for the absence of the names in `absent`."""
+    steps = [(name, form.decode) for name, form in forms.items() if form.decode]
+
+    def decode(value: Any, memo: Memo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        plain = dict(value)
+        for name in absent:
+            if plain.get(name, 0) is None:
+                del plain[name]
+        for name, step in steps:
+            if name in plain:
+                plain[name] = step(plain[name], memo)
+        return plain
+
+    def encode(value: Any, memo: Memo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        done = {
+            name: form.encode(value[name], memo)
+            for name, form in forms.items()
+            if form.encode and name in value
+        }
+        return {
+            **{name: None for name in forms if name in absent or name in value},
+            **value,
+            **done,
+        }
+
+    return decode, encode
+
+
+def rest_steps(
+    inner: Steps, pairs: tuple[Step, Step], names: Collection[str], rest: str
+) -> tuple[Step, Step]:
+    """Make the steps of an object whose further names the property `rest` publishes as pairs."""
+    (step, back), (unpack, pack) = inner, pairs
+
+    def split(value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        known = {name: item for name, item in value.items() if name in names}
+        return known, {name: item for name, item in value.items() if name not in names}
+
+    def decode(value: Any, memo: Memo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        known, others = split(value)
+        listed = _unpaired(others[rest]) if isinstance(others.get(rest), list) else None
+        if isinstance(listed, dict) and not listed.keys() & {*value, *names} - {rest}:
+            del others[rest]
+            others |= listed
+        return {**(step(known, memo) if step else known), **unpack(others, memo)}
+
+    def encode(value: Any, memo: Memo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        known, others = split(value)
+        return {**(back(known, memo) if back else known), rest: pack(others, memo)}
+
+    return decode, encode
+
+
+def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step, Step]:
+    """Make the steps of a tuple from the form of the object that names its items."""
+    names = [*items]
+
+    def decode(value: Any, memo: Memo) -> Any:
+        if isinstance(value, dict) and not form.decode and value.keys() == items.keys():
+            return [value[name] for name in names]
+        found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
+        if (
+            not isinstance(found, dict)
+            or not found.keys() <= items.keys()
+            or len(found) != len(value)
+        ):
+            return value
+        found = form.decode(found, memo) if form.decode else found
+        given = names[: max((names.index(name) + 1 for name in found), default=0)]
+        plain = [
+            found[name] if name in found else deepcopy(default_of(items[name])) for name in given
+        ]
+        return value if UNSET in plain or len(plain) < least else plain
+
+    def encode(value: Any, memo: Memo) -> Any:
+        if not isinstance(value, list) or len(value) > len(names):
+            return value
+        found = dict(zip(names, value, strict=False))
+        return form.encode(found, memo) if form.encode else found
+
+    return decode, encode
+
+
+def reference_steps(forms: Mapping[str, Form], ref: str) -> tuple[Step, Step]:
+    """Make the steps of a reference.
+
+    A recursive type is still being read, so its own steps are looked up when these run.
+    """
+
+    def decode(value: Any, memo: Memo) -> Any:
+        step = forms[ref].decode
+        return step(value, memo) if step else value
+
+    def encode(value: Any, memo: Memo) -> Any:
+        step = forms[ref].encode
+        return step(value, memo) if step else value
+
+    return decode, encode
+
+
+def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tuple[Step, Step]:
+    """Make the steps of a union.
+
+    A value that is plain for a member stays as it is. Otherwise the first member wins that takes
+    the value as its own step decodes it.
+    """
+    pairs = [*zip(members, forms, strict=True)]
+
+    def read_as(value: Any, memo: Memo) -> Any:
+        for member, form in pairs:
+            plain = form.decode(value, memo) if form.decode else value
+            if fits(member, plain, root, memo):
+                return plain
+        # A mistake inside of a member should be the only one that validation finds.
+        named = next(
+            (form for member, form in pairs if form.decode and has_tags(member, value, root)), None
+        )
+        return named.decode(value, memo) if named and named.decode else value
+
+    def decode(value: Any, memo: Memo) -> Any:
+        key = (id(pairs), id(value))
+        if key not in memo:
+            memo[key] = (value, value)
+            if isinstance(value, (dict, list)) and not any(
+                fits(member, value, root, memo) for member in members
+            ):
+                memo[key] = (read_as(value, memo), value)
+        return memo[key][0]
+
+    def encode(value: Any, memo: Memo) -> Any:
+        for member, form in pairs:
+            if fits(member, value, root, memo):
+                strict = form.encode(value, memo) if form.encode else value
+                return strict if decode(strict, {}) == value else value
+        return value
+
+    return decode, encode
+
+
+def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:
+    """Say whether a union decodes strict values of a member otherwise than that member does."""
+    bare = [_bare(defs.get(form.strict.get("$ref", ""), form.strict)) for form in forms]
+    for form, own in zip(forms, bare, strict=True):
+        if (step := form.decode) and bare.count(own) > 1:
+            return True
+        if step and any(
+            decode(value, {}) != step(value, {}) for value in samples(form.strict, defs)
+        ):
+            return True
+    return False
+
+
+def _bare(form: dict[str, Any]) -> Any:
+    """Take away what only describes; a property of such a name has a schema, not a text."""
+
+    def hook(part: dict[str, Any]) -> dict[str, Any]:
+        said = [word for word in ("title", "description") if not isinstance(part.get(word), dict)]
+        return without(part, said)
+
+    return json.loads(text(form), object_hook=hook)
