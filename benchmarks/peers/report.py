@@ -88,6 +88,11 @@ def label(name: str) -> str:
     return name.strip("_").replace("_", "-")
 
 
+def short(value: float) -> str:
+    """Return a number with three digits that count, and no power of ten."""
+    return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}"
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
@@ -112,9 +117,9 @@ def _ratio(found: dict[str, Any], work: str, best: float) -> str:
     if work not in found["ratios"]:
         return "–" if "nothing of the kind" in found["failed"].get(work, "") else "failed"
     spread = found["ratios"][work]
-    middle = f"{spread['median']:.3g}"
+    middle = short(spread["median"])
     middle = f"**{middle}**" if spread["median"] == best else middle
-    return f"{middle}<br>{spread['q1']:.3g}–{spread['q3']:.3g}"
+    return f"{middle}<br>{short(spread['q1'])}–{short(spread['q3'])}"
 
 
 def marks(subjects: dict[str, Any]) -> str:
@@ -175,7 +180,7 @@ def growth(subjects: dict[str, Any]) -> str:
             [
                 label(name),
                 *(
-                    f"{found['growth'][kind][each] * scale:.3g}"
+                    short(found["growth"][kind][each] * scale)
                     if each in found["growth"].get(kind, {})
                     else "failed"
                     for each in numbers
@@ -184,7 +189,7 @@ def growth(subjects: dict[str, Any]) -> str:
             for name, found in subjects.items()
         ]
         floor = measured.get(f"{kind} floor", {})
-        rows.append(["floor", *(f"{floor[each] * scale:.3g}" for each in numbers)])
+        rows.append(["floor", *(short(floor[each] * scale) for each in numbers)])
         text += f"{title}:\n\n" + table(["", *(f"{int(each):,}" for each in numbers)], rows) + "\n"
     return text
 
