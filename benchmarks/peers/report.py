@@ -90,7 +90,7 @@ def label(name: str) -> str:
 
 def short(value: float) -> str:
     """Return a number with three digits that count, and no power of ten."""
-    return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}"
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
