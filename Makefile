@@ -9,10 +9,10 @@ EXPORT_TESTS := tests/integrations/test_bundled_exports.py
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
-CORE_TESTS := $(wildcard tests/test_*.py) tests/typing
+CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp package)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -80,6 +80,18 @@ types: $(VENV)/.lint
 bench: $(VENV)/.core
 	$(VENV)/bin/python -m benchmarks core execution
 
+#: make bench-peers    measure functool beside its peers, and write benchmarks/RESULTS.md (OPTIONS="--quick --peers mcp,strands" for a part)
+bench-peers: .venv-peers/.filled
+	.venv-peers/bin/python -m benchmarks peers $(OPTIONS)
+
+#: make docs           build the site into build/site, strictly, and check what was built (make docs-serve shows it while you write)
+docs: .venv-docs/.filled
+	.venv-docs/bin/zensical build --strict --clean
+	.venv-docs/bin/python $(PYTEST) tests/site
+
+docs-serve: .venv-docs/.filled
+	.venv-docs/bin/zensical serve
+
 #: make mutants        mutation testing of the core (MODULES="functool.call.*" for a part of it)
 mutants: .venv-mutants/.filled
 	.venv-mutants/bin/mutmut run $(MODULES)
@@ -112,6 +124,16 @@ test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
 	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) tests/test_cli.py tests/test_docs.py
 
+#: make test-package   sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
+test-package: .venv-package/.filled
+	$(call versions,package)
+	.venv-package/bin/python $(PYTEST) tests/package
+
+#: make dist           build sdist and wheel into dist, and check them
+dist: .venv-package/.filled
+	.venv-package/bin/python -m build --no-isolation
+	.venv-package/bin/python -m twine check --strict dist/*
+
 #: make soak-mcp       10,000 calls over each transport, in each era: nothing may leak
 soak-mcp: .venv-mcp/.filled
 	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
@@ -126,5 +148,5 @@ soak: $(VENV)/.core
 
 #: make clean          remove what the targets above made
 clean:
-	rm -rf .venv .venv-* build dist htmlcov mutants .benchmarks .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist htmlcov mutants .benchmarks .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,19 @@
 # The Elixir end of normandy_port.py: Python tools behind Normandy's BaseTool protocol, over a Port.
 #
-#     elixir examples/normandy_port.exs python3 [examples/normandy_port.py]
+#     elixir examples/normandy_port.exs [python3 [examples/normandy_port.py]]
 #
-# The protocol and the executor are small ones of our own with Normandy's names and texts; nothing is fetched.
+# The first argument is a Python that has functool (`pip install functool`), the second the program
+# with your tools. To call them from code of your own, take `Json`, `Wire` and `PythonTool`:
+#
+#     {:ok, wire} = Wire.start_link(["python3", "examples/normandy_port.py"])
+#     {:ok, schemas} = Wire.ask(wire, %{"op" => "schemas"})
+#     Wire.ask(wire, %{"op" => "run", "name" => "greet", "input" => %{"name" => "Bo"}})
+#     #=> {:ok, %{"length" => 2, "text" => "Hello, Bo!"}}
+#
+# `Example.main` at the end does the same through Normandy's protocol and a registry.
+#
+# The protocol and the executor are small ones of our own with Normandy's names and texts. Nothing is
+# fetched.
 
 defprotocol BaseTool do
   def tool_name(tool)
@@ -15,10 +26,15 @@ defmodule Json do
   @moduledoc "As much JSON as the wire needs: this Elixir has none of its own."
 
   def encode(nil), do: "null"
-  def encode(value) when is_boolean(value) or is_integer(value) or is_float(value), do: to_string(value)
+
+  def encode(value) when is_boolean(value) or is_integer(value) or is_float(value),
+    do: to_string(value)
+
   def encode(value) when is_atom(value), do: encode(Atom.to_string(value))
   def encode(value) when is_binary(value), do: [?", for(<<c::utf8 <- value>>, do: escape(c)), ?"]
-  def encode(value) when is_list(value), do: [?[, Enum.intersperse(Enum.map(value, &encode/1), ?,), ?]]
+
+  def encode(value) when is_list(value),
+    do: [?[, Enum.intersperse(Enum.map(value, &encode/1), ?,), ?]]
 
   def encode(value) when is_map(value) do
     pairs = for {key, item} <- value, do: [encode(to_string(key)), ?:, encode(item)]
@@ -75,12 +91,15 @@ defmodule Json do
   defp string("\"" <> rest, found), do: {found |> Enum.reverse() |> IO.iodata_to_binary(), rest}
 
   defp string("\\u" <> <<high::binary-size(4), "\\u", low::binary-size(4), rest::binary>>, found)
-       when binary_part(high, 0, 1) in ["d", "D"] and binary_part(high, 1, 1) in ["8", "9", "a", "b", "A", "B"] do
+       when binary_part(high, 0, 1) in ["d", "D"] and
+              binary_part(high, 1, 1) in ["8", "9", "a", "b", "A", "B"] do
     code = 0x10000 + Bitwise.bsl(hex(high) - 0xD800, 10) + (hex(low) - 0xDC00)
     string(rest, [<<code::utf8>> | found])
   end
 
-  defp string("\\u" <> <<code::binary-size(4), rest::binary>>, found), do: string(rest, [<<hex(code)::utf8>> | found])
+  defp string("\\u" <> <<code::binary-size(4), rest::binary>>, found),
+    do: string(rest, [<<hex(code)::utf8>> | found])
+
   defp string("\\n" <> rest, found), do: string(rest, ["\n" | found])
   defp string("\\t" <> rest, found), do: string(rest, ["\t" | found])
   defp string("\\r" <> rest, found), do: string(rest, ["\r" | found])
@@ -95,7 +114,7 @@ defmodule Json do
 end
 
 defmodule Wire do
-  @moduledoc "Owns the Port: sends requests, and gives each answer to the process that waits for it."
+  @moduledoc "Owns the Port: sends requests, and gives each answer to whoever waits for it."
   use GenServer
 
   def start_link(command), do: GenServer.start_link(__MODULE__, command)
@@ -104,11 +123,22 @@ defmodule Wire do
   @impl true
   def init([program | arguments]) do
     path = System.find_executable(program) || raise "#{program} is not installed"
-    port = Port.open({:spawn_executable, path}, [:binary, :exit_status, {:line, 65_536}, {:args, arguments}])
+
+    port =
+      Port.open({:spawn_executable, path}, [
+        :binary,
+        :exit_status,
+        {:line, 65_536},
+        {:args, arguments}
+      ])
+
     {:ok, %{port: port, next: 1, waiting: %{}, part: []}}
   end
 
   @impl true
+  def handle_call(_request, _from, %{port: nil} = state),
+    do: {:reply, {:error, "the Python process has ended"}, state}
+
   def handle_call(request, from, state) do
     line = request |> Map.put("id", state.next) |> Json.encode() |> IO.iodata_to_binary()
     Port.command(state.port, line <> "\n")
@@ -123,14 +153,19 @@ defmodule Wire do
   def handle_info({port, {:data, {:eol, piece}}}, %{port: port} = state) do
     answer = [state.part, piece] |> IO.iodata_to_binary() |> Json.decode()
     {from, waiting} = Map.pop(state.waiting, answer["id"])
-    reply = if Map.has_key?(answer, "error"), do: {:error, answer["error"]}, else: {:ok, answer["ok"]}
+
+    reply =
+      if Map.has_key?(answer, "error"), do: {:error, answer["error"]}, else: {:ok, answer["ok"]}
+
     if from, do: GenServer.reply(from, reply)
     {:noreply, %{state | waiting: waiting, part: []}}
   end
 
   def handle_info({port, {:exit_status, status}}, %{port: port} = state) do
-    for {_, from} <- state.waiting, do: GenServer.reply(from, {:error, "the Python process ended with #{status}"})
-    {:noreply, %{state | waiting: %{}}}
+    for {_, from} <- state.waiting,
+        do: GenServer.reply(from, {:error, "the Python process ended with #{status}"})
+
+    {:noreply, %{state | port: nil, waiting: %{}}}
   end
 end
 
@@ -145,7 +180,11 @@ defimpl BaseTool, for: PythonTool do
 
   def run(tool) do
     request = %{"op" => "run", "name" => tool.name, "input" => tool.input}
-    Wire.ask(tool.wire, if(tool.timeout, do: Map.put(request, "timeout", tool.timeout), else: request))
+
+    Wire.ask(
+      tool.wire,
+      if(tool.timeout, do: Map.put(request, "timeout", tool.timeout), else: request)
+    )
   end
 end
 
@@ -169,11 +208,22 @@ defmodule Registry.Small do
 end
 
 defmodule Example do
-  def main([python | rest]) do
-    program = List.first(rest) || Path.join(__DIR__, "normandy_port.py")
+  def main(arguments) do
+    python = Enum.at(arguments, 0, "python3")
+    program = Enum.at(arguments, 1, Path.join(__DIR__, "normandy_port.py"))
     {:ok, wire} = Wire.start_link([python, program])
-    {:ok, schemas} = Wire.ask(wire, %{"op" => "schemas"})
 
+    case Wire.ask(wire, %{"op" => "schemas"}) do
+      {:ok, schemas} ->
+        show(wire, schemas)
+
+      {:error, reason} ->
+        IO.puts(:stderr, "#{reason}. Usage: elixir normandy_port.exs [PYTHON [PROGRAM]]")
+        exit({:shutdown, 1})
+    end
+  end
+
+  defp show(wire, schemas) do
     registry =
       Registry.Small.new(
         for schema <- schemas do
@@ -193,8 +243,17 @@ defmodule Example do
     show.("names", Map.keys(registry))
     show.("required", BaseTool.input_schema(registry["calculator"])["required"])
     show.("add", Registry.Small.execute(registry, "calculator", %{operation: "add", a: 5, b: 3}))
-    show.("divide", Registry.Small.execute(registry, "calculator", %{operation: "divide", a: 1, b: 2}))
-    show.("by zero", Registry.Small.execute(registry, "calculator", %{operation: "divide", a: 1, b: 0}))
+
+    show.(
+      "divide",
+      Registry.Small.execute(registry, "calculator", %{operation: "divide", a: 1, b: 2})
+    )
+
+    show.(
+      "by zero",
+      Registry.Small.execute(registry, "calculator", %{operation: "divide", a: 1, b: 0})
+    )
+
     show.("greet", Registry.Small.execute(registry, "greet", %{name: "Zoë \"Z\" 🐈\n"}))
     show.("unknown key", Registry.Small.execute(registry, "greet", %{name: "Bo", volume: 11}))
     show.("missing", Registry.Small.execute(registry, "greet", %{}))

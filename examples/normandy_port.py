@@ -1,27 +1,42 @@
 """Serve functool tools to an Elixir process over a Port, one JSON object a line.
 
-Elixir starts this program and writes requests to its standard input:
+Elixir starts this program; `normandy_port.exs` beside this file shows how. To see both at work:
 
-    {"id": 1, "op": "schemas"} {"id": 2, "op": "run", "name": "calculator", "input": {"operation":
-    "add", "a": 5, "b": 3}, "timeout": 30000}
+    elixir examples/normandy_port.exs python3
 
-and reads answers, in whatever order they are ready:
+Elixir writes one request a line to the standard input of this program:
+
+    {"id": 1, "op": "schemas"}
+    {"id": 2, "op": "run", "name": "greet", "input": {"name": "Bo"}, "timeout": 30000}
+
+`input` and `timeout` (milliseconds) may be left out. Elixir reads one answer a line, in whatever
+order they are ready:
 
     {"id": 1, "ok": [{"name": "calculator", "description": "...", "input_schema": {...}}, ...]}
-    {"id": 2, "ok": 8}          or          {"id": 2, "error": "Division by zero"}
+    {"id": 2, "ok": {"text": "Hello, Bo!", "length": 3}}
+    {"id": 3, "error": "Division by zero"}
 
-`normandy_port.exs` beside this file is the other end. Run it with `elixir
-examples/normandy_port.exs python3`.
+A bad request is an error under its own id, and under `null` if it has none. A shell can play
+Elixir's part:
+
+    echo '{"id": 1, "op": "run", "name": "greet", "input": {"name": "Bo"}}' |
+        python examples/normandy_port.py
 """
 
 import asyncio
+import io
 import json
+import os
+import select
 import sys
 from typing import Any, Literal, TextIO
 
-from functool import FunctionTool, ToolModel, ToolResult
+from functool import FunctionTool, FunctoolError, ToolModel, ToolResult
 from functool.integrations.normandy import Registry, execute
 from functool.tool_model import Err, Ok
+
+LOOK_SECONDS = 0.2
+"""How often to look whether Elixir still reads, once it writes no more."""
 
 
 class Calculator(ToolModel):
@@ -69,21 +84,41 @@ def crash() -> str:
 
 async def answer(registry: Registry, line: str) -> dict[str, Any]:
     """Return the answer to one line."""
+    request_id = None
     try:
         request = json.loads(line)
-        if request["op"] == "schemas":
-            return {"id": request["id"], "ok": registry.to_tool_schemas()}
-        limit = request.get("timeout")
-        result = await execute(registry, request["name"], request.get("input"), timeout=limit)
-    except (ValueError, KeyError, TypeError) as error:
-        return {"id": None, "error": f"bad request: {type(error).__name__}: {error}"}
-    if isinstance(result, Err):
-        return {"id": request["id"], "error": result.reason}
-    return {"id": request["id"], "ok": result.value}
+        if not isinstance(request, dict):
+            raise TypeError("expected a JSON object")
+        request_id = request.get("id")
+        return {"id": request_id, **await answer_to(registry, request)}
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        return {"id": request_id, "error": f"bad request: {type(error).__name__}: {error}"}
+    except FunctoolError as error:  # A bad time limit, or a tripwire.
+        return {"id": request_id, "error": str(error)}
+
+
+async def answer_to(registry: Registry, request: dict[str, Any]) -> dict[str, Any]:
+    """Return `ok` or `error` of one request."""
+    match request:
+        case {"op": "schemas"}:
+            return {"ok": registry.to_tool_schemas()}
+        case {"op": "run", "name": str(name)}:
+            limit = request.get("timeout")
+            if isinstance(limit, bool) or not isinstance(limit, int | float | None):
+                raise TypeError("expected a number as timeout: milliseconds")
+            result = await execute(registry, name, request.get("input"), timeout=limit)
+            return {"error": result.reason} if isinstance(result, Err) else {"ok": result.value}
+    raise ValueError('expected "op": "schemas", or "op": "run" and a "name"')
 
 
 async def serve(registry: Registry, lines: TextIO, wire: TextIO) -> None:
-    """Answer every line until the other end closes; requests run side by side."""
+    """Answer every line until the other end closes; requests run side by side.
+
+    Raises:
+        BrokenPipeError: Nobody reads the answers any more; in an exception group. What still ran
+            is cancelled.
+    """
+    tasks: set[asyncio.Task[None]] = set()
 
     async def one(line: str) -> None:
         found = await answer(registry, line)
@@ -93,12 +128,38 @@ async def serve(registry: Registry, lines: TextIO, wire: TextIO) -> None:
 
     async with asyncio.TaskGroup() as running:
         while line := await asyncio.to_thread(lines.readline):
-            running.create_task(one(line))
+            task = running.create_task(one(line))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        # Elixir has closed the Port, or a shell has sent all it had and still reads.
+        while tasks:
+            if has_left(wire):
+                raise BrokenPipeError("Elixir has left in the middle of a call")
+            await asyncio.wait(tasks, timeout=LOOK_SECONDS)
+
+
+def has_left(wire: TextIO) -> bool:
+    """Whether nobody is at the other end of a pipe any more."""
+    try:
+        look = select.poll()
+        look.register(wire.fileno(), 0)
+    except (AttributeError, io.UnsupportedOperation):  # On Windows; no pipe but a text in memory.
+        return False
+    return bool(look.poll(0))
 
 
 def main() -> None:
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     wire, sys.stdout = sys.stdout, sys.stderr
-    asyncio.run(serve(Registry([Calculator, greet, wait, crash]), sys.stdin, wire))
+    if sys.stdin.isatty():
+        print("This is the Python end of a Port. Run: elixir examples/normandy_port.exs python3")
+        return
+    try:
+        asyncio.run(serve(Registry([Calculator, greet, wait, crash]), sys.stdin, wire))
+    except* BrokenPipeError:
+        # What was not read stays unsaid, and Python's exit has nothing left to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), wire.fileno())
 
 
 if __name__ == "__main__":

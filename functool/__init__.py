@@ -9,6 +9,8 @@ def web_search(query: str, num_results: int = 10) -> str: ...
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from functool.agent_tool import AgentTool
     from functool.approval import ApprovalRequest, Decision
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
     )
     from functool.function_tool import FunctionTool
     from functool.guardrails.asking import InputGuardrail, OutputGuardrail
+    from functool.options import ToolPrompts, ToolSettings
     from functool.schema_tool import SchemaTool
-    from functool.tool import Tool, ToolPrompts, ToolSettings, WrapperTool, hide_errors
+    from functool.tool import Tool, WrapperTool, hide_errors
     from functool.tool_model import ToolModel
     from functool.toolset import Toolset
 
@@ -48,7 +51,8 @@ _HOMES = {
     "function_tool": "FunctionTool",
     "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",
-    "tool": "Tool ToolPrompts ToolSettings WrapperTool hide_errors",
+    "options": "ToolPrompts ToolSettings",
+    "tool": "Tool WrapperTool hide_errors",
     "tool_model": "ToolModel",
     "toolset": "Toolset",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import SchemaSerializer, core_schema
 
@@ -16,9 +16,11 @@ MAX_REPR = 4_000
 _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}
+_WORD = 2**63
 DATA = frozenset((str, int, float, bool, type(None), list, dict))
 """Types of values that are rendered as they stand: no result, nothing that has to be run first."""
 _new = object.__new__
+_UNSET: Any = object()
 _dump = SchemaSerializer(
     core_schema.any_schema(), {"ser_json_inf_nan": "strings", "ser_json_bytes": "base64"}
 ).to_json
@@ -37,6 +39,18 @@ class ToolCall:
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
     id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    if not TYPE_CHECKING:  # The generated one costs a third more, and says less of a mistake.
+
+        def __init__(self, *given, name=_UNSET, arguments=_UNSET, id="", metadata=_UNSET):
+            if given or name is _UNSET:
+                raise TypeError(
+                    "a ToolCall is made by name: ToolCall(name=..., arguments=..., id=...)"
+                )
+            self.name = name
+            self.arguments = {} if arguments is _UNSET else arguments
+            self.id = id
+            self.metadata = {} if metadata is _UNSET else metadata
 
 
 class _Caused:
@@ -57,11 +71,14 @@ class ToolFailure(_Caused):
     type: str
     message: str
     details: Mapping[str, Any] | None = None
-    cause: InitVar[BaseException | None] = None
+    if TYPE_CHECKING:
+        cause: BaseException | None = None
+    else:
+        cause: InitVar[BaseException | None] = None
 
-    def __post_init__(self, cause: BaseException | None) -> None:
-        self.message = valid_text(self.message) or self.type or "ToolError"
-        self.cause = cause
+        def __post_init__(self, cause):
+            self.message = valid_text(self.message) or self.type or "ToolError"
+            self.cause = cause
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled_failure, (self.type, self.message, self.details)
@@ -90,10 +107,13 @@ class ToolResult(_Shown):
     error: ToolFailure | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     call_id: str = ""
-    _shown: InitVar[list[Content] | None] = None
+    if TYPE_CHECKING:
+        _shown: list[Content] | None = None
+    else:
+        _shown: InitVar[list[Content] | None] = None
 
-    def __post_init__(self, _shown: list[Content] | None) -> None:
-        self._shown = _shown
+        def __post_init__(self, _shown):
+            self._shown = _shown
 
     @property
     def is_error(self) -> bool:
@@ -176,7 +196,8 @@ class ToolResult(_Shown):
 
 
 # The class attribute that a default leaves behind would hide the slot of the base.
-del ToolFailure.cause, ToolResult._shown
+for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown")):
+    delattr(_owner, _name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,15 +225,22 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
 
 
 def success(value: Any, call_id: str) -> ToolResult:
-    """Return `ToolResult.of(value)` for a call: the same, without the cost of keyword arguments, which outweighs a small call."""
+    """Return `ToolResult.of(value)` for a call.
+
+    Keyword arguments would cost more than the rest of a small call.
+    """
+    kind, text = type(value), None
+    if kind is int and -_WORD < value < _WORD:  # Python writes these as JSON does, and faster.
+        text = f"{value}"
+    elif kind is str and value.isascii():
+        text = value
     result = _new(ToolResult)
-    kind = type(value)
-    if kind in _PLAIN or (kind is str and value.isascii()):
-        content = _new(TextContent)
-        content.text = value if kind is str else _dump(value, by_alias=True).decode()
-        result.output = [content]
-    else:
+    if text is None:
         result.output = render(value)
+    else:
+        content = _new(TextContent)
+        content.text = text
+        result.output = [content]
     result.value, result.error, result.metadata, result.call_id = value, None, {}, call_id
     result._shown = None
     return result
@@ -259,21 +287,17 @@ def noted_guardrails(result: ToolResult) -> list[Any]:
 
 def render(value: Any) -> list[Content]:
     """Return `value` as content for a model: the rule of `ToolResult.of`."""
-    if type(value) in _PLAIN or isinstance(value, str):
-        content = _new(TextContent)
-        content.text = (
-            valid_text(str.__str__(value))
-            if isinstance(value, str)
-            else _dump(value, by_alias=True).decode()
-        )
-        return [content]
+    if isinstance(value, str):
+        return [TextContent(text=valid_text(str.__str__(value)))]
+    if type(value) in _PLAIN:
+        return [TextContent(text=_dump(value, by_alias=True).decode())]
     if value is None:
         return []
     if isinstance(value, CONTENT_TYPES):
         return [value]
     if isinstance(value, (list, tuple)) and any(isinstance(item, CONTENT_TYPES) for item in value):
         return [part for item in value for part in render(item)]
-    return [TextContent(text=json_text(value))]
+    return [TextContent(text=to_json(value))]
 
 
 def fingerprint(arguments: Any) -> bytes:
@@ -284,13 +308,11 @@ def fingerprint(arguments: Any) -> bytes:
         return b""
 
 
-def json_text(value: Any) -> str:
+def to_json(value: Any) -> str:
     """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
 
     def within(part: Any) -> str:
-        if (
-            part is value
-        ):  # Alone it is no JSON string, but text: the lines of a table, say, as they stand.
+        if part is value:  # Alone it is text as it stands, such as the lines of a table.
             raise TypeError
         return cut_str(part)
 

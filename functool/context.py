@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
-from functool.approval import ApprovalRequest, Decision
+from functool.approval import ApprovalRequest, Decision, Grant, json_copy
 from functool.call import ToolCall, ToolSchema
 
 Deps = TypeVar("Deps", default=Any)
@@ -21,6 +23,7 @@ Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decis
 Listener = Callable[["ToolEvent"], object]
 
 logger = logging.getLogger("functool")
+_counting = threading.Lock()  # Of the module, not of a context, so that a context can be pickled.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Context(Generic[Deps]):
     schema: ToolSchema | None = None
     _mailbox: _Mailbox | None = None
     _decided: tuple[str, Decision | None] = ("", None)
+    _notes: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -71,20 +75,42 @@ class Context(Generic[Deps]):
         self.approver = approver
         self.metadata: Mapping[str, Any] = {} if metadata is None else metadata
         self.state: dict[str, Any] = {}
-        # The views of a context share these two.
+        # The views of a context share these.
         self._listeners: list[tuple[Listener, bool]] = []
-        self._grants: dict[str, tuple[float, bool, str]] = {}
+        self._answers: dict[str, tuple[float, Decision]] = {}
+        self._grants: dict[str, Grant] = {}
 
     def view(self, **changes: Any) -> Context[Deps]:
-        """Return this context with some attributes replaced; state, listeners and approvals stay shared."""
+        """Return this context with some attributes replaced; the rest stays shared.
+
+        State, listeners, approvals and grants are the same objects in every view.
+        """
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, **changes)
+        if "call" in changes:
+            view._notes = None
         return view
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
         return self.view(call=call, schema=schema, _mailbox=mailbox)
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What guardrails remember until this call ends. A call inside of it has notes of its own."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
+
+    @property
+    def decision(self) -> Mapping[str, Any] | None:
+        """Inside a call, what a person or a grant decided about it, as JSON; else None.
+
+        `request` is what was asked, `approved` and `reason` are the answer, `arguments` the edited
+        ones or None, `grant` the id of the grant that answered or None.
+        """
+        return None if self._notes is None else self._notes.get("decision")
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event; with `debug` for those with full details too.
@@ -135,16 +161,31 @@ class Context(Generic[Deps]):
         if self._mailbox is not None:
             await self._mailbox.close()
 
-    def approve(self, request: ApprovalRequest, *, expires_in: float = 300.0) -> None:
+    def approve(
+        self,
+        request: ApprovalRequest,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        expires_in: float = 300.0,
+    ) -> None:
         """Let the call of `request` run once, within `expires_in` seconds.
 
+        Args:
+            request: What was asked.
+            arguments: All arguments of the edited call that shall run instead; see `Decision`.
+            expires_in: Seconds from now.
+
         Raises:
-            ValueError: The request does not match itself (it was edited), or `expires_in` is not a
-                positive number.
+            TypeError: `arguments` is no mapping.
+            ValueError: The request does not match itself (it was edited), the arguments are no
+                JSON, or `expires_in` is not a positive number.
         """
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
-        self._answer(request, time.monotonic() + expires_in, True, "")
+        edited = None if arguments is None else json_copy(arguments)
+        self._answer(
+            request, time.monotonic() + expires_in, Decision(approved=True, arguments=edited)
+        )
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.
@@ -152,23 +193,61 @@ class Context(Generic[Deps]):
         Raises:
             ValueError: The request does not match itself (it was edited).
         """
-        self._answer(request, float("inf"), False, reason)
+        self._answer(request, float("inf"), Decision(approved=False, reason=reason))
 
     def use_decision(self, digest: str) -> Decision | None:
-        """Return the decision on the request with this digest and forget it: a decision counts once, for all guardrails of a call."""
-        expires, approved, reason = self._grants.pop(digest, (0.0, False, ""))
+        """Return the decision on the request with this digest, and forget it.
+
+        A decision counts for one call, and for all guardrails of that call.
+        """
+        expires, decision = self._answers.pop(digest, (0.0, None))
         if expires > time.monotonic():
-            self._decided = digest, Decision(approved=approved, reason=reason)
+            self._decided = digest, decision
         return self._decided[1] if self._decided[0] == digest and self.call is not None else None
 
-    def _answer(
-        self, request: ApprovalRequest, expires: float, approved: bool, reason: str
-    ) -> None:
+    def share_decision(self, digest: str, decision: Decision) -> None:
+        """Let all guardrails of this call find a decision that was made during it."""
+        self._decided = digest, decision
+
+    def grant(self, grant: Grant) -> None:
+        """Let the calls that `grant` covers run without asking.
+
+        Calls are counted by the grant's id. Granting one again neither refills nor revives it.
+
+        Raises:
+            TypeError: It is no `Grant`.
+        """
+        if not isinstance(grant, Grant):
+            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
+        with _counting:
+            known = self._grants.get(grant.id, grant)
+            self._grants[grant.id] = deepcopy(replace(grant, uses=min(grant.uses, known.uses)))
+
+    def grants(self) -> list[Grant]:
+        """Return the grants that still cover a call; `uses` is how many more."""
+        with _counting:
+            return [deepcopy(grant) for grant in self._grants.values() if grant.is_open]
+
+    def revoke(self, grant: Grant) -> None:
+        """Let `grant` cover no further call in this context."""
+        with _counting:
+            self._grants[grant.id] = replace(grant, uses=0)
+
+    def use_grant(self, request: ApprovalRequest, defaults: Mapping[str, Any]) -> Grant | None:
+        """Return a grant that covers the call of `request`, after counting the call."""
+        with _counting:
+            for grant in self._grants.values():
+                if grant.covers(request, defaults):
+                    grant.uses -= 1
+                    return deepcopy(grant)
+        return None
+
+    def _answer(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
         if not request.matches_itself:
             raise ValueError(
                 "the request does not match its own digest: it was changed after it was made"
             )
-        self._grants[request.digest] = (expires, approved, reason)
+        self._answers[request.digest] = (expires, decision)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""

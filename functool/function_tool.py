@@ -283,7 +283,7 @@ class FunctionTool(Tool, Generic[P, R]):
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         if isinstance(value, (GeneratorType, AsyncGeneratorType)):
             value = await self._last(value, trip)
-        return value if isinstance(value, ToolResult) else success(value, trip.sent.id)
+        return value if isinstance(value, ToolResult) else success(value, trip.id)
 
     async def _value(self, trip: Trip) -> Any:
         """Call the function with defaults, injected values and an executor."""

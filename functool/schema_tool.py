@@ -12,7 +12,9 @@ from functool.call import ToolCall, ToolResult
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
-from functool.tool import Strict, Tool, ToolOptions
+from functool.options import ToolOptions
+from functool.schema.publish import Strict
+from functool.tool import Tool
 
 Handler: TypeAlias = Callable[[dict[str, Any]], Any] | Callable[[dict[str, Any], Context[Any]], Any]
 

@@ -14,7 +14,7 @@ import copy
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, TypeVar
@@ -37,6 +37,7 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
+from functool.guardrails.approval import with_edit_told
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables
 from functool.options import (
     ErrorFunc,
@@ -235,12 +236,16 @@ class Tool(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}>"
 
-    async def __call__(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+    def __call__(
+        self, call: ToolCall, context: Context[Any] | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
         """Run the call: `invoke`."""
-        return await self.invoke(call, context)
+        return self.invoke(call, context)
 
-    async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
-        """Run one call and return its one result.
+    def invoke(
+        self, call: ToolCall, context: Context[Any] | None = None
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Run one call, and return its one result to whoever awaits it.
 
         Raises:
             Tripwire: A guardrail stopped the run. No other `Exception` is raised. Cancellation from
@@ -249,56 +254,54 @@ class Tool(ABC):
         """
         if context is not None and not isinstance(context, Context):
             raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
-        noted = logger.isEnabledFor(logging.DEBUG)
-        if noted:
-            logger.debug("call %r of %s", call.id, self._name)
         trip = Trip(self, self._binder, call, context)
-        try:
-            if self.timeout is None:
-                result = await self._road(trip)
-            else:
-                result = await within(self.timeout, self._name, partial(self._road, trip))
-        finally:
-            if trip.made is not None and trip.made.listened:
-                await deliver_last(trip.made.delivered())
-        untrusted = self.settings.untrusted
-        if (
-            untrusted
-            or trip.record
-            or trip.sent.metadata
-            or result.metadata
-            or result.call_id != call.id
-        ):
-            result = trip.conclude(result, call.id, untrusted)
-        if noted:
-            logger.debug("call %r of %s: %s", call.id, self._name, outcome_of(result))
-        return result
+        return self._road(trip) if self.timeout is None else self._road_in_time(self.timeout, trip)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
-        """Take every step in its order. `failed` is what went wrong before: a time limit that passed.
-
-        A refusal by an output guardrail is answered once, and no output guardrail sees that answer.
-        """
+        """Take every step in its order. `failed` is what went wrong before: a time limit that passed."""
+        if noted := logger.isEnabledFor(logging.DEBUG):
+            logger.debug("call %r of %s", trip.id, self._name)
         try:
-            if failed is not None:
-                raise failed
-            trip.values = trip.binder.values(trip.sent.arguments)
-            if self._hooked:
-                trip.replace(await self.on_invoke(trip.call, trip.view))
-            if self.input_guardrails:
-                await trip.ask_input(self.input_guardrails)
-            value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
-            if type(value) in DATA:
-                result = success(value, trip.sent.id)
-            else:
-                result = await self._result_of(value, trip)
-                trip.note(result)
-            if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
-                result = self._checked(new, "on_output")
-        except (Exception, asyncio.CancelledError) as error:
-            result = await self._answer(failure_or_raise(error), trip)
-        if not self.output_guardrails:
-            return result
+            try:
+                if failed is not None:
+                    raise failed
+                trip.values = trip.binder.values(trip.sent.arguments)
+                if self._hooked:
+                    trip.replace(await self.on_invoke(trip.call, trip.view))
+                if self.input_guardrails:
+                    await trip.ask_input(self.input_guardrails)
+                value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
+                if type(value) in DATA:
+                    result = success(value, trip.id)
+                else:
+                    result = await self._result_of(value, trip)
+                    trip.note(result)
+                if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
+                    result = self._checked(new, "on_output")
+            except (Exception, asyncio.CancelledError) as error:
+                result = await self._answer(failure_or_raise(error), trip)
+            if trip.made is not None and trip.made.decision is not None:
+                result = with_edit_told(result, trip.made)
+            if self.output_guardrails:
+                result = await self._guard_output(result, trip)
+        finally:
+            if self.timeout is None and trip.made is not None and trip.made.listened:
+                await deliver_last(trip.made.delivered())
+        if noted:
+            logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
+        return trip.conclude(result, self.settings.untrusted)
+
+    async def _road_in_time(self, limit: float, trip: Trip) -> ToolResult:
+        """Take the road, and answer when the time limit has passed."""
+        try:
+            result = await within(limit, self._name, partial(self._road, trip))
+        finally:
+            if trip.made is not None:
+                await deliver_last(trip.made.delivered())
+        return trip.conclude(result, self.settings.untrusted)
+
+    async def _guard_output(self, result: ToolResult, trip: Trip) -> ToolResult:
+        """Ask the output guardrails. A refusal is answered once; none of them sees that answer."""
         try:
             return await trip.ask_output(self.output_guardrails, result)
         except (Exception, asyncio.CancelledError) as error:
@@ -310,7 +313,7 @@ class Tool(ABC):
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         """Return the result of what the body returned, where that is no plain data."""
-        return value if isinstance(value, ToolResult) else success(value, trip.sent.id)
+        return value if isinstance(value, ToolResult) else success(value, trip.id)
 
     async def _surrounded(self, trip: Trip) -> ToolResult:
         """Run the body inside of what stands around it."""

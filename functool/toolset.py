@@ -77,15 +77,15 @@ class Toolset(Mapping[str, Tool]):
         return len(self._tools)
 
     def __repr__(self) -> str:
-        return f"Toolset({list(self._tools)})"
+        return f"Toolset({list(self)})"
 
     def filtered(self, keep: Callable[[Tool], bool]) -> Toolset:
         """Return the tools for which `keep(tool)` is true."""
-        return Toolset(filter(keep, self._tools.values()), max_concurrency=self.max_concurrency)
+        return Toolset(filter(keep, self.values()), max_concurrency=self.max_concurrency)
 
     def prefixed(self, prefix: str) -> Toolset:
         """Return the same tools, each name with `prefix` in front."""
-        renamed = (WrapperTool(tool, name=prefix + name) for name, tool in self._tools.items())
+        renamed = (WrapperTool(tool, name=prefix + name) for name, tool in self.items())
         return Toolset(renamed, max_concurrency=self.max_concurrency)
 
     def __or__(self, other: Mapping[str, Tool]) -> Toolset:
@@ -95,15 +95,12 @@ class Toolset(Mapping[str, Tool]):
         limits = [
             limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None
         ]
-        return Toolset(
-            [*self._tools.values(), *other._tools.values()],
-            max_concurrency=min(limits, default=None),
-        )
+        return Toolset([*self.values(), *other.values()], max_concurrency=min(limits, default=None))
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are switched on in this context."""
         context = Context() if context is None else context
-        return [tool for tool in self._tools.values() if tool.is_enabled(context)]
+        return [tool for tool in self.values() if tool.is_enabled(context)]
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what a host's templates need of each tool, in order."""
@@ -115,7 +112,7 @@ class Toolset(Mapping[str, Tool]):
                 **asdict(tool.prompts),
                 "parameters": deepcopy(tool.schema.parameters),
             }
-            for tool in self._tools.values()
+            for tool in self.values()
         ]
 
     async def call(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
@@ -222,17 +219,17 @@ class Toolset(Mapping[str, Tool]):
         self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
     ) -> ToolResult:
         if tool is None:
-            return _failed(call, UnknownToolError(call.name, self._tools))
+            return _failed(call, UnknownToolError(call.name, self))
         if conflict is not None:
             return _failed(call, ToolError(conflict))
         if not tool.is_enabled(context):
-            return _failed(call, ToolDisabledError(f"The tool {call.name!r} is disabled."))
+            return _failed(call, ToolDisabledError.of(call.name))
         return await tool.invoke(call, context)
 
     def _named(self, call: ToolCall) -> Tool | None:
         """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
         try:
-            return self._tools.get(call.name) if isinstance(call.name, str) else None
+            return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
             raise TypeError(
                 f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}"

@@ -31,25 +31,20 @@ class Travelled(Protocol):
     """What a trip has to know of its tool."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that a model calls."""
+        ...
 
     @property
-    def schema(self) -> ToolSchema: ...
+    def schema(self) -> ToolSchema:
+        """All that a model is told of the tool."""
+        ...
 
 
 class Trip:
     """One call on its way. `sent` holds the names that a model sends, `values` are the body's."""
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "binder",
-        "made",
-        "record",
-        "sent",
-        "tool",
-        "values",
-    )
+    __slots__ = ("_call", "_context", "binder", "id", "made", "record", "sent", "tool", "values")
 
     def __init__(
         self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None
@@ -57,6 +52,7 @@ class Trip:
         self.tool = tool
         self.binder = binder
         self.sent = call
+        self.id = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
         self._context = context
@@ -148,19 +144,23 @@ class Trip:
         """Keep what the guardrails of an inner tool did, whatever becomes of its result."""
         self.record += noted_guardrails(result)
 
-    def conclude(self, result: ToolResult, call_id: str, untrusted: bool) -> ToolResult:
+    def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
+        given = self.sent.metadata
+        decided = None if self.made is None else self.made.decision
+        if not (untrusted or self.record or given or decided or result.metadata):
+            return result if result.call_id == self.id else changed(result, call_id=self.id)
         told: dict[str, Any] = {}
-        metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
+        metadata = given if isinstance(given, Mapping) else {}
         if self.record:
             told["guardrails"] = [*self.record]
         if names := _sources(metadata, result, self.tool.name if untrusted else ""):
             told["sources"] = names
-        if "decision" in metadata:
-            told["decision"] = metadata["decision"]
-        if told:
-            return changed(result, call_id=call_id, metadata={**metadata_of(result), **told})
-        return result if result.call_id == call_id else changed(result, call_id=call_id)
+        if decided or "decision" in metadata:
+            told["decision"] = decided or metadata["decision"]
+        if told or result.call_id != self.id:
+            result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
+        return result
 
 
 def _sources(metadata: Mapping[str, Any], result: ToolResult, own: str) -> list[str]:

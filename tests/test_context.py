@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from functool import Context, Decision, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.testing import EventLog
 
@@ -545,3 +547,155 @@ def test_events_arrive_where_tasks_start_eagerly():
             *steps,
             ("tool:post", None),
         ]
+
+
+# ---- grants
+
+
+def granted(uses=2, **options):
+    tool = FunctionTool(lambda n=0: n, name="pay", input_guardrails=[require_approval()])
+    return tool, Grant.of(tool, {}, free=("n",), uses=uses, **options)
+
+
+def test_grants_are_listed_with_what_is_left():
+    """The list holds those that still cover a call, each with the uses it has left, and is a copy."""
+    tool, grant = granted(uses=2)
+    context = Context()
+    context.grant(grant)
+    assert context.grants() == [grant]
+
+    context.grants()[0].arguments["other"] = 5
+    grant.arguments["other"] = 5
+    left = []
+    for _ in range(3):
+        left.append([item.uses for item in context.grants()])
+        call(tool, context)
+
+    assert left == [[2], [1], []] and context.grants() == []
+    assert call(tool, context).error.type == "ApprovalRequired"
+
+
+def test_a_grant_is_counted_by_its_id():
+    """Granting one again, or what its JSON became, neither refills nor revives it; a new context counts anew."""
+    tool, grant = granted(uses=2)
+    context = Context()
+    context.grant(grant)
+    call(tool, context)
+    context.grant(Grant.from_json(grant.to_json()))
+    assert [item.uses for item in context.grants()] == [1]
+    (kept,) = context.grants()
+    call(tool, context)
+    context.grant(grant)
+    context.grant(kept)
+    assert context.grants() == []
+
+    other = Context()
+    other.grant(Grant.from_json(kept.to_json()))
+    assert [call(tool, other).success for _ in range(2)] == [True, False]
+
+
+def test_a_revoked_grant_covers_nothing():
+    """It stays revoked; others, and other contexts, keep theirs. Revoking what was never granted is allowed."""
+    tool, grant = granted(uses=9)
+    _, spare = granted(uses=1)
+    context, other = Context(), Context()
+    for item in (context, other):
+        item.grant(grant)
+    context.revoke(grant)
+    context.grant(grant)
+
+    assert call(tool, context).is_error and context.grants() == []
+    assert call(tool, other).success
+    context.revoke(spare)
+    context.grant(spare)
+    assert context.grants() == []
+
+
+def test_a_grant_expires(monkeypatch):
+    """Its time is a time of the clock on the wall, so that it can be stored."""
+    clock = [1_000_000.0]
+    monkeypatch.setattr("functool.approval.time.time", lambda: clock[0])
+    tool, grant = granted(uses=9, expires_at=1_000_060)
+    context = Context()
+    context.grant(grant)
+
+    assert call(tool, context).success and len(context.grants()) == 1
+    clock[0] += 60
+    assert call(tool, context).error.type == "ApprovalRequired" and context.grants() == []
+
+
+def test_views_share_grants():
+    """What is granted in a view, or in a call, holds in the whole context, before and after."""
+    tool, grant = granted(uses=2)
+    context = Context()
+    view = context.view(thread="t")
+    view.grant(grant)
+
+    assert call(tool, context).success and [g.uses for g in view.grants()] == [1]
+    context.revoke(grant)
+    assert view.grants() == []
+
+
+def test_only_a_grant_can_be_granted():
+    """Its JSON is read first."""
+    with pytest.raises(TypeError, match="^expected a Grant, not str$"):
+        Context().grant(granted()[1].to_json())
+
+
+def test_threads_share_the_uses_of_a_grant():
+    """Calls on many event loops at once use it as often as it has uses, and no more."""
+    tool, grant = granted(uses=50)
+    context = Context()
+    context.grant(grant)
+
+    def work(_):
+        return sum(call(tool, context).success for _ in range(20))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(work, range(8))) == 50
+
+
+# ---- what belongs to one call
+
+
+def test_notes_belong_to_one_call():
+    """Views of one call share them; a call inside of it, and the next one, has its own."""
+    seen = []
+
+    @FunctionTool(
+        input_guardrails=[lambda call, context: context.notes.setdefault("in", 1) and None]
+    )
+    async def inner(ctx: Context) -> None:
+        seen.append(dict(ctx.notes))
+
+    @FunctionTool(
+        input_guardrails=[lambda call, context: context.notes.setdefault("out", 1) and None]
+    )
+    async def outer(ctx: Context) -> None:
+        await inner(ToolCall(name="inner"), ctx)
+        seen.append(dict(ctx.view(thread="t").notes))
+
+    context = Context()
+    call(outer, context)
+    call(inner, context)
+
+    assert seen == [{"in": 1}, {"out": 1}, {"in": 1}] and context.notes == {}
+
+
+def test_a_decision_is_seen_inside_of_its_call():
+    """The body may read who agreed to what; outside of the call, and in calls inside of it, there is none."""
+    seen = []
+
+    @FunctionTool
+    async def inner(ctx: Context) -> None:
+        seen.append(ctx.decision)
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def outer(ctx: Context) -> None:
+        seen.append(ctx.decision["approved"])
+        await inner(ToolCall(name="inner"), ctx)
+
+    context = Context(approver=lambda request: True)
+    call(outer, context)
+
+    assert seen == [True, None] and context.decision is None

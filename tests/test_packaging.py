@@ -55,6 +55,8 @@ def test_ci_runs_every_suite():
         "test-core",
         "test-lint",
         "test-mutants",
+        "test-docs",
+        "test-peers",
     }
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
     helped = subprocess.run(
@@ -63,6 +65,7 @@ def test_ci_runs_every_suite():
 
     assert {suite for suite in suites if not re.search(rf"\b{suite}\b", ci)} == set()
     assert {suite for suite in suites if f"make {suite} " not in helped} == set()
+    assert 'step "docs" make docs' in ci
 
 
 def test_every_integration_test_has_one_suite():

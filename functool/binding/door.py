@@ -22,12 +22,15 @@ class Binder(Protocol):
 
     def values(self, arguments: Arguments) -> Any:
         """Return the values for the body, or raise an `ArgumentError`."""
+        ...
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
         """Return the canonical form of arguments that `values` has checked."""
+        ...
 
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Return canonical arguments under the names that a model sends."""
+        ...
 
 
 class PassingBinder:

@@ -113,7 +113,11 @@ class FunctionBinder:
         except Exception as error:
             raise validator_failed(error) from error
         else:
-            if self._plain and text.count(":") == len(values) and "null" not in text:
+            if (
+                self._plain
+                and text.count(":") == len(values)
+                and not (self._droppable and "null" in text)
+            ):
                 return values
             # What was decoded has been looked at already, and written anew: no name stands twice in
             # it.
@@ -140,7 +144,7 @@ class FunctionBinder:
             else self._decode(decoded(text))
         )
         if self._as_sent:
-            return sent
+            return dict(sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
         canonical: Any = (
             {self._renamed.get(wire, wire): value for wire, value in sent.items()}

@@ -67,10 +67,9 @@ class Reach:
     """The hosts and addresses that are within reach.
 
     Args:
-        allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks. None
-            is every host. An address that is not public is within reach only if an address or
-            network here covers it: a name, or a pattern, never opens it.
-
+        allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks.
+            None is every host. An address that is not public is within reach only if an address
+            or network here covers it: a name, or a pattern, never opens it.
         trusted: Hosts that the host itself connects to, whatever their addresses are.
 
     Raises:
@@ -195,7 +194,8 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 def _pattern(text: str) -> str:
     if not _PATTERN.fullmatch(text):
         raise DefinitionError(
-            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or an address"
+            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or "
+            "an address"
         )
     return text.lower().removesuffix(".")
 

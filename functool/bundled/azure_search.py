@@ -1,9 +1,8 @@
-"""Search an index of Azure AI Search, with the same arguments and the same answers as `search_tool`.
+"""Search an index of Azure AI Search, with the arguments and the answers of `search_tool`.
 
 from functool.bundled.azure_search import AzureAISearchTool
 
-tool = AzureAISearchTool("https://NAME.search.windows.net", "manuals", key="...", mode="hybrid",
-vector_field="embedding", embed=embed)
+tool = AzureAISearchTool("https://NAME.search.windows.net", "manuals", key="...")
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ except ImportError as missing:
 __all__ = ["AzureAISearchTool", "AzureIndex", "Embed", "SearchFailed"]
 
 NEIGHBOURS = 50
-"""How many documents a vector query brings to the ranking, at least: fewer spoil a hybrid ranking."""
+"""The least number of documents that a vector query ranks: fewer spoil a hybrid ranking."""
 
 Embed = Callable[[str], "Sequence[float] | Awaitable[Sequence[float]]"]
 
@@ -143,15 +142,13 @@ class AzureIndex:
             async with SearchClient(*self._where, self._credential, **self._options) as client:
                 found = await client.search(**asked)
                 rows: list[Mapping[str, Any]] = []
-                async for row in (
-                    found
-                ):  # The SDK goes on to further pages if the service says that there are any.
+                # The SDK goes on to further pages if the service says that there are any.
+                async for row in found:
                     rows.append(row)
                     if len(rows) == limit:
                         break
-                total = (
-                    await found.get_count()
-                )  # Asked for first, it would cost a request of its own.
+                # Asked for first, it would cost a request of its own.
+                total = await found.get_count()
         except HttpResponseError as error:
             raise SearchFailed(
                 f"The search service answered with status {error.status_code}: {error.reason}."
@@ -199,7 +196,8 @@ class AzureIndex:
             if field not in self._filter_fields:
                 open_ones = ", ".join(self._filter_fields) or "none"
                 raise ToolError(
-                    f"Documents cannot be filtered by {field[:100]!r}. Fields for filters: {open_ones}."
+                    f"Documents cannot be filtered by {field[:100]!r}. "
+                    f"Fields for filters: {open_ones}."
                 )
             clauses.append(f"{field} eq {_literal(value)}")
         return " and ".join(clauses) or None
@@ -217,7 +215,7 @@ class AzureIndex:
 
 
 def _literal(value: Any) -> str:
-    """A value in OData's own spelling: a quote in a text is doubled, so that no filter can be broken out of."""
+    """Write a value as OData does: a quote is doubled, so that no text ends the filter early."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,8 +1,8 @@
-"""Open files beneath a directory, whatever its names and links say and whoever changes them meanwhile.
+"""Open files beneath a directory, whatever its links say and whoever changes them meanwhile.
 
-A directory is held by its descriptor, and every name is walked from there by the kernel: `openat2(RESOLVE_BENEATH)`
-where there is one, else component by component with `O_NOFOLLOW`. What is checked is what was opened, never a name that
-may mean something else a moment later.
+A directory is held by its descriptor, and every name is walked from there by the kernel:
+`openat2(RESOLVE_BENEATH)` where there is one, else component by component with `O_NOFOLLOW`. What
+is checked is what was opened, never a name that may mean something else a moment later.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +21,13 @@ from typing import Any, TypeAlias
 from functool import DefinitionError, ToolError
 
 OpenBeneath: TypeAlias = Callable[[int, str, int], int]
-"""`(directory, name, flags) -> descriptor`, for a relative name without `..`; an OSError for what leads out."""
+"""`(directory, name, flags) -> descriptor`, for a relative name without `..`.
+
+It raises an OSError for what leads out.
+"""
+
+MAX_PATH = 4_096
+"""The longest path, in characters: the kernel takes none that has more bytes."""
 
 SYS_OPENAT2 = 437
 NO_CROSSING_MOUNTS, NO_MAGIC_LINKS, BENEATH = 0x01, 0x02, 0x08
@@ -79,7 +85,7 @@ class Boundary:
             self._names += [(name, descriptor) for name in names]
         if not self._roots:
             raise DefinitionError(
-                "no directory was given: file tools reach nothing but the directories they are given"
+                "no directory was given: file tools reach only the directories they are given"
             )
         self._names.sort(key=lambda entry: len(entry[0]), reverse=True)
         self._open = opener or best_opener(self._roots[0])
@@ -155,18 +161,13 @@ class Boundary:
             return self._open(root, parent, flags), last
 
     def locate(self, path: str) -> tuple[int, str]:
-        """Return the descriptor of the directory that `path` is in, and its name beneath, without `..`.
+        """Return the descriptor of the directory that `path` is in, and its name beneath.
 
         Raises:
-            PathNotAllowed: The path is outside, by its name alone.
+            PathNotAllowed: The path is outside, by its name alone, or is no path.
+            FileNotFound: It is longer than any file's.
         """
-        try:
-            os.fsencode(path)
-        except UnicodeEncodeError as error:
-            raise PathNotAllowed("A path must be valid text.") from error
-        if "\0" in path:
-            raise PathNotAllowed("A path cannot hold a NUL character.")
-        name = posixpath.normpath(path)
+        name = canonical(path)
         directory = self._roots[0]
         if name.startswith("/"):
             directory, name = self._beneath(name)
@@ -192,6 +193,25 @@ class Boundary:
                 pass
             finally:
                 os.close(parent)
+
+
+def canonical(path: str) -> str:
+    """Return a path as it is shown in answers: without `.`, `..` that can go, and double slashes.
+
+    Raises:
+        PathNotAllowed: It holds what no path can.
+        FileNotFound: It is longer than any file's.
+    """
+    if len(path) > MAX_PATH:
+        raise FileNotFound(f"{path[:200]!r}: {os.strerror(errno.ENAMETOOLONG)}.")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise PathNotAllowed("A path must be valid text.") from error
+    if "\0" in path:
+        raise PathNotAllowed("A path cannot hold a NUL character.")
+    name = posixpath.normpath(path)
+    return name[1:] if name.startswith("//") else name
 
 
 def require_regular(path: str, status: os.stat_result) -> None:
@@ -272,21 +292,21 @@ def _system_call() -> Any:
 
 
 def walk(directory: int, name: str, flags: int) -> int:
-    """Open `name` beneath `directory` one component at a time, following no link and entering no other file system."""
+    """Open `name` beneath `directory` one component at a time, following no link or mount."""
     *parents, last = name.split("/")
-    device = os.fstat(directory).st_dev
+    mount = _mount(directory)
     here = os.dup(directory)
     try:
         for part in parents:
-            below = _open_entry(here, part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, device)
+            below = _open_entry(here, part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, mount)
             os.close(here)
             here = below
-        return _open_entry(here, last, flags, device)
+        return _open_entry(here, last, flags, mount)
     finally:
         os.close(here)
 
 
-def _open_entry(directory: int, name: str, flags: int, device: int) -> int:
+def _open_entry(directory: int, name: str, flags: int, mount: tuple[str, int]) -> int:
     try:
         descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
     except NotADirectoryError:
@@ -295,13 +315,25 @@ def _open_entry(directory: int, name: str, flags: int, device: int) -> int:
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
-    status = os.fstat(descriptor)
-    link = stat.S_ISLNK(status.st_mode)  # O_PATH opens the link itself
-    if link or (stat.S_ISDIR(status.st_mode) and status.st_dev != device):
+    link = stat.S_ISLNK(os.fstat(descriptor).st_mode)  # O_PATH opens the link itself
+    if link or _mount(descriptor) != mount:
         os.close(descriptor)
         failure = errno.ELOOP if link else errno.EXDEV
         raise OSError(failure, os.strerror(failure))
     return descriptor
+
+
+def _mount(descriptor: int) -> tuple[str, int]:
+    """Return what tells one mount from another.
+
+    Without `/proc` it is the file system's number, which a directory that is mounted a second time
+    shares with the first.
+    """
+    with suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}") as lines:  # noqa: PTH123
+        for line in lines:
+            if line.startswith("mnt_id:"):
+                return "mount", int(line.removeprefix("mnt_id:"))
+    return "device", os.fstat(descriptor).st_dev
 
 
 def _require_support() -> None:

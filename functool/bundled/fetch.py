@@ -35,7 +35,9 @@ from functool.bundled.http_body import (
 )
 from functool.bundled.outbound import REDIRECTS, Outbound, target
 
-if find_spec("html_to_markdown") is None:  # Only a process of its own imports it.
+# Only a process of its own imports the converter, from the directory where it is now.
+CONVERTER = find_spec("html_to_markdown")
+if CONVERTER is None or CONVERTER.origin is None:
     cause = ModuleNotFoundError("No module named 'html_to_markdown'", name="html_to_markdown")
     raise ImportError("fetch_tool needs html-to-markdown: pip install 'functool[fetch]'") from cause
 
@@ -43,10 +45,13 @@ __all__ = ["RequestFailed", "ResponseTooLarge", "UrlNotAllowed", "fetch_tool"]
 
 MAX_REDIRECTS = 10
 CONVERT_SECONDS = 10.0
-"""How long a page may take to become text; every converter has pages that keep it busy for minutes."""
+"""How long a page may take to become text. Every converter has pages that take it minutes."""
 
 START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""All of the environment that a process gets which converts a page: what some Pythons need to start."""
+"""The environment variables that the converting process gets: some Pythons need them to start."""
+
+CHILD = str(Path(__file__).resolve().with_name("html_child.py"))
+PACKAGES = str(Path(CONVERTER.origin).resolve().parent.parent)
 
 UrlText = Annotated[str, Field(description="An http or https URL.", min_length=1, max_length=8_000)]
 
@@ -64,17 +69,20 @@ class Page:
 def fetch_tool(
     *, timeout: float = 20.0, allow: Iterable[str] | None = None, max_bytes: int = 5_000_000
 ) -> Tool:
-    """Return a tool `fetch(url)` that reads one page: HTML as Markdown, other text as it is, images and files as such.
+    """Return a tool `fetch(url)` that reads one page.
+
+    HTML is returned as Markdown, other text as it is, images and files as such.
 
     Args:
         timeout: Seconds for everything together: names, redirects, the body and its conversion.
-        allow: Host patterns (`example.com`, `*.example.com`); None is any public address. An address that is not
-            public is reached only if it, or its network, is written here itself (`10.1.2.3`, `10.0.0.0/8`): the
-            pattern of a name is not enough.
+        allow: Host patterns (`example.com`, `*.example.com`); None is any public address. An
+            address that is not public is reached only if it, or its network, is written here
+            itself (`10.1.2.3`, `10.0.0.0/8`): the pattern of a name is not enough.
         max_bytes: How long a body may be after decompression, in bytes; a longer one is an error.
 
     Raises:
-        DefinitionError: `allow` holds something that is no host pattern, or `max_bytes` is not positive.
+        DefinitionError: `allow` holds something that is no host pattern, or `max_bytes` is not
+            positive.
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes <= 0:
         raise DefinitionError(f"max_bytes must be a positive number of bytes, not {max_bytes!r}")
@@ -132,16 +140,16 @@ async def _content(page: Page, limit: int) -> Content | str:
 
 async def _markdown(html: str, limit: int) -> str:
     """Convert in a process of its own, which is dead when this returns."""
-    child = str(Path(__file__).with_name("html_child.py"))
+    # Isolated: the host's `sys.path` may name directories that a shell or file tool can write.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-P",
-        child,
+        "-I",
+        CHILD,
+        PACKAGES,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={"PYTHONPATH": os.pathsep.join(sys.path)}
-        | {name: os.environ[name] for name in START if name in os.environ},
+        env={name: os.environ[name] for name in START if name in os.environ},
     )
     request = json.dumps({"limit": limit}).encode() + b"\n" + html.encode("utf-8", "replace")
     try:

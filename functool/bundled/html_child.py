@@ -1,6 +1,7 @@
 """Turn HTML into Markdown in a process of its own: standard input to standard output.
 
-Not imported by anything. Every HTML converter has pages that keep it busy for minutes, and one that
+Nothing imports this file. It is run with `python -I` and the directory of the converter, which
+comes last on `sys.path`. Every HTML converter has pages that keep it busy for minutes, and one that
 is written in another language holds up all of Python meanwhile: a process can be killed.
 """
 
@@ -15,9 +16,12 @@ def main() -> None:
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        most = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     except ImportError:  # Not on every system; the time limit remains.
         pass
+    sys.path.append(sys.argv[1])
     from html_to_markdown import ConversionOptions, convert
 
     options = json.loads(sys.stdin.buffer.readline())

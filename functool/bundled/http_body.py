@@ -1,4 +1,4 @@
-"""The body of an HTTP response: read no further than a limit, and made into what a model can read."""
+"""Read the body of an HTTP response up to a limit, and turn it into what a model can read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, ToolError, ToolFailure, ToolResult
+from functool.bundled.text_encodings import text_encoding
 
 CHUNK = 65_536
 GZIP_MAGIC = b"\x1f\x8b"
@@ -28,10 +29,6 @@ _NAMED_CHARSET = re.compile(r"charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,4
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s{0,10}=\s{0,10}[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE
 )
-# Python's other codecs are no character encodings, and some take time out of all proportion.
-_CHARSET = re.compile(
-    r"(utf|ascii|us-ascii|iso|latin|windows|cp|big5|gb|euc|shift|sjis|koi|mac|tis|johab|hz)[a-z0-9_:-]*"
-)
 
 
 class RequestFailed(ToolError):
@@ -43,7 +40,7 @@ class ResponseTooLarge(ToolError):
 
 
 async def read_body(response: Any, limit: int) -> bytes:
-    """Read and decompress the body of an httpx2 or httpx response, as far as `limit` bytes and no further.
+    """Read and decompress the body of an httpx2 or httpx response, at most `limit` bytes of it.
 
     Raises:
         ResponseTooLarge: The body is longer.
@@ -122,18 +119,15 @@ def content_of(body: bytes, content_type: str, name: str = "") -> Content | str:
 
 
 def text_of(body: bytes, content_type: str) -> str:
-    """Return a body as text: by its byte order mark, its declared charset, as UTF-8, or as the old default."""
+    """Decode a body by its byte order mark, else its declared charset, else as UTF-8 or cp1252."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(encoding, "replace")
     named = _NAMED_CHARSET.search(content_type)
     meta = _META_CHARSET.search(body, 0, 4_096) if media_type(content_type) in HTML else None
-    charset = named[1] if named else meta[1].decode("ascii") if meta else ""
-    if _CHARSET.fullmatch(charset.lower()):
-        try:
-            return body.decode(charset, "replace")
-        except LookupError:
-            pass
+    charset = text_encoding(named[1] if named else meta[1].decode("ascii") if meta else "")
+    if charset is not None:
+        return body.decode(charset, "replace")
     try:
         return body.decode()
     except UnicodeDecodeError:

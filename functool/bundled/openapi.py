@@ -2,8 +2,9 @@
 
     from functool.bundled.openapi import openapi_tools
 
-    toolset = openapi_tools(text, base_url="https://api.example.com/v1", auth={"token": secret},
-    include=["list*"])
+    toolset = openapi_tools(
+        text, base_url="https://api.example.com/v1", auth={"token": secret}, include=["list*"]
+    )
 
 A document is data from somebody else; `docs/security.md` says what it can and cannot make a tool
 do.
@@ -13,10 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urljoin
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, ToolSettings
@@ -29,13 +30,13 @@ from functool.bundled.http_body import (
     media_type,
 )
 from functool.bundled.openapi_auth import Auth, Keyring
-from functool.bundled.openapi_document import Document, Spec, read
+from functool.bundled.openapi_document import Document, Spec, read, security_schemes
 from functool.bundled.openapi_operation import (
     Listed,
     Operation,
     is_json,
     operations,
-    security_schemes,
+    size_of,
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
@@ -52,6 +53,18 @@ __all__ = [
 
 TIMEOUT = 60.0
 """Seconds for one call, redirects and body included."""
+
+MAX_TOLD = 20
+"""How many operations an error names."""
+
+MAX_GROWTH = 1_000
+"""Characters of JSON that all tools of a document may take for each value that it has."""
+
+LEAST_SIZE, MOST_SIZE = 20_000_000, 400_000_000
+"""Characters that the tools of a small document may take, and those of a large one at most."""
+
+_Item = TypeVar("_Item", Listed, Operation)
+_Made = TypeVar("_Made")
 
 
 class OpenAPITool(Tool):
@@ -79,14 +92,12 @@ class OpenAPITool(Tool):
         *,
         client: Client | None = None,
         base_url: str | None = None,
-        auth: Auth | None = None,
+        auth: Auth | Keyring | None = None,
     ) -> None:
-        if auth is not None and base_url is None:
-            raise DefinitionError("auth needs base_url: the origin that the secrets may be sent to")
         document = spec if isinstance(spec, Document) else read(spec)
         found = operation if isinstance(operation, Operation) else _named(document, operation)
         self._operation = found
-        self._keyring = Keyring(auth, security_schemes(document))
+        self._keyring = _keyring(auth, base_url, document)
         self._wire = Wire(
             _server(found, client, base_url), chosen=base_url is not None, client=client
         )
@@ -157,60 +168,127 @@ def openapi_tools(
             nothing, or a pinned definition has changed.
     """
     document = read(spec)
-    chosen = _chosen(document, include, exclude)
+    keyring = _keyring(auth, base_url, document)
+    chosen = _each(_chosen(document, include, exclude), _reading(document))
     if pinned is not None:
         _check_pins(document, chosen, pinned)
-    return Toolset(
-        OpenAPITool(document, one, client=client, base_url=base_url, auth=auth) for one in chosen
-    )
+
+    def made(one: Operation) -> OpenAPITool:
+        return OpenAPITool(document, one, client=client, base_url=base_url, auth=keyring)
+
+    return Toolset(_each(chosen, made))
 
 
-def pin(spec: Spec) -> dict[str, str]:
-    """Return the fingerprint of every operation of a document by tool name: what a model is told, and what is sent where.
+def pin(
+    spec: Spec, *, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
+) -> dict[str, str]:
+    """Return the fingerprint of every operation by tool name: what is told, and what is sent where.
 
-    Keep it where the code is kept, and pass it to `openapi_tools(..., pinned=...)`: a definition that has changed since
-    then is an error.
+    Keep it where the code is kept, and pass it to `openapi_tools(..., pinned=...)`: a definition
+    that has changed since then is an error. An operation that cannot be a tool has no fingerprint.
+
+    Args:
+        spec: The document, as for `openapi_tools`.
+        include: Patterns of the operations to take, as for `openapi_tools`.
+        exclude: Patterns of those to leave out.
 
     Raises:
-        DefinitionError: It is no OpenAPI document.
+        DefinitionError: It is no OpenAPI document, or its operations take too much to describe.
     """
     document = read(spec)
-    return {one.name: _fingerprint(document, one) for one in _sound(operations(document))}
+    return _fingerprints(document, _sound(document, _chosen(document, include, exclude)))
 
 
 def _chosen(
     document: Document, include: Iterable[str] | None, exclude: Iterable[str] | None
-) -> list[Operation]:
+) -> list[Listed]:
     wanted, unwanted = _patterns(include), _patterns(exclude)
     unmatched = set(wanted)
-    chosen, broken = [], []
+    chosen = []
     for listed in operations(document):
         hits = {pattern for pattern in wanted if _matches(listed, pattern)}
         unmatched -= hits
-        if (include is not None and not hits) or any(
-            _matches(listed, pattern) for pattern in unwanted
-        ):
-            continue
-        try:
-            chosen.append(listed.read())
-        except DefinitionError as error:
-            broken.append(f"{listed.name} ({listed.method} {listed.path[:100]}): {error}")
+        left_out = any(_matches(listed, pattern) for pattern in unwanted)
+        if (include is None or hits) and not left_out:
+            chosen.append(listed)
     if unmatched:
         raise DefinitionError(
             f"no operation of the document matches {', '.join(map(repr, sorted(unmatched)))}"
         )
-    if broken:
-        raise DefinitionError(
-            f"operations that cannot be tools, and can be excluded: {'; '.join(broken[:20])}"
-        )
     return chosen
 
 
+def _each(found: Iterable[_Item], make: Callable[[_Item], _Made]) -> list[_Made]:
+    """Make something of every operation, and name all of which nothing can be made."""
+    made: list[_Made] = []
+    broken: dict[str, list[str]] = {}
+    for one in found:
+        try:
+            made.append(make(one))
+        except _TooMuch:
+            raise
+        except DefinitionError as error:
+            broken.setdefault(str(error), []).append(_place(one))
+    if broken:
+        told = [f"{_several(places)}: {error}" for error, places in broken.items()]
+        raise DefinitionError(
+            "operations that cannot be tools; exclude=[...] leaves them out:"
+            f" {_several(told, '; ')}"
+        )
+    return made
+
+
+class _TooMuch(DefinitionError):
+    """All operations together are too much: none of them is to blame."""
+
+
+def _place(one: Listed | Operation) -> str:
+    return f"{one.name} ({one.method} {one.path[:100]})"
+
+
+def _reading(document: Document) -> Callable[[Listed], Operation]:
+    """Return a function that reads operations as long as they are not too much in all.
+
+    Operations can share what they refer to, and each tool has it all: a short document may stand
+    for any amount of tools.
+    """
+    left = most = min(max(document.size * MAX_GROWTH, LEAST_SIZE), MOST_SIZE)
+
+    def reading(listed: Listed) -> Operation:
+        nonlocal left
+        if left < 0:
+            raise _TooMuch(
+                f"the operations before {_place(listed)} take more than {most:,} characters to"
+                " describe: include fewer of them"
+            )
+        found = listed.read()
+        left -= size_of(found)
+        return found
+
+    return reading
+
+
+def _several(texts: list[str], between: str = ", ") -> str:
+    more = len(texts) - MAX_TOLD
+    return between.join(texts[:MAX_TOLD]) + (f"{between}and {more:,} more" if more > 0 else "")
+
+
+def _keyring(auth: Auth | Keyring | None, base_url: str | None, document: Document) -> Keyring:
+    if isinstance(auth, Keyring):
+        return auth
+    if auth is not None and base_url is None:
+        raise DefinitionError("auth needs base_url: the origin that the secrets may be sent to")
+    return Keyring(auth, security_schemes(document))
+
+
 def _server(operation: Operation, client: Client | None, base_url: str | None) -> str:
-    """The host's own choice, or what the document says, seen from the base URL of the host's client."""
+    """Return the host's own choice, or what the document says, seen from the client's base URL."""
     if base_url is not None:
         return base_url
-    return urljoin(str(getattr(client, "base_url", None) or ""), operation.server)
+    try:
+        return urljoin(str(getattr(client, "base_url", None) or ""), operation.server)
+    except ValueError:  # Of a host in brackets that is no address; `Wire` refuses it.
+        return operation.server
 
 
 def _patterns(given: Iterable[str] | None) -> list[str]:
@@ -229,38 +307,46 @@ def _named(document: Document, name: str) -> Operation:
     raise DefinitionError(f"the document has no operation {name!r}")
 
 
-def _sound(found: Iterable[Listed]) -> Iterator[Operation]:
+def _sound(document: Document, found: Iterable[Listed]) -> Iterator[Operation]:
+    reading = _reading(document)
     for listed in found:
         try:
-            yield listed.read()
+            yield reading(listed)
+        except _TooMuch:
+            raise
         except DefinitionError:
             continue
 
 
-def _fingerprint(document: Document, operation: Operation) -> str:
+def _fingerprints(document: Document, found: Iterable[Operation]) -> dict[str, str]:
     schemes = security_schemes(document)
+    return {one.name: _fingerprint(one, schemes) for one in found}
+
+
+def _fingerprint(operation: Operation, schemes: Mapping[str, Any]) -> str:
     used = {name: schemes.get(name) for names in operation.security for name in names}
     told = json.dumps({**asdict(operation), "schemes": used}, sort_keys=True, default=sorted)
     return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping[str, str]) -> None:
-    now = {one.name: _fingerprint(document, one) for one in chosen}
+    now = _fingerprints(document, chosen)
     names = {listed.name for listed in operations(document)}
     changes = {
         "changed": [name for name in now if name in pinned and now[name] != pinned[name]],
         "added": [name for name in now if name not in pinned],
         "gone": [name for name in pinned if name not in names],
     }
-    told = "; ".join(f"{what}: {', '.join(found[:20])}" for what, found in changes.items() if found)
+    told = "; ".join(f"{what}: {_several(found)}" for what, found in changes.items() if found)
     if told:
         raise DefinitionError(
-            f"the OpenAPI document is not the one that was pinned ({told}); look at it and pin it anew"
+            f"the OpenAPI document is not the one that was pinned ({told});"
+            " look at it and pin it anew"
         )
 
 
 def _shown(answer: Answer) -> Any:
-    """What a model reads and code gets: JSON as data, all else as `content_of`; nothing for an empty body."""
+    """Return what a model reads and code gets: JSON as data, and all else as `content_of`."""
     if not answer.body:
         return None
     if answer.content_type and is_json(answer.content_type):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from functool import DefinitionError, ToolError
-from functool.bundled.openapi_operation import RESERVED_HEADERS, TOKEN
+from functool.bundled.openapi_names import RESERVED_FORMS, TOKEN, spellings
 
 Secret: TypeAlias = str | tuple[str, str]
 SecretSource: TypeAlias = Secret | Callable[[], "Secret | Awaitable[Secret]"]
@@ -18,7 +18,7 @@ Auth: TypeAlias = Mapping[str, SecretSource] | SecretSource
 
 
 # What frames a message is no place for a key, whatever a document says.
-FRAMING = RESERVED_HEADERS - {"authorization", "cookie", "proxy-authorization"}
+FRAMING = RESERVED_FORMS - {"authorization", "cookie", "proxy_authorization"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +46,8 @@ class Keyring:
         elif not isinstance(auth, Mapping):
             if len(schemes) != 1:
                 raise DefinitionError(
-                    f"say which security scheme auth is for: {{name: secret}}; known: {_known(schemes)}"
+                    "say which security scheme auth is for: {name: secret};"
+                    f" known: {_known(schemes)}"
                 )
             auth = {next(iter(schemes)): auth}
         for name in auth:
@@ -56,13 +57,14 @@ class Keyring:
                 )
             if not _place(schemes[name]):
                 raise DefinitionError(
-                    f"the security scheme {name!r} is no API key with a place, and neither bearer nor basic"
+                    f"the security scheme {name!r} is no API key with a place, and neither"
+                    " bearer nor basic"
                 )
         self._secrets = dict(auth)
         self._schemes = schemes
 
     async def credentials(self, alternatives: Iterable[tuple[str, ...]]) -> Credentials:
-        """Return the credentials of the first alternative for which there are secrets; none if there are not.
+        """Return the credentials of the first alternative that has all its secrets, or none.
 
         Raises:
             ToolError: A secret is not of the kind that its scheme needs.
@@ -105,7 +107,10 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
 
 
 def _place(scheme: Mapping[str, Any]) -> str:
-    """Where a scheme wants its secret: `basic`, `bearer`, `header`, `query`, `cookie`; an empty text for nowhere."""
+    """Return where a scheme wants its secret: `basic`, `bearer`, `header`, `query` or `cookie`.
+
+    The text is empty for a scheme without a place.
+    """
     kind, name, place = scheme.get("type"), scheme.get("name"), scheme.get("in")
     if kind in ("oauth2", "openIdConnect"):  # What they end with.
         return "bearer"
@@ -115,7 +120,7 @@ def _place(scheme: Mapping[str, Any]) -> str:
     if kind != "apiKey" or not isinstance(name, str) or not name:
         return ""
     if place == "header":
-        return place if TOKEN.fullmatch(name) and name.lower() not in FRAMING else ""
+        return place if TOKEN.fullmatch(name) and FRAMING.isdisjoint(spellings(name)) else ""
     return place if place in ("query", "cookie") else ""
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -21,9 +22,16 @@ Spec: TypeAlias = Mapping[str, Any] | str | bytes
 MAX_BYTES = 64 * 1024 * 1024
 MAX_NODES = 2_000_000
 MAX_DEPTH = 200
+MAX_DIGITS = 4_300
+"""Digits of an integer: the most that Python writes and reads."""
+
 MAX_HOPS = 32
 """How often one reference may lead to another."""
 
+MAX_REFERENCE = 10_000
+"""Characters of one reference."""
+
+_TOO_LONG = 10**MAX_DIGITS
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 # Not of category C, and yet nothing to see: fillers and variation selectors, in which whole
@@ -41,25 +49,28 @@ class Document:
     legacy: bool
     """Whether this is version 3.0, whose schemas are not yet JSON Schema."""
 
-    def operations(self) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-        """Yield path, method, path item and operation, in the order of the document."""
-        for path, entry in mapping(self.root.get("paths")).items():
-            item = mapping(self.resolve(entry))
-            for method in METHODS:
-                if isinstance(item.get(method), dict):
-                    yield path, method, item, item[method]
+    size: int = 0
+    """How many values it has."""
+
+    def paths(self) -> Iterator[tuple[str, Any]]:
+        """Yield each path with its path item, which may be a reference to one."""
+        yield from mapping(self.root.get("paths")).items()
 
     def resolve(self, node: Any) -> Any:
         """Follow a reference, and what it refers to, inside the document.
 
         Raises:
-            DefinitionError: It leads out of the document, to nothing, or in a circle.
+            DefinitionError: It leads out of the document, to nothing, in a circle, or too far.
         """
+        first = node
         for _ in range(MAX_HOPS):
             if not (isinstance(node, dict) and isinstance(node.get("$ref"), str)):
                 return node
             node = self.at(node["$ref"])
-        raise DefinitionError("a reference of the document leads in a circle")
+        raise DefinitionError(
+            f"the reference {first['$ref'][:200]!r} leads in a circle, or through more than"
+            f" {MAX_HOPS} others"
+        )
 
     def at(self, reference: str) -> Any:
         """Return what a reference points to.
@@ -67,6 +78,10 @@ class Document:
         Raises:
             DefinitionError: It leads out of the document, or to nothing.
         """
+        if len(reference) > MAX_REFERENCE:
+            raise DefinitionError(
+                f"the reference {reference[:200]!r}… has more than {MAX_REFERENCE:,} characters"
+            )
         if not reference.startswith("#"):
             raise DefinitionError(
                 f"the reference {reference[:200]!r} leads out of the document, and is not fetched"
@@ -99,16 +114,34 @@ def read(spec: Spec) -> Document:
         raise DefinitionError(
             "no OpenAPI document: give the document or its text, not a file name or URL"
         )
-    root = _Cleaner().clean(raw, 0)
+    cleaner = _Cleaner()
+    root = cleaner.clean(raw, (), 0)
     version = root.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
-        found = f"version {root['swagger']}" if "swagger" in root else "no version"
+        found = f"version {str(root['swagger'])[:100]}" if "swagger" in root else "no version"
         raise DefinitionError(f"an OpenAPI document of version 3 is needed; this one says {found}")
-    return Document(root=root, legacy=version.startswith("3.0"))
+    size = MAX_NODES - cleaner.left
+    return Document(root=root, legacy=version.startswith("3.0"), size=size)
+
+
+def security_schemes(document: Document) -> dict[str, dict[str, Any]]:
+    """Return the security schemes of a document by name.
+
+    One whose reference leads nowhere is empty, and no secret is taken for it.
+    """
+    schemes = mapping(mapping(document.root.get("components")).get("securitySchemes"))
+    return {name: _scheme(document, node) for name, node in schemes.items()}
+
+
+def _scheme(document: Document, node: Any) -> dict[str, Any]:
+    try:
+        return mapping(document.resolve(node))
+    except DefinitionError:
+        return {}
 
 
 def mapping(node: Any) -> dict[str, Any]:
-    """Return a node if it is an object, and an empty one otherwise: the document may hold anything anywhere."""
+    """Return a node if it is an object, and otherwise an empty one: anything may stand anywhere."""
     return node if isinstance(node, dict) else {}
 
 
@@ -118,7 +151,7 @@ def sequence(node: Any) -> list[Any]:
 
 
 def visible(text: str) -> str:
-    """Return a text without the characters that a reader cannot see, among them those that change its direction."""
+    """Return a text without the characters that a reader cannot see or that change direction."""
     text = _CONTROLS.sub("", text)
     if text.isascii():
         return text
@@ -137,23 +170,58 @@ class _Cleaner:
     """
 
     def __init__(self) -> None:
-        self._left = MAX_NODES
+        self.left = MAX_NODES
 
-    def clean(self, node: Any, depth: int) -> Any:
-        self._left -= 1
-        if self._left < 0:
+    def clean(self, node: Any, place: tuple[Any, ...], depth: int) -> Any:
+        """Return a copy of a node.
+
+        Args:
+            node: The node.
+            place: The key of the node, behind the place of its parent.
+            depth: How many nodes stand above it.
+        """
+        self.left -= 1
+        if self.left < 0:
             raise DefinitionError(f"the OpenAPI document has more than {MAX_NODES:,} values")
         if depth > MAX_DEPTH:
-            raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep")
+            raise DefinitionError(
+                f"the OpenAPI document is nested more than {MAX_DEPTH} deep, at {_pointer(place)}"
+            )
         if isinstance(node, str):
             return visible(node)
         if node is None or isinstance(node, (bool, int, float)):
-            return node
+            return _number(node)
         if isinstance(node, Mapping):
-            return {visible(str(key)): self.clean(value, depth + 1) for key, value in node.items()}
+            made = {}
+            for key, value in node.items():
+                name = visible(str(_number(key)))
+                made[name] = self.clean(value, (place, name), depth + 1)
+            return made
         if isinstance(node, (list, tuple)):
-            return [self.clean(value, depth + 1) for value in node]
+            return [self.clean(value, (place, str(at)), depth + 1) for at, value in enumerate(node)]
         return visible(str(node)[:1_000])
+
+
+def _number(value: Any) -> Any:
+    """Return a value, and None for a number that JSON cannot say: NaN, infinity, too many digits.
+
+    The JSON and YAML readers let such numbers through.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, int) and abs(value) >= _TOO_LONG:
+        return None
+    return value
+
+
+def _pointer(place: tuple[Any, ...]) -> str:
+    """Return a place as the beginning of a JSON Pointer."""
+    names: list[str] = []
+    while place:
+        place, name = place
+        names.append(name.replace("~", "~0").replace("/", "~1"))
+    pointer = "".join(f"/{name}" for name in reversed(names))
+    return pointer if len(pointer) <= 200 else f"{pointer[:200]}…"
 
 
 def _parsed(spec: str | bytes) -> Any:
@@ -186,20 +254,8 @@ def _yaml(text: str) -> Any:
         Loader.add_implicit_resolver(
             f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), first
         )
-    depth = 0
     try:
-        for event in yaml.parse(text, Loader=Loader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-                event, yaml.CollectionEndEvent
-            )
-            if depth > MAX_DEPTH:
-                raise DefinitionError(f"the OpenAPI document is nested more than {MAX_DEPTH} deep")
-            # Merged aliases grow without bound while they are read, before anything could count
-            # them.
-            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
-                raise DefinitionError(
-                    "the OpenAPI document uses YAML merge keys (<<), which are not supported"
-                )
+        _check_events(yaml, yaml.parse(text, Loader=Loader))
         return yaml.load(text, Loader=Loader)
     except yaml.YAMLError as error:
         raise DefinitionError(
@@ -207,6 +263,33 @@ def _yaml(text: str) -> Any:
         ) from error
 
 
+def _check_events(yaml: Any, events: Iterable[Any]) -> None:
+    """Refuse what would grow, sink or break while a YAML text is made into data."""
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        line = event.start_mark.line + 1
+        if depth > MAX_DEPTH:
+            raise DefinitionError(
+                f"the OpenAPI document is nested more than {MAX_DEPTH} deep, at line {line}"
+            )
+        # Merged aliases grow without bound while they are read, before anything can count them.
+        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
+            raise DefinitionError(
+                "the OpenAPI document uses YAML merge keys (<<), which are not supported:"
+                f" line {line}"
+            )
+        # PyYAML raises anything for a tag that does not fit its value, such as `!!int ""`.
+        tag = getattr(event, "tag", None)
+        if tag is not None and tag not in _YAML_TAGS:
+            raise DefinitionError(
+                f"the OpenAPI document is no valid YAML of JSON's types: tag {tag[:100]!r},"
+                f" line {line}"
+            )
+
+
+_YAML_TAGS = frozenset({"!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))})
 _YAML_TYPES: tuple[tuple[str, str, list[str | None]], ...] = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),

@@ -1,67 +1,35 @@
-"""One operation of an OpenAPI document: what a model is told of it, and what it means on the wire."""
+"""One operation of an OpenAPI document: what a model is told, and what is sent."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from functool import DefinitionError
-from functool.bundled.openapi_document import Document, mapping, sequence
+from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
+from functool.bundled.openapi_names import UniqueNames, valid_name
+from functool.bundled.openapi_parameters import BODY, VARIABLE, Parameter, Parameters, described
 from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
 
-MAX_NAME = 64
 MAX_OUTPUT_NODES = 4_000
-BODY = "body"
+MAX_SERVER = 2_000
+"""Characters of a server's URL."""
+
+PARAMETER_SIZE = 400
+"""Characters that a parameter counts beside its schema."""
+
+MAX_ALTERNATIVES = 100
+"""How many ways to sign in one operation may have, and how many schemes each way."""
+
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
-STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
-# A model must not set what frames the message, says who is asking, or is sent by every client
-# anyway.
-RESERVED_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-    }
-    | {
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
-TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_VARIABLE = re.compile(r"\{([^{}/]*)\}")
+_T = TypeVar("_T")
 _FILE_TEXT = "Text, or for bytes a data: URL with base64."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A parameter: the `argument` that a model gives, and how it is written into the request."""
-
-    argument: str
-    name: str
-    place: str
-    style: str
-    explode: bool
-    reserved: bool
-    as_json: bool
-    required: bool
-    schema: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,26 +80,44 @@ class Listed:
     read: Callable[[], Operation]
 
 
+def size_of(operation: Operation) -> int:
+    """Return how many characters of JSON describe an operation, with all that it refers to."""
+    schemas = len(json.dumps([operation.schema, operation.output]))
+    return schemas + PARAMETER_SIZE * len(operation.parameters)
+
+
 def operations(document: Document) -> Iterator[Listed]:
-    """Yield every operation in the order of the document, under names that are valid and unique."""
+    """Yield every operation in the order of the document, under names that are valid and unique.
+
+    A path whose reference leads nowhere is listed as one operation with the method `*`.
+    """
     reader = _Reader(document)
-    taken: set[str] = set()
-    for path, method, item, node in document.operations():
-        name = _unique(_operation_name(path, method, node), taken)
-        taken.add(name)
-        yield Listed(
-            name=name,
-            operation_id=str(node.get("operationId") or name),
-            method=method.upper(),
-            path=path,
-            read=partial(reader.operation, name, path, method, item, node),
-        )
+    names = UniqueNames()
+    for path, entry in document.paths():
+        try:
+            item = mapping(document.resolve(entry))
+        except DefinitionError as error:
+            name = names.take(valid_name(f"path{path}"))
+            read = partial(_raise, str(error))
+            yield Listed(name=name, operation_id=name, method="*", path=path, read=read)
+            continue
+        for method in METHODS:
+            node = item.get(method)
+            if not isinstance(node, dict):
+                continue
+            given = node.get("operationId")
+            name = names.take(_operation_name(path, method, given))
+            yield Listed(
+                name=name,
+                operation_id=given if isinstance(given, str) and given else name,
+                method=method.upper(),
+                path=path,
+                read=partial(reader.operation, name, path, method, item, node),
+            )
 
 
-def security_schemes(document: Document) -> dict[str, dict[str, Any]]:
-    """Return the security schemes of a document by name."""
-    schemes = mapping(mapping(document.root.get("components")).get("securitySchemes"))
-    return {name: mapping(document.resolve(scheme)) for name, scheme in schemes.items()}
+def _raise(message: str) -> Operation:
+    raise DefinitionError(message)
 
 
 class _Reader:
@@ -139,21 +125,21 @@ class _Reader:
         self._document = document
         self._requests = Schemas(document, "readOnly")
         self._responses = Schemas(document, "writeOnly")
-        # What a security scheme sends is the host's to give, also where the document lists it as a
-        # parameter.
-        self._keys = {
-            (str(scheme.get("in")), str(scheme.get("name")).lower())
-            for scheme in security_schemes(document).values()
-            if scheme.get("type") == "apiKey"
-        }
+        self._parameters = Parameters(document, self._requests)
+        self._made: dict[tuple[str, int], Any] = {}
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
     ) -> Operation:
+        """Read an operation.
+
+        Raises:
+            DefinitionError: It cannot be a tool.
+        """
         if not path.startswith("/") or any(part in (".", "..") for part in path.split("/")):
             raise DefinitionError("the path does not begin with a slash, or has a '..' in it")
-        body = self._body(node)
-        parameters = self._parameters(path, item, node)
+        body = self._once(self._body, mapping(self._document.resolve(node.get("requestBody"))))
+        parameters = self._parameters.read(path, item, node)
         root: dict[str, Any] = {
             "type": "object",
             "properties": {p.argument: p.schema for p in parameters},
@@ -168,76 +154,29 @@ class _Reader:
                 f"it takes more than {MAX_NODES:,} values to describe its arguments"
             )
         schema, _ = self._requests.with_definitions({**root, "additionalProperties": False})
-        texts = [str(node.get(word) or "").strip() for word in ("summary", "description")]
         return Operation(
             name=name,
             method=method.upper(),
             path=path,
-            description=shortened(
-                "\n\n".join(dict.fromkeys(filter(None, texts))) or f"{method.upper()} {path}"
-            ),
+            description=self._once(_description, node) or shortened(f"{method.upper()} {path}"),
             parameters=parameters,
             body=body,
             server=_server(node, item, self._document.root),
             security=_security(node, self._document.root),
-            tags=tuple(tag for tag in sequence(node.get("tags")) if isinstance(tag, str)),
+            tags=self._once(_tags, node),
             schema=schema,
-            output=self._output(node),
+            output=self._once(self._output, node),
         )
 
-    def _parameters(
-        self, path: str, item: dict[str, Any], node: dict[str, Any]
-    ) -> tuple[Parameter, ...]:
-        """Those of the path item, those of the operation, which count more, and those that only the path names."""
-        found: dict[tuple[str, str], Parameter] = {}
-        for entry in (*sequence(item.get("parameters")), *sequence(node.get("parameters"))):
-            parameter = self._parameter(mapping(self._document.resolve(entry)))
-            if parameter is not None:
-                found[parameter.place, parameter.name] = parameter
-        for name in _VARIABLE.findall(path):
-            found.setdefault(("path", name), _path_parameter(name))
-        named = set(_VARIABLE.findall(path))
-        taken = {BODY}
-        parameters = []
-        for parameter in found.values():
-            if parameter.place == "path" and parameter.name not in named:
-                continue
-            stem = _UNFIT.sub("_", parameter.name).strip("_")[:MAX_NAME] or "argument"
-            argument = _unique(stem if stem not in taken else f"{stem}_{parameter.place}", taken)
-            taken.add(argument)
-            parameters.append(replace(parameter, argument=argument))
-        return tuple(parameters)
+    def _once(self, make: Callable[[dict[str, Any]], _T], node: dict[str, Any]) -> _T:
+        """Return what is made of a node, and make it once: many paths may refer to one."""
+        key = (make.__name__, id(node))  # The document keeps its nodes.
+        if key not in self._made:
+            self._made[key] = make(node)
+        made: _T = self._made[key]
+        return made
 
-    def _parameter(self, node: dict[str, Any]) -> Parameter | None:
-        """Read a parameter; None for one that is not a model's to give."""
-        name, place = node.get("name"), str(node.get("in"))
-        if not isinstance(name, str) or place not in STYLES or (place, name.lower()) in self._keys:
-            return None
-        if place == "header" and name.lower() in RESERVED_HEADERS:
-            return None
-        if place in ("header", "cookie") and not TOKEN.fullmatch(name):
-            raise DefinitionError(
-                f"the {place} parameter {name[:100]!r} has a name that cannot be sent"
-            )
-        style = node.get("style") if isinstance(node.get("style"), str) else STYLES[place]
-        content = mapping(node.get("content"))
-        media = mapping(next(iter(content.values()), None)) if content else node
-        schema = self._requests.convert(media.get("schema"))
-        explode = node.get("explode")
-        return Parameter(
-            argument=name,
-            name=name,
-            place=place,
-            style=str(style),
-            explode=explode if isinstance(explode, bool) else style in ("form", "deepObject"),
-            reserved=node.get("allowReserved") is True,
-            as_json=bool(content),
-            required=place == "path" or node.get("required") is True,
-            schema=_described(schema, node),
-        )
-
-    def _body(self, node: dict[str, Any]) -> Body | None:
-        body = mapping(self._document.resolve(node.get("requestBody")))
+    def _body(self, body: dict[str, Any]) -> Body | None:
         content = mapping(body.get("content"))
         if not content:
             return None
@@ -261,7 +200,7 @@ class _Reader:
         return Body(
             media_type=media_type,
             required=body.get("required") is True,
-            schema=_described({"description": "The body of the request.", **converted}, body),
+            schema=described({"description": "The body of the request.", **converted}, body),
             files=files,
             encoding=mapping(media.get("encoding")),
         )
@@ -280,7 +219,7 @@ class _Reader:
         )
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
-        """The schema of the JSON that a success brings, where the document says it, in a size that is of use."""
+        """Return the schema of the JSON that a success brings, if it is said and not too large."""
         responses = mapping(node.get("responses"))
         for status in sorted(
             status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
@@ -297,30 +236,14 @@ class _Reader:
         return None
 
 
-def _path_parameter(name: str) -> Parameter:
-    return Parameter(
-        argument=name,
-        name=name,
-        place="path",
-        style="simple",
-        explode=False,
-        reserved=False,
-        as_json=False,
-        required=True,
-        schema={"type": "string"},
-    )
+def _description(node: dict[str, Any]) -> str:
+    said = [node.get(word) for word in ("summary", "description")]
+    texts = [shortened(str(text)) for text in said if isinstance(text, (str, int, float))]
+    return shortened("\n\n".join(dict.fromkeys(filter(None, texts))))
 
 
-def _described(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """Describe an argument. Its default is told and not sent: it is the server's to fill in."""
-    texts = [node.get("description"), schema.get("description")]
-    said = [text.strip() for text in texts if isinstance(text, str) and text.strip()][:1]
-    if schema.get("default") is not None:
-        said.append(f"Default: {str(schema['default'])[:200]}.")
-    if node.get("deprecated") is True:
-        said.append("Deprecated.")
-    rest = {key: value for key, value in schema.items() if key not in ("default", "description")}
-    return {**rest, "description": shortened(" ".join(said))} if said else rest
+def _tags(node: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(tag for tag in sequence(node.get("tags")) if isinstance(tag, str))
 
 
 def _with_files(schema: dict[str, Any], files: frozenset[str]) -> dict[str, Any]:
@@ -331,18 +254,9 @@ def _with_files(schema: dict[str, Any], files: frozenset[str]) -> dict[str, Any]
     return {**schema, "properties": properties} if properties else schema
 
 
-def _operation_name(path: str, method: str, node: dict[str, Any]) -> str:
-    given = node.get("operationId")
-    name = _UNFIT.sub("_", given).strip("_") if isinstance(given, str) else ""
-    return (name or _UNFIT.sub("_", f"{method}{path}").strip("_"))[:MAX_NAME]
-
-
-def _unique(stem: str, taken: set[str]) -> str:
-    name, count = stem, 1
-    while name in taken:
-        count += 1
-        name = f"{stem[: MAX_NAME - len(str(count)) - 1]}_{count}"
-    return name
+def _operation_name(path: str, method: str, given: Any) -> str:
+    name = valid_name(given) if isinstance(given, str) else ""
+    return name or valid_name(f"{method}{path}")
 
 
 def _preference(media_type: str) -> tuple[int, str]:
@@ -362,21 +276,36 @@ def is_json(media_type: str) -> bool:
 
 
 def _server(*nodes: dict[str, Any]) -> str:
-    """The URL of the nearest first server, its variables filled in with their defaults."""
+    """Return the URL of the nearest first server, its variables filled in with their defaults.
+
+    It is empty if the URL is too long. Each variable is filled in once: what a default holds is
+    not looked at again.
+    """
     for node in nodes:
         for server in map(mapping, sequence(node.get("servers"))):
+            url = server.get("url")
+            if not isinstance(url, str) or len(url) > MAX_SERVER:
+                return ""
             variables = mapping(server.get("variables"))
-            filled = str(server.get("url") or "")
-            for name in _VARIABLE.findall(filled):
-                filled = filled.replace(
-                    f"{{{name}}}", str(mapping(variables.get(name)).get("default", ""))
-                )
-            return filled
+            parts = VARIABLE.split(url)
+            for at in range(1, len(parts), 2):
+                parts[at] = _default(mapping(variables.get(parts[at])))
+            return "".join(parts) if sum(map(len, parts)) <= MAX_SERVER else ""
     return "/"
+
+
+def _default(variable: dict[str, Any]) -> str:
+    found = variable.get("default")
+    return str(found) if isinstance(found, (str, int, float)) else ""
 
 
 def _security(*nodes: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     for node in nodes:
-        if isinstance(node.get("security"), list):
-            return tuple(tuple(mapping(entry)) for entry in node["security"])
+        listed = node.get("security")
+        if not isinstance(listed, list):
+            continue
+        entries = [mapping(entry) for entry in listed[: MAX_ALTERNATIVES + 1]]
+        if max([len(entries), *map(len, entries)]) > MAX_ALTERNATIVES:
+            raise DefinitionError(f"its security lists more than {MAX_ALTERNATIVES} alternatives")
+        return tuple(map(tuple, entries))
     return ()

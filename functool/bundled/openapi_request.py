@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from functool import ToolError
-from functool.bundled.openapi_operation import BODY, FORM, MULTIPART, Body, Operation, Parameter
+from functool.bundled.openapi_operation import FORM, MULTIPART, Body, Operation
+from functool.bundled.openapi_parameters import BODY, Parameter
 
 MAX_DECODINGS = 5
 """How often a path value is decoded to look for what it may hide."""
@@ -36,7 +37,7 @@ class UnsafeValue(ToolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A request without its server: `path` and `query` are encoded, `query` without its question mark."""
+    """A request without its server. `path` and `query` are encoded; `query` has no `?`."""
 
     method: str
     path: str
@@ -120,7 +121,8 @@ def _segment(parameter: Parameter, value: Any) -> str:
     """A path value as one segment, in the styles `simple`, `label` and `matrix`."""
     if any(map(_climbs, _leaves(value))):
         raise UnsafeValue(
-            f"The value of {parameter.argument!r} must not have '.', '..' or control characters in it."
+            f"The value of {parameter.argument!r} must not have '.', '..' or control characters"
+            " in it."
         )
     explode, style = parameter.explode, parameter.style
     if parameter.as_json:
@@ -153,7 +155,7 @@ def _joined(parameter: Parameter, texts: list[str], *, named: bool) -> str:
 
 
 def _climbs(path: str) -> bool:
-    """Whether a server that decodes a path, splits it or strips it in its own way may come to another directory."""
+    """Whether a server may come to another directory, by decoding, splitting or stripping."""
     for _ in range(MAX_DECODINGS):
         # What stands behind a semicolon is a path parameter, which some take away.
         if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path)):
@@ -174,7 +176,8 @@ def _header(parameter: Parameter, value: Any) -> str:
         text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
     if any(ord(c) < 32 or ord(c) > 126 for c in text) or text != text.strip():
         raise UnsafeValue(
-            f"The value of {parameter.argument!r} may have printable ASCII characters only, and no space at its ends."
+            f"The value of {parameter.argument!r} may have printable ASCII characters only,"
+            " and no space at its ends."
         )
     return text
 
@@ -223,8 +226,8 @@ def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> bytes:
                 content, kind = _json(item).encode(), "application/json"
             else:
                 content, kind = _text(item).encode(), "text/plain; charset=utf-8"
-            out += f"--{boundary}\r\nContent-Disposition: {disposition}\r\nContent-Type: {kind}\r\n\r\n".encode()
-            out += content + b"\r\n"
+            head = f"Content-Disposition: {disposition}\r\nContent-Type: {kind}"
+            out += f"--{boundary}\r\n{head}\r\n\r\n".encode() + content + b"\r\n"
     return bytes(out + f"--{boundary}--\r\n".encode())
 
 

@@ -13,18 +13,21 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import isfinite
 from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import Document, mapping, sequence
+from functool.bundled.openapi_names import UniqueNames
 
 MAX_DEPTH = 60
 MAX_DESCRIPTION = 2_000
 MAX_NODES = 20_000
-"""Values that the schema of one tool may have; what is referred to beyond that is described as anything."""
+"""Values that the schema of one tool may have. What is referred to beyond that may be anything."""
+
+MAX_PATTERN = 10_000
+"""Characters of a pattern that is checked here; a longer one is left to the server."""
 
 TEXT = 100
 """Characters that count as one value more."""
@@ -52,11 +55,25 @@ class Schemas:
     def __init__(self, document: Document, unsent: str) -> None:
         self._document = document
         self._unsent = unsent
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str | None] = {}
+        self._unique = UniqueNames()
         self._made: dict[str, _Definition] = {}
+        self._waiting: deque[tuple[str, Any]] = deque()
 
-    def convert(self, schema: Any, depth: int = 0) -> dict[str, Any]:
+    def convert(self, schema: Any) -> dict[str, Any]:
         """Return a schema whose references point to `$defs`; see `with_definitions`."""
+        converted = self._converted(schema, 0)
+        # One after the other: a chain of references can be longer than Python's stack is deep.
+        while self._waiting:
+            name, part = self._waiting[0]
+            made = self._converted(part, 0)
+            self._made[name] = _Definition(
+                schema=made, size=weight(made), references=tuple(_references(made))
+            )
+            self._waiting.popleft()
+        return converted
+
+    def _converted(self, schema: Any, depth: int) -> dict[str, Any]:
         if not isinstance(schema, dict) or depth > MAX_DEPTH:
             return {"not": {}} if schema is False else {}
         made = self._keywords(schema, depth)
@@ -71,7 +88,7 @@ class Schemas:
     def with_definitions(
         self, schema: dict[str, Any], limit: int = MAX_NODES
     ) -> tuple[dict[str, Any], bool]:
-        """Return a schema together with all that it refers to, the nearest first, and whether it is whole.
+        """Return a schema with all that it refers to, the nearest first, and whether it is whole.
 
         What comes after `limit` values is described as anything.
         """
@@ -88,25 +105,25 @@ class Schemas:
         return ({**schema, "$defs": found} if found else schema), left > 0
 
     def _definition(self, reference: str) -> str | None:
-        """Return the name under which a schema of the document is defined, None if there is none."""
-        if reference in self._names:
-            return self._names[reference]
-        try:
-            schema = self._document.at(reference)
-        except DefinitionError:
-            return None
-        stem = _NAME.sub("_", reference.rsplit("/", 1)[-1])[:64] or "schema"
-        name, count = stem, 1
-        while name in self._made:
-            count += 1
-            name = f"{stem}_{count}"
-        self._names[reference] = name
-        self._made[name] = _Definition()  # A schema may refer to itself.
-        made = self.convert(schema)
-        self._made[name] = _Definition(
-            schema=made, size=weight(made), references=tuple(_references(made))
-        )
-        return name
+        """Return the name of the definition that a reference leads to; None if there is none."""
+        passed: list[str] = []
+        while reference not in self._names:
+            passed.append(reference)
+            # It stays so for what is not there, and for references that lead in a circle.
+            self._names[reference] = None
+            try:
+                schema = self._document.at(reference)
+            except DefinitionError:
+                break
+            if isinstance(schema, dict) and len(schema) == 1 and "$ref" in schema:
+                reference = str(schema["$ref"])
+                continue
+            stem = _NAME.sub("_", reference.rsplit("/", 1)[-1]) or "schema"
+            name = self._names[reference] = self._unique.take(stem)
+            self._waiting.append((name, schema))
+        found = self._names[reference]
+        self._names.update(dict.fromkeys(passed, found))
+        return found
 
     def _keywords(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -126,7 +143,7 @@ class Schemas:
         for word in ("items", "contains", "not", "additionalProperties", "propertyNames"):
             if isinstance(schema.get(word), (dict, bool)):
                 part = schema[word]
-                made[word] = part if isinstance(part, bool) else self.convert(part, depth + 1)
+                made[word] = part if isinstance(part, bool) else self._converted(part, depth + 1)
         # Several may fit in earnest; the server tells them apart.
         for word, target in (
             ("allOf", "allOf"),
@@ -134,7 +151,7 @@ class Schemas:
             ("oneOf", "anyOf"),
             ("prefixItems", "prefixItems"),
         ):
-            parts = [self.convert(part, depth + 1) for part in sequence(schema.get(word))]
+            parts = [self._converted(part, depth + 1) for part in sequence(schema.get(word))]
             if parts and target in made:
                 made.setdefault("allOf", []).append({"anyOf": parts})
             elif parts:
@@ -150,7 +167,7 @@ class Schemas:
         if properties:
             kept = {name: part for name, part in properties.items() if name not in unsent}
             made["properties"] = {
-                name: self.convert(part, depth + 1) for name, part in kept.items()
+                name: self._converted(part, depth + 1) for name, part in kept.items()
             }
         names = [
             name
@@ -168,7 +185,10 @@ def shortened(text: str) -> str:
 
 
 def weight(schema: Any) -> int:
-    """Return how many values a converted schema has, without what it refers to; long texts count as several."""
+    """Return how many values a converted schema has, without what it refers to.
+
+    A long text counts as several.
+    """
     total = 0
     for part in _parts(schema):
         names = sum(map(len, mapping(part.get("properties"))))
@@ -212,7 +232,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _count(value: Any) -> bool:
@@ -229,12 +249,14 @@ def _pattern_runs(pattern: str) -> bool:
 
     Any other is left to the server.
     """
+    if len(pattern) > MAX_PATTERN:
+        return False
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
         with warnings.catch_warnings():  # A nested set is one in Rust, and none in JavaScript.
             warnings.simplefilter("error", FutureWarning)
             re.compile(pattern)
-    except (SchemaError, re.error, RecursionError, OverflowError, FutureWarning):
+    except (SchemaError, re.error, ValueError, RecursionError, OverflowError, FutureWarning):
         return False
     return True
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -12,6 +13,8 @@ from functool import DefinitionError
 from functool.bundled.addresses import Reach, UrlNotAllowed
 from functool.bundled.http_body import RequestFailed, read_body
 from functool.bundled.openapi_auth import Credentials
+from functool.bundled.openapi_logs import hidden_in_logs
+from functool.bundled.openapi_names import spellings
 from functool.bundled.openapi_request import Prepared, UnsafeValue
 from functool.bundled.outbound import HEADERS, REDIRECTS, Outbound, target
 
@@ -93,22 +96,21 @@ class Wire:
             RequestFailed: There was no answer, or no end of redirects.
             ResponseTooLarge: The body is too long.
         """
-        given = {pair.partition("=")[0] for pair in (*request.query.split("&"), *request.cookies)}
-        if given & {pair.partition("=")[0] for pair in (*credentials.query, *credentials.cookies)}:
+        named = _names((*re.split("[&;]", request.query), *request.cookies))
+        if named & _names((*credentials.query, *credentials.cookies)):
             raise UnsafeValue("An argument must not have the name of a credential in it.")
         url = target(_with_query(self._base + request.path, [request.query, *credentials.query]))
         if _origin(url) != self._origin:
             raise UrlNotAllowed("The request would leave the server of the API.")
+        with hidden_in_logs(credentials.query):
+            return await self._follow(url, request, credentials)
+
+    async def _follow(self, url: httpx2.URL, request: Prepared, credentials: Credentials) -> Answer:
         method, content, home = request.method, request.content, True
         for _ in range(MAX_REDIRECTS + 1):
             headers = dict(OWN_HEADERS if home and self._client is not None else HEADERS)
             if home:
-                cookies = "; ".join([*request.cookies, *credentials.cookies])
-                headers |= {
-                    **request.headers,
-                    **({"Cookie": cookies} if cookies else {}),
-                    **credentials.headers,
-                }
+                headers |= _headers(request, credentials)
             async with self._open(method, url, headers, content, home=home) as response:
                 location = response.headers.get("location")
                 if response.status_code not in REDIRECTS or not location:
@@ -125,11 +127,9 @@ class Wire:
                     "The server redirected a request that changes something to another origin."
                 )
             if home:
-                url = target(
-                    _with_query(
-                        str(url), [pair for pair in credentials.query if pair not in str(url)]
-                    )
-                )
+                there = url.query.decode("ascii").split("&")
+                missing = [pair for pair in credentials.query if pair not in there]
+                url = target(_with_query(str(url), missing))
         raise RequestFailed(f"The server redirected more than {MAX_REDIRECTS} times.")
 
     def _open(
@@ -157,7 +157,7 @@ async def _open_with(
     *,
     home: bool,
 ) -> AsyncIterator[Any]:
-    """Send with the host's client: as the client does at home, and with nothing that it adds anywhere else."""
+    """Send with the host's client: with what it adds of its own at home, without it elsewhere."""
     request = client.build_request(method, url, headers=headers, content=content)
     if not home:
         request = type(request)(method, url, headers=headers)
@@ -165,9 +165,8 @@ async def _open_with(
         response = await client.send(
             request, stream=True, follow_redirects=False, **({} if home else {"auth": None})
         )
-    except (
-        Exception
-    ) as error:  # Whatever the client raises; its text may hold the URL, and with it a key.
+    except Exception as error:
+        # Whatever the client raises: its text may hold the URL, and with it a key.
         raise RequestFailed(f"The API could not be reached ({type(error).__name__}).") from error
     try:
         yield response
@@ -188,10 +187,22 @@ def _with_query(url: str, pairs: list[str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{query}" if query else url
 
 
-def _open_literal(host: str) -> bool:
-    """Whether a document itself spells out that its server is on this machine or in a private network.
+def _names(pairs: Iterable[str]) -> set[str]:
+    """Return every name that a server may see in encoded `name=value` pairs."""
+    return {form for pair in pairs for form in spellings(pair.partition("=")[0])}
 
-    The host has seen that, if it has looked; a name that turns out to lead there, or a cloud's metadata, it has not.
+
+def _headers(request: Prepared, credentials: Credentials) -> dict[str, str]:
+    cookies = "; ".join([*request.cookies, *credentials.cookies])
+    own = {"Cookie": cookies} if cookies else {}
+    return {**request.headers, **own, **credentials.headers}
+
+
+def _open_literal(host: str) -> bool:
+    """Whether a document itself spells out a server on this machine or in a private network.
+
+    The host has seen that, if it has looked. It has not seen where a name leads in the end, nor
+    the metadata address of a cloud.
     """
     if host == "localhost":
         return True

@@ -1,4 +1,4 @@
-"""HTTP that reaches no further than it may: judged addresses, bounded bodies, and nothing of the host's own in it."""
+"""Send HTTP requests to addresses that were judged, with nothing of the host's own in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Outbound:
-    """Opens one request after the other, each on a connection of its own, without cookies, proxies or credentials.
+    """Opens requests, each on a connection of its own, without cookies, proxies or credentials.
+
+    No URL is logged: a query may hold a key. That is why no `AsyncClient` stands in between.
 
     Args:
         reach: What may be connected to.
@@ -67,8 +69,10 @@ class Outbound:
         except (OSError, UnicodeError) as error:
             raise RequestFailed(f"The host {host!r} could not be found.") from error
         transport = httpx2.AsyncHTTPTransport(verify=self._tls or _system_tls(), trust_env=False)
-        async with httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None) as client:
-            response = await _first_answer(client, method, url, headers or {}, content, addresses)
+        async with transport:
+            response = await _first_answer(
+                transport, method, url, headers or {}, content, addresses
+            )
             async with aclosing(response):
                 try:
                     yield response
@@ -106,7 +110,7 @@ def _system_tls() -> ssl.SSLContext:
 
 
 async def _first_answer(
-    client: httpx2.AsyncClient,
+    transport: httpx2.AsyncHTTPTransport,
     method: str,
     url: httpx2.URL,
     headers: Mapping[str, str],
@@ -128,11 +132,14 @@ async def _first_answer(
             extensions={"sni_hostname": name, "timeout": {"connect": CONNECT_SECONDS}},
         )
         try:
-            return await client.send(request, stream=True, auth=None, follow_redirects=False)
+            response = await transport.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             failure = error
         except httpx2.HTTPError as error:
             raise RequestFailed(
                 f"The host {name!r} did not answer as a web server does."
             ) from error
+        else:
+            response.request = request
+            return response
     raise RequestFailed(f"The host {name!r} could not be reached: {failure}") from failure

@@ -1,7 +1,7 @@
-"""Run a program so that nothing of it is left when the wait is over, and keep both ends of what it writes.
+"""Run a program, keep both ends of what it writes, and leave nothing of it when the wait is over.
 
-Processes are held by descriptors (`pidfd_open`, Linux 5.3): a number can come to mean another process, a descriptor
-cannot.
+Processes are held by descriptors (`pidfd_open`, Linux 5.3): a number can come to mean another
+process, a descriptor cannot.
 """
 
 import asyncio
@@ -9,11 +9,14 @@ import codecs
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Protocol
 
+SHELL = "/bin/sh"
 CHUNK = 65_536
 MAX_DRAINED = 1_048_576
 """Bytes that are still read when all is dead: more than a pipe holds."""
@@ -22,10 +25,44 @@ GRACE = 10.0
 """How long to wait for what was killed, in seconds."""
 
 POLL = 0.005
+READY, GO = b"ready\n", b"go\n"
+
+# The program waits until it hears a word on its standard input, which is a socket. When the host
+# dies there is no word, only the end of the input, and the program is not run.
+GATE = 'echo ready >&0 && read -r word && [ "$word" = go ] || exit 125; exec </dev/null; exec "$@"'
+
+
+WATCH = 0.1
+"""How often to look whether the processor time is used up, in seconds."""
+
+
+class Holder(Protocol):
+    """Holds the processes of one command to their limits."""
+
+    @property
+    def kind(self) -> str:
+        """By what means."""
+        ...
+
+    def hold(self, pid: int) -> None:
+        """Limit a process, and all that it starts from now on."""
+        ...
+
+    def spent(self) -> bool:
+        """Whether the processes have used up their time, and are to be ended."""
+        ...
+
+    def reached(self) -> str | None:
+        """Name a limit that was reached, as far as that can be known."""
+        ...
+
+    async def end(self) -> None:
+        """End what is still held, and take away what was made for it."""
+        ...
 
 
 class BothEnds:
-    """The beginning and the end of a stream of text, at most `limit` characters with the marker between them."""
+    """The beginning and the end of a text, at most `limit` characters with a marker in between."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -39,7 +76,7 @@ class BothEnds:
         return self._total > self._limit
 
     def feed(self, data: bytes, *, final: bool = False) -> None:
-        """Take the next bytes, which may end in the middle of a character unless they are the last."""
+        """Take the next bytes; they may end inside of a character unless they are `final`."""
         text = self._decoder.decode(data, final)
         self._total += len(text)
         room = self._limit - len(self._head)
@@ -64,7 +101,7 @@ class BothEnds:
 class Processes:
     """A program and what it starts: a session and process group of their own.
 
-    `finish` has to be awaited.
+    The program waits at a gate until `finish` lets it run. `finish` has to be awaited.
     """
 
     def __init__(
@@ -74,19 +111,45 @@ class Processes:
         cwd: str,
         env: Mapping[str, str],
         output: BothEnds,
-        inherited: Sequence[int] = (),
+        holder: Holder | None = None,
     ) -> None:
-        """Start the program, without standard input; both its outputs go to `output`.
+        """Start a shell that waits, and that becomes the program; both outputs go to `output`.
+
+        Args:
+            argv: The program and its arguments.
+            cwd: The working directory.
+            env: All environment variables.
+            output: Keeps what is written.
+            holder: Limits the process before the program runs.
 
         Raises:
             OSError: It cannot be started.
         """
+        self._start([*_gated(argv)], cwd=cwd, env=env, output=output, inherited=(), holder=holder)
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        output: BothEnds,
+        inherited: Sequence[int],
+        holder: Holder | None,
+    ) -> None:
         self.output = output
-        self._pipe, written = os.pipe()
-        try:
+        self.ran = False
+        self._holder = holder
+        with ExitStack() as kept, ExitStack() as passed:
+            self._pipe, written = os.pipe()
+            kept.callback(os.close, self._pipe)
+            passed.callback(os.close, written)
+            self._gate, gate = socket.socketpair()
+            kept.callback(self._gate.close)
+            passed.callback(gate.close)
             self._process = subprocess.Popen(
                 argv,
-                stdin=subprocess.DEVNULL,
+                stdin=gate.fileno(),
                 stdout=written,
                 stderr=written,
                 cwd=cwd,
@@ -94,19 +157,15 @@ class Processes:
                 pass_fds=inherited,
                 start_new_session=True,
             )
-        except BaseException:
-            os.close(self._pipe)
-            raise
-        finally:
-            os.close(written)
-        os.set_blocking(self._pipe, False)
-        try:
-            self._leader = os.pidfd_open(self._process.pid)
-        except BaseException:
-            self._process.kill()
-            self._process.wait()
-            os.close(self._pipe)
-            raise
+            try:
+                self._leader = os.pidfd_open(self._process.pid)
+            except BaseException:
+                self._process.kill()
+                self._process.wait()
+                raise
+            os.set_blocking(self._pipe, False)
+            self._gate.setblocking(False)
+            kept.pop_all()  # `finish` closes them.
 
     @property
     def exit_code(self) -> int | None:
@@ -127,8 +186,8 @@ class Processes:
         loop.add_reader(self._pipe, self._read)
         try:
             async with asyncio.timeout(timeout):
-                await self._begin()
-                await _readable(self._leader)
+                await self._pass_gate()
+                await self._ended()
         except TimeoutError:
             return False
         finally:
@@ -139,8 +198,34 @@ class Processes:
                 self._close()
         return True
 
-    async def _begin(self) -> None:
-        """Let the program run, if it waits."""
+    async def _pass_gate(self) -> None:
+        """Let the program run once it waits at the gate."""
+        with suppress(ConnectionError, ProcessLookupError):
+            answer = await asyncio.get_running_loop().sock_recv(self._gate, len(READY))
+            if answer != READY:
+                return
+            waiting = self._waiting()
+            # What waits has asked to die with its parent before it said so. A parent that died
+            # earlier has taken nothing along, so look whether it lives.
+            if waiting is None or not _is_running(self._leader):
+                return
+            if self._holder is not None:
+                self._holder.hold(waiting)
+            self._gate.send(GO)
+            self.ran = True
+
+    def _waiting(self) -> int | None:
+        """Return the number of the process that waits at the gate."""
+        return self._process.pid
+
+    async def _ended(self) -> None:
+        """Wait until the program has ended, or has used up its processor time."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if self._holder is None else WATCH):
+                    return await _readable(self._leader)
+            if self._holder is not None and self._holder.spent():
+                return None
 
     def _kill(self) -> None:
         # The leader has not been waited for, so its number, which is the group's, cannot belong to
@@ -176,15 +261,15 @@ class Processes:
             left -= size
         self.output.feed(b"", final=True)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(
-                GRACE
-            )  # it is dead already, unless the wait for that was cancelled too
+            # It is dead already, unless the wait for that was cancelled too.
+            self._process.wait(GRACE)
+        self._gate.close()
         os.close(self._pipe)
         os.close(self._leader)
 
 
 class SandboxedProcesses(Processes):
-    """A program in a PID namespace that bubblewrap makes: with its first process, the kernel ends all of it."""
+    """A program in a PID namespace of bubblewrap's: with its first process all the others end."""
 
     def __init__(
         self,
@@ -193,59 +278,47 @@ class SandboxedProcesses(Processes):
         *,
         env: Mapping[str, str],
         output: BothEnds,
+        inherited: Sequence[int] = (),
+        holder: Holder | None = None,
     ) -> None:
-        """Start bubblewrap with `options`, and have it wait before it runs `argv`.
+        """Start bubblewrap with `options`; in the sandbox a shell waits, and becomes the program.
+
+        Args:
+            options: Bubblewrap and its options.
+            argv: The program and its arguments.
+            env: All environment variables of the program.
+            output: Keeps what is written.
+            inherited: The descriptors that `options` name.
+            holder: Limits the first process of the sandbox before the program runs.
 
         Raises:
             OSError: Bubblewrap cannot be started.
         """
-        self.ran = False
-        self._report = b""
         self._first: int | None = None
+        # A file in memory: a pipe without its reader would kill bubblewrap, and its other half
+        # would wait for ever.
+        self._status = os.memfd_create("status")
         with ExitStack() as kept, ExitStack() as passed:
-            passed.callback(os.close, variables := _settings(env))
-            self._status, status = os.pipe()
             kept.callback(os.close, self._status)
-            passed.callback(os.close, status)
-            gate, self._gate = os.pipe()
-            kept.callback(os.close, self._gate)
-            passed.callback(os.close, gate)
-            own = [
-                "--json-status-fd",
-                str(status),
-                "--block-fd",
-                str(gate),
-                "--args",
-                str(variables),
-                "--as-pid-1",
-                "--",
-            ]
+            passed.callback(os.close, variables := _settings(env))
+            own = ["--json-status-fd", str(self._status), "--args", str(variables)]
             # Bubblewrap itself stands outside: what `env` tells the loader (LD_PRELOAD) is for the
             # command alone.
-            super().__init__(
-                [*options, *own, *argv],
+            self._start(
+                [*options, *own, "--as-pid-1", "--", *_gated(argv)],
                 cwd="/",
                 env={},
                 output=output,
-                inherited=(status, gate, variables),
+                inherited=(self._status, variables, *inherited),
+                holder=holder,
             )
-            kept.pop_all()  # from here on they are closed with the rest
+            kept.pop_all()  # `finish` closes it.
 
-    async def _begin(self) -> None:
-        first = None
-        while first is None:
-            await _readable(self._status)
-            report = os.read(self._status, CHUNK)
-            if not report:
-                return
-            self._report += report
-            first = _first_process(self._report)
-        with suppress(ProcessLookupError):
-            self._first = os.pidfd_open(
-                first
-            )  # it waits at the gate, so its number is still its own
-        with suppress(BrokenPipeError):
-            os.write(self._gate, b"\n")
+    def _waiting(self) -> int | None:
+        first = _first_process(os.pread(self._status, CHUNK, 0))
+        if first is not None:  # It waits at the gate, so its number is still its own.
+            self._first = os.pidfd_open(first)
+        return first
 
     def _kill(self) -> None:
         # The first process ends after all others, and bubblewrap waits for it: so bubblewrap's end
@@ -264,14 +337,18 @@ class SandboxedProcesses(Processes):
 
     def _close(self) -> None:
         super()._close()
-        os.set_blocking(self._status, False)
-        with suppress(BlockingIOError):
-            while report := os.read(self._status, CHUNK):
-                self._report += report
-        self.ran = b"exit-code" in self._report
-        for descriptor in (self._status, self._gate, self._first):
+        for descriptor in (self._status, self._first):
             if descriptor is not None:
                 os.close(descriptor)
+
+
+def _gated(argv: Sequence[str]) -> list[str]:
+    return [SHELL, "-c", GATE, "sh", *argv]
+
+
+def _is_running(process: int) -> bool:
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    return os.waitid(os.P_PIDFD, process, options) is None
 
 
 async def _readable(descriptor: int) -> None:
@@ -285,7 +362,7 @@ async def _readable(descriptor: int) -> None:
 
 
 def _settings(env: Mapping[str, str]) -> int:
-    """Return a descriptor from which bubblewrap reads `env`: what is on its command line can be read by every user."""
+    """Return a descriptor from which bubblewrap reads `env`: every user can read command lines."""
     words = b"".join(os.fsencode(f"--setenv\0{name}\0{value}\0") for name, value in env.items())
     descriptor = os.memfd_create("env")
     os.write(descriptor, words)
@@ -294,7 +371,7 @@ def _settings(env: Mapping[str, str]) -> int:
 
 
 def _first_process(report: bytes) -> int | None:
-    """Return the number of the first process that bubblewrap reports, None while it is not complete."""
+    """Return the number of the first process in bubblewrap's report, None if it is not there."""
     try:
         return int(json.JSONDecoder().raw_decode(report.decode())[0]["child-pid"])
     except ValueError:

@@ -55,7 +55,8 @@ _BREAK = "\u200b"
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, metadata TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS documents
+       (key INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, metadata TEXT NOT NULL)""",
     """CREATE VIRTUAL TABLE IF NOT EXISTS words
        USING fts5(title, text, tokenize="unicode61 remove_diacritics 2")""",
 )

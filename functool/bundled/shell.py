@@ -4,10 +4,10 @@
 
     shell = shell_tool("/srv/project")
 
-The boundary is the sandbox (bubblewrap, Debian's package `bubblewrap`, 0.8 or newer), never the
-text of the command: a list of forbidden words, `input_guardrails=[block([...],
-argument="command")]`, is advice to the model and nothing more. `docs/security.md` says what is
-promised and what is not.
+The boundary is the sandbox, never the text of the command: a list of forbidden words,
+`input_guardrails=[block([...], argument="command")]`, is advice to the model and nothing more. The
+sandbox is bubblewrap 0.10, or an older one with the fix of CVE-2024-42472, as distributions have it
+(`apt-get install bubblewrap`). `docs/security.md` says what is promised and what is not.
 """
 
 import errno
@@ -15,6 +15,7 @@ import math
 import os
 import shutil
 import sys
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,39 +34,25 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.bundled.processes import BothEnds, Processes, SandboxedProcesses
+from functool.bundled.limits import Limiter, LimitsUnavailable, ShellLimits
+from functool.bundled.processes import SHELL, BothEnds, Holder, Processes, SandboxedProcesses
+from functool.bundled.sandbox import Sandbox, SandboxUnavailable, open_workdir
 
-SHELL = "/bin/sh"
+__all__ = ["LimitsUnavailable", "SandboxUnavailable", "ShellLimits", "shell_tool"]
+
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-SYSTEM_FILES = (
-    "/etc/alternatives",
-    "/etc/group",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
-    "/etc/ssl/certs",
-)
-NETWORK_FILES = ("/etc/hosts", "/etc/resolv.conf")
 MAX_COMMAND = 100_000
-MIN_OUTPUT = 100
 BLOCK = 512
 """The unit of `ulimit -f` in a POSIX shell, in bytes."""
 
-FILES_IN_MEMORY = 10
-"""How many of the largest files the sandbox's `/tmp` holds."""
+LEAST = {"timeout": 0.001, "max_output": 100, "max_file_size": BLOCK}
+"""The least of each limit: seconds, characters, bytes."""
 
-SHORTEST = 0.001
-"""The shortest time limit, in seconds."""
+TOO_OLD = "functool needs bubblewrap 0.10, or an older one with the fix of CVE-2024-42472."
 
 # The command is a child of this shell, so that its end, and not that of the first program it
 # becomes, ends the rest.
 WRAPPER = 'ulimit -c 0; ulimit -f "$1" 2>/dev/null; "$2" -c -- "$3"; exit $?'
-
-
-class SandboxUnavailable(ToolError):
-    """The sandbox could not be set up; the command did not run."""
 
 
 def shell_tool(
@@ -79,52 +66,37 @@ def shell_tool(
     max_output: int = 60_000,
     max_file_size: int = 100_000_000,
     readable: Iterable[str | os.PathLike[str]] = (),
+    limits: ShellLimits | None = None,
     input_guardrails: Sequence[InputGuardrail] = (),
 ) -> Tool:
     """Return the tool `shell`, which runs a command with `/bin/sh` in a directory.
 
     Args:
-        workdir: The directory in which commands run, and the only one of the host's they can write.
+        workdir: Where commands run, and the only directory of the host's they can write. It is
+            opened now: a later one of the same name is not used.
         timeout: The time limit of a command, in seconds; the model may lower it.
-        sandbox: `"bwrap"` for bubblewrap; `"none"` runs commands with all the rights of this
-            process.
-        sandbox_path: Where the sandbox program is; None looks along `PATH`.
+        sandbox: `"bwrap"`, or `"none"` for commands with all the rights of this process.
+        sandbox_path: Where bubblewrap is; None looks along `PATH`.
         network: Whether commands reach the network.
         env: Environment variables of the commands; nothing is inherited.
         max_output: The most characters of output that are kept, half from each end.
         max_file_size: The most that a command can write into one file, in bytes.
-        readable: More files and directories of the host that a sandboxed command may read.
+        readable: More files and directories that a sandboxed command may read, opened now as well.
+        limits: How much memory, processes and processor time a command may use.
         input_guardrails: The tool's guardrails.
 
     Raises:
-        DefinitionError: The sandbox program or a directory is missing, a limit is no limit, `env`
-            holds what cannot be a variable, or this is not Linux.
+        DefinitionError: The sandbox program or a directory is missing, a limit is none or cannot
+            be held here, `env` holds what cannot be a variable, or this is not Linux.
     """
-    directory = _directory(workdir)
-    _require_at_least("timeout", timeout, SHORTEST)
-    _require_at_least("max_output", max_output, MIN_OUTPUT)
-    _require_at_least("max_file_size", max_file_size, BLOCK)
-    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
-        raise DefinitionError(
-            "shell_tool needs Linux: it holds processes by their descriptors (pidfd_open)"
-        )
-    variables = {
-        "PATH": DEFAULT_PATH,
-        "HOME": directory,
-        "LANG": "C.UTF-8",
-        **_variables(env or {}),
-    }
-    prefix: list[str] = []
+    _check(sandbox, timeout=timeout, max_output=max_output, max_file_size=max_file_size)
+    shell = _Shell(*open_workdir(workdir), _variables(env), timeout, max_output, max_file_size)
     if sandbox == "bwrap":
-        prefix = [
-            _program(sandbox_path),
-            *_bwrap_options(directory, network, max_file_size, readable),
-        ]
-    elif sandbox != "none":
-        raise DefinitionError(f"shell_tool: sandbox={sandbox!r} is neither 'bwrap' nor 'none'")
-    shell = _Shell(
-        sandbox, prefix, directory, variables, timeout, max_output, max_file_size // BLOCK
-    )
+        shell.sandbox = Sandbox(
+            _program(sandbox_path), shell.workdir, shell.directory, network, max_file_size, readable
+        )
+    if limits is not None:
+        shell.limiter = Limiter(limits, sandboxed=sandbox == "bwrap")
     return FunctionTool(
         shell.run,
         name="shell",
@@ -134,15 +106,20 @@ def shell_tool(
     )
 
 
-@dataclass
+@dataclass(eq=False)
 class _Shell:
-    sandbox: str
-    options: list[str]
     workdir: str
-    env: dict[str, str]
+    directory: int
+    env: Mapping[str, str]
     timeout: float
     max_output: int
-    max_blocks: int
+    max_file_size: int
+    sandbox: Sandbox | None = None
+    limiter: Limiter | None = None
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, os.close, self.directory)
+        self.env = {"PATH": DEFAULT_PATH, "HOME": self.workdir, "LANG": "C.UTF-8", **self.env}
 
     async def run(
         self,
@@ -155,88 +132,88 @@ class _Shell:
     ) -> ToolResult:
         limit = self.timeout if timeout is None else min(self.timeout, timeout)
         output = BothEnds(self.max_output)
-        processes = self._start(command, output)
-        in_time = await processes.finish(limit)
-        if in_time and isinstance(processes, SandboxedProcesses) and not processes.ran:
-            raise SandboxUnavailable(
-                f"The sandbox could not be set up, and the command did not run: {output.text()}"
-            )
+        holder = None if self.limiter is None else self.limiter.holder()
+        try:
+            processes = self._start(command, output, holder)
+            in_time = await processes.finish(limit)
+            metadata = self._metadata(processes, output, holder)
+        finally:
+            if holder is not None:
+                await holder.end()
+        if in_time and not processes.ran:
+            raise self._not_run(output.text())
+        return _answer(output.text(), None if in_time else limit, metadata)
+
+    def _start(self, command: str, output: BothEnds, holder: Holder | None) -> Processes:
+        if "\0" in command:
+            raise ToolError("A command cannot hold a NUL character.")
+        argv = [SHELL, "-c", WRAPPER, "sh", str(self.max_file_size // BLOCK), SHELL, command]
+        try:
+            if self.sandbox is None:
+                here = f"/proc/self/fd/{self.directory}"
+                return Processes(argv, cwd=here, env=self.env, output=output, holder=holder)
+            with self.sandbox.options() as (options, shown):
+                return SandboxedProcesses(
+                    options, argv, env=self.env, output=output, inherited=shown, holder=holder
+                )
+        except OSError as error:
+            of_command = error.errno == errno.E2BIG or self.sandbox is None
+            kind = ToolError if of_command else SandboxUnavailable
+            raise kind(f"The command could not be started: {error.strerror}.") from error
+
+    def _not_run(self, said: str) -> ToolError:
+        if self.sandbox is None:
+            return ToolError(f"The shell could not be set up, and the command did not run: {said}")
+        hint = TOO_OLD if "--bind-fd" in said else ""
+        return SandboxUnavailable(
+            f"The sandbox could not be set up, and the command did not run: {said}{hint}"
+        )
+
+    def _metadata(
+        self, processes: Processes, output: BothEnds, holder: Holder | None
+    ) -> dict[str, Any]:
         metadata = {
-            "sandbox": self.sandbox,
+            "sandbox": "none" if self.sandbox is None else "bwrap",
             "exit_code": processes.exit_code,
             "truncated": output.cut,
         }
-        if in_time and processes.exit_code == 0:
-            return ToolResult.of(output.text(), metadata=metadata)
-        kept: list[Content] = [TextContent(text=output.text())] if output.text() else []
-        if not in_time:
-            message = f"The command did not end within {limit:g} seconds; it was stopped, with all that it had started."
-            return ToolResult.failed(
-                message,
-                type="ToolTimeoutError",
-                details={"timeout": limit},
-                output=kept,
-                metadata=metadata,
-            )
-        message = f"The command ended with exit code {processes.exit_code}."
-        details = {"exit_code": processes.exit_code}
-        return ToolResult.failed(
-            message, type="CommandFailed", details=details, output=kept, metadata=metadata
-        )
-
-    def _start(self, command: str, output: BothEnds) -> Processes:
-        if "\0" in command:
-            raise ToolError("A command cannot hold a NUL character.")
-        argv = [SHELL, "-c", WRAPPER, "sh", str(self.max_blocks), SHELL, command]
-        try:
-            if self.options:
-                return SandboxedProcesses(self.options, argv, env=self.env, output=output)
-            return Processes(argv, cwd=self.workdir, env=self.env, output=output)
-        except OSError as error:
-            kind = (
-                ToolError if error.errno == errno.E2BIG or not self.options else SandboxUnavailable
-            )
-            raise kind(f"The command could not be started: {error.strerror}.") from error
+        if holder is None:
+            return metadata
+        return {**metadata, "limits": holder.kind, "reached": holder.reached()}
 
     def description(self, network: bool) -> str:
-        where = "on the host, without a sandbox" if self.sandbox == "none" else "in a sandbox"
-        reach = "" if self.sandbox == "none" else f" It has {'a' if network else 'no'} network."
+        where = "on the host, without a sandbox" if self.sandbox is None else "in a sandbox"
+        reach = "" if self.sandbox is None else f" It has {'a' if network else 'no'} network."
         return (
-            f"Run a command with /bin/sh {where}. It starts in {self.workdir}; the files there are kept between calls."
-            f"{reach} The command has no input and at most {self.timeout:g} seconds; what it starts in the background "
-            "ends with it."
+            f"Run a command with /bin/sh {where}. It starts in {self.workdir}; the files there are "
+            f"kept between calls.{reach} The command has no input and at most {self.timeout:g} "
+            "seconds; what it starts in the background ends with it."
         )
 
 
-def _bwrap_options(
-    workdir: str, network: bool, max_file_size: int, readable: Iterable[str | os.PathLike[str]]
-) -> list[str]:
-    if workdir == "/":
-        raise DefinitionError("shell_tool: a sandbox whose working directory is / would be none")
-    options = ["--die-with-parent", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
-    options += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    options += [] if network else ["--unshare-net"]
-    for system in map(Path, SYSTEM):
-        if system.is_symlink():
-            options += ["--symlink", str(system.readlink()), str(system)]
-        elif system.exists():
-            options += ["--ro-bind", str(system), str(system)]
-    for file in SYSTEM_FILES + (NETWORK_FILES if network else ()):
-        options += ["--ro-bind-try", file, file]
-    options += ["--proc", "/proc", "--dev", "/dev"]
-    for memory in ("/tmp", "/dev/shm"):
-        options += ["--size", str(FILES_IN_MEMORY * max_file_size), "--tmpfs", memory]
-    for path in readable:
-        shown = str(Path(path).absolute())
-        if not Path(path).exists():
-            raise DefinitionError(f"shell_tool: readable={shown!r} does not exist")
-        options += ["--ro-bind", shown, shown]
-    options += ["--bind", workdir, workdir, "--chdir", workdir]
-    # Root without capabilities still owns what is in /proc/sys, and with it the kernel of the host.
-    return [
-        *options,
-        *(word for system in ("/proc", "/dev", "/") for word in ("--remount-ro", system)),
-    ]
+def _answer(text: str, limit: float | None, metadata: dict[str, Any]) -> ToolResult:
+    """Return the result of a command; `limit` is the time limit if that has ended it."""
+    code, reached = metadata["exit_code"], metadata.get("reached")
+    if limit is None and code == 0:
+        return ToolResult.of(text, metadata=metadata)
+    kept: list[Content] = [TextContent(text=text)] if text else []
+    if limit is not None:
+        return ToolResult.failed(
+            f"The command did not end within {limit:g} seconds; it was stopped, with all that it "
+            "had started.",
+            type="ToolTimeoutError",
+            details={"timeout": limit},
+            output=kept,
+            metadata=metadata,
+        )
+    why = f" It reached its limit of {reached}." if reached else ""
+    return ToolResult.failed(
+        f"The command ended with exit code {code}.{why}",
+        type="CommandFailed",
+        details={"exit_code": code, **({"limit": reached} if reached else {})},
+        output=kept,
+        metadata=metadata,
+    )
 
 
 def _program(path: str | os.PathLike[str] | None) -> str:
@@ -244,35 +221,33 @@ def _program(path: str | os.PathLike[str] | None) -> str:
     if found is None:
         where = "on PATH" if path is None else f"at {os.fspath(path)!r}"
         raise DefinitionError(
-            f"shell_tool: there is no sandbox program {where}. Install bubblewrap (apt-get install bubblewrap), say "
-            "where it is with sandbox_path, or choose sandbox='none': then commands have all the rights of this process"
+            f"shell_tool: there is no sandbox program {where}. Install bubblewrap (apt-get install "
+            "bubblewrap), say where it is with sandbox_path, or choose sandbox='none': then "
+            "commands have all the rights of this process"
         )
     return str(Path(found).absolute())
 
 
-def _directory(path: str | os.PathLike[str]) -> str:
-    try:
-        directory = Path(path).resolve(strict=True)
-    except (OSError, ValueError) as error:
-        raise DefinitionError(
-            f"shell_tool: workdir={os.fspath(path)!r} cannot be used: {error}"
-        ) from error
-    if not directory.is_dir():
-        raise DefinitionError(f"shell_tool: workdir={os.fspath(path)!r} is not a directory")
-    return str(directory)
-
-
-def _variables(env: Mapping[str, str]) -> Mapping[str, str]:
-    for name, value in env.items():
+def _variables(env: Mapping[str, str] | None) -> Mapping[str, str]:
+    for name, value in (env or {}).items():
         texts = isinstance(name, str) and isinstance(value, str)
         if not texts or not name or "=" in name or "\0" in name + value:
             raise DefinitionError(
                 f"shell_tool: env has {name!r}, which is no variable with a text as its value"
             )
-    return env
+    return env or {}
 
 
-def _require_at_least(name: str, value: Any, least: float) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not least <= value < math.inf:
-        raise DefinitionError(f"shell_tool: {name}={value!r} is not a number of at least {least}")
+def _check(sandbox: str, **limits: float) -> None:
+    for name, value in limits.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not LEAST[name] <= value < math.inf:
+            raise DefinitionError(
+                f"shell_tool: {name}={value!r} is not a number of at least {LEAST[name]}"
+            )
+    if sandbox not in ("bwrap", "none"):
+        raise DefinitionError(f"shell_tool: sandbox={sandbox!r} is neither 'bwrap' nor 'none'")
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+        raise DefinitionError(
+            "shell_tool needs Linux: it holds processes by their descriptors (pidfd_open)"
+        )

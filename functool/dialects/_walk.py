@@ -145,8 +145,7 @@ class _Walk:
             value = node.pop(keyword)
             properties = dict(node.get("properties") or {})
             for member in map(
-                self.resolved,
-                value if keyword.endswith("Of") and isinstance(value, list) else (),
+                self.resolved, value if keyword.endswith("Of") and isinstance(value, list) else ()
             ):
                 for name, child in (member.get("properties") or {}).items():
                     known = properties.setdefault(name, child)

@@ -29,13 +29,16 @@ from functool.dialects._wire import (
 
 LATEST = "2026-07-28"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_ICON = re.compile(r"https?://|data:image/", re.IGNORECASE)
 _TEXT = re.compile(r"(text/[^;]+|application/json)(;\s*charset=\"?utf-8\"?)?", re.IGNORECASE)
 
 
 def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
     """Return the tool as an entry of the answer to `tools/list`.
 
-    Before 2026-07-28 an output schema that is no object's is wrapped as `{"result": ...}`.
+    Before 2026-07-28 an output schema that is no object's is wrapped as `{"result": ...}`. The
+    server in `functool.integrations.mcp` wraps it in every revision, because many clients of the
+    latest one refuse a structured answer that is no object.
     """
     return fresh(tool, _latest if protocol >= LATEST else _older)
 
@@ -51,7 +54,10 @@ def losses(*tools: Tool, protocol: str = LATEST) -> list[str]:
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the call of a `CallToolRequest`, its params, or their dicts; the id is that of the JSON-RPC message."""
+    """Return the call of a `CallToolRequest`, its params, or their dicts.
+
+    The id is that of the JSON-RPC message.
+    """
     params = get(message, "params") or message
     name, id = get(params, "name"), get(message, "id") if params is not message else None
     return [call(name, get(params, "arguments"), "" if id is None else str(id))] if name else []
@@ -68,7 +74,7 @@ def result(
 
     Args:
         result: The result of a call.
-        tool: The tool that was called; older clients need it, to wrap the value as the definition
+        tool: The tool that was called. Older clients need it, to wrap the value as the definition
             wraps its schema.
         protocol: The revision that the client speaks.
     """
@@ -142,20 +148,23 @@ def _definition(tool: Tool, output: Mapping[str, Any] | None) -> tuple[dict[str,
         "idempotentHint": settings.idempotent,
     }
     said = {key: value for key, value in hints.items() if value is not None}
-    made = {
+    is_address = _ICON.match(settings.icon) is not None
+    made: dict[str, Any] = {
         "name": tool.name,
         **({"title": title} if title else {}),
         **({"description": tool.schema.description} if tool.schema.description else {}),
         "inputSchema": {**schema, "type": "object"},
         **({"outputSchema": output} if output is not None else {}),
         **({"annotations": said} if said else {}),
+        **({"icons": [{"src": settings.icon}]} if is_address else {}),
     }
     root = (
         []
         if schema.get("type") == "object"
         else [f"#: type {schema.get('type')!r} is written as object"]
     )
-    return made, [*name_losses(tool.name, NAME), *root, *_remote(schema, "#")]
+    icon = [] if is_address or not settings.icon else ["icon: it is no https: or data: address"]
+    return made, [*name_losses(tool.name, NAME), *root, *_remote(schema, "#"), *icon]
 
 
 def _remote(node: Any, path: str) -> list[str]:
@@ -198,7 +207,7 @@ def _block(part: Content) -> dict[str, Any]:
 
 
 def _held(part: FileContent, media_type: str) -> dict[str, str]:
-    """Return what a file holds: as text where it is one, which most clients show and models read."""
+    """Return what a file holds, as text where it is one: most clients show that."""
     if _TEXT.fullmatch(media_type):
         try:
             return {"text": (part.data or b"").decode()}

@@ -6,13 +6,15 @@ A guardrail is a plain callable that lets a call or a result pass, replaces it, 
 
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
-from functool.guardrails.calls import block, rate_limit
+from functool.guardrails.calls import block, budget, max_repeats, rate_limit
 from functool.guardrails.text import redact, truncate
 
 __all__ = [
     "InputGuardrail",
     "OutputGuardrail",
     "block",
+    "budget",
+    "max_repeats",
     "rate_limit",
     "redact",
     "require_approval",

@@ -3,55 +3,153 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from functool.approval import ApprovalRequest, Decision, definition_of
-from functool.call import ToolCall
+from functool.approval import (
+    ApprovalRequest,
+    Decision,
+    defaults_of,
+    definition_of,
+    json_copy,
+    same_json,
+)
+from functool.call import ToolCall, ToolResult, changed, to_json
+from functool.content import TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, GuardrailError
 from functool.executors import inline
 from functool.guardrails.asking import InputGuardrail
 
+_SHOWN = 200
+"""How many characters of an edited argument the model is shown."""
+
 
 def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None) -> InputGuardrail:
     """Return a guardrail that lets a call through only once a person has agreed to it.
 
-    The approver of the context is asked where there is one; else the result is an error of type
-    `ApprovalRequired` that carries the request. Put it last: it is asked about the arguments that
-    it sees.
+    A decision on exactly this call comes first, then a standing grant that covers it, then the
+    approver of the context. Without any, the result is an error of type `ApprovalRequired` that
+    carries the request. Where the person edited the arguments, the edited call runs, after it was
+    validated and after all input guardrails have seen it. Put it last: it is asked about the
+    arguments that it sees.
 
     Args:
         when: `when(call, context) -> bool`, sync or async: which calls need approval; by default
             every call.
     """
 
-    async def require_approval(call: ToolCall, context: Context[Any]) -> None:
-        if when is not None and not await inline(when, call, context):
-            return
-        if context.schema is None or not isinstance(call.arguments, Mapping):
-            raise TypeError("approval needs the schema of the tool and checked arguments")
-        schema = context.schema
-        definition = definition_of(schema.name, schema.description, schema.parameters)
-        request = ApprovalRequest.of(schema.name, definition, dict(call.arguments), call.id)
-        decision: Any = context.use_decision(request.digest)
-        if decision is None and context.approver is not None:
-            decision = await inline(context.approver, request)
-            if isinstance(decision, bool):
-                decision = Decision(approved=decision)
-            if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
-                raise TypeError(
-                    f"the approver returned {type(decision).__name__}, expected bool or Decision"
-                )
-        if decision is None:
-            raise ApprovalRequired(
-                f"The call of {schema.name} needs a person's approval first.", request
-            )
+    async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
+        before = context.decision or {}
+        edited = before.get("arguments")
+        if edited is None and when is not None and not await inline(when, call, context):
+            return None
+        request = _request(call, context)
+        defaults = defaults_of(context.schema)
+        if edited is not None and _is_edit(request.arguments, edited, defaults):
+            context.share_decision(request.digest, Decision(approved=True))
+            return None
+        decision, grant = await _decision(request, context)
+        edit = None if decision.arguments is None else json_copy(decision.arguments)
+        if edit is not None and (not decision.approved or _same(request.arguments, edit, defaults)):
+            edit = None
+        if edited is not None and edit is not None:
+            raise GuardrailError("A person changed the arguments of this call twice. Call anew.")
+        # A guardrail may have changed what the person wrote: then what runs is what it became.
+        runs = edit if edited is None or not decision.approved else request.arguments
+        record = context.notes["decision"] = {
+            "request": request.to_dict() if edited is None else before["request"],
+            "approved": decision.approved,
+            "reason": decision.reason,
+            "arguments": runs,
+            "grant": grant,
+        }
         if not decision.approved:
             raise GuardrailError(
                 f"A person refused this call{': ' + decision.reason if decision.reason else '.'}"
             )
+        if edit is None:
+            context.share_decision(request.digest, decision)
+            return None
+        return replace(call, arguments=edit, metadata={**call.metadata, "decision": record})
 
     # A host that has to know before the call reads here which calls need approval: all, or those
     # that `when` names.
     require_approval.asks_approval = when or True  # type: ignore[attr-defined]
     return require_approval
+
+
+def with_edit_told(result: ToolResult, context: Context[Any]) -> ToolResult:
+    """Return the result of a call that a person decided; of an edited one the model reads the edit."""
+    decision = context.decision
+    if decision is None or decision["arguments"] is None:
+        return result
+    asked, edited = decision["request"]["arguments"], decision["arguments"]
+    defaults = defaults_of(context.schema)
+    changes = [
+        f"`{name}` to {_short(value)}"
+        for name, value in edited.items()
+        if name not in asked or not same_json(value, asked[name])
+    ] + [
+        f"`{name}` left out"
+        for name, value in asked.items()
+        if name not in edited and not (name in defaults and same_json(value, defaults[name]))
+    ]
+    told = f"A person changed the arguments of this call: {', '.join(changes)}."
+    return changed(result, output=[TextContent(text=told), *result.output])
+
+
+def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
+    schema = context.schema
+    if schema is None or not isinstance(call.arguments, Mapping):
+        raise TypeError("approval needs the schema of the tool and checked arguments")
+    sources = call.metadata.get("sources")
+    return ApprovalRequest.of(schema.name, definition_of(schema), call.arguments, call.id, sources)
+
+
+async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[Decision, str | None]:
+    """Return what was decided about a request, and the id of the grant that decided it.
+
+    Raises:
+        ApprovalRequired: Nobody has decided yet.
+    """
+    decision = context.use_decision(request.digest)
+    if decision is None and (grant := context.use_grant(request, defaults_of(context.schema))):
+        return Decision(approved=True), grant.id
+    if decision is None and context.approver is not None:
+        digest = request.digest
+        answer: Any = await inline(context.approver, request)
+        if request.digest != digest or not request.matches_itself:
+            raise GuardrailError(
+                "The approver changed the request in place, so the call was refused. To change the"
+                " arguments, it returns a new Decision(approved=True, arguments={...})."
+            )
+        decision = Decision(approved=answer) if isinstance(answer, bool) else answer
+        if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
+            raise TypeError(
+                f"the approver returned {type(answer).__name__}, expected bool or Decision"
+            )
+    if decision is None:
+        raise ApprovalRequired(
+            f"The call of {request.tool} needs a person's approval first.", request
+        )
+    return decision, None
+
+
+def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
+    """Whether checked arguments are what a person wrote, with defaults for what is left out."""
+    known = {name: value for name, value in defaults.items() if name in sent}
+    return same_json(sent, {**known, **written})
+
+
+def _is_edit(
+    sent: Mapping[str, Any], edited: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> bool:
+    """Whether checked arguments are an edit: null stands for a default where it cannot be meant."""
+    kept = {n: v for n, v in edited.items() if v is not None or sent.get(n, ...) is None}
+    return _same(sent, kept, defaults)
+
+
+def _short(value: Any) -> str:
+    text = to_json(value) if not isinstance(value, str) else f'"{value}"'
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,25 +1,30 @@
-"""Guardrails on what a model asks for: `block` and `rate_limit`."""
+"""Guardrails on what a model asks for: `block`, `rate_limit`, `budget` and `max_repeats`."""
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
-from functool.call import ToolCall, json_text
+from functool.call import ToolCall, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.guardrails.asking import InputGuardrail
 from functool.guardrails.text import compiled_patterns
 
+Per: TypeAlias = Literal["tool", "context"]
+
 
 def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None) -> InputGuardrail:
-    """Return a guardrail that refuses a call whose arguments, or the named one, match a pattern at any depth.
+    """Return a guardrail that refuses a call whose arguments match a pattern at any depth.
 
-    It is advice for a model, not a boundary: what a pattern does not foresee gets through.
+    With `argument` it looks at that one only. It is advice for a model, not a boundary: what a
+    pattern does not foresee gets through.
     """
     compiled = compiled_patterns(patterns)
 
@@ -39,48 +44,167 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
             raise LookupError(f"the tool has no argument {argument!r} to look at")
         for text in _texts(arguments if argument is None else arguments.get(argument)):
             if any(pattern.search(text) for pattern in compiled):
-                raise GuardrailError(
-                    f"Blocked: the {f'argument {argument!r}' if argument else 'call'} matches a blocked pattern."
-                )
+                what = f"argument {argument!r}" if argument else "call"
+                raise GuardrailError(f"Blocked: the {what} matches a blocked pattern.")
 
     return block
 
 
-def rate_limit(calls: int, per_seconds: float) -> InputGuardrail:
-    """Return a guardrail that lets through so many calls per time, for each tool in each context.
+def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardrail:
+    """Return a guardrail that lets through so many calls of a tool per time.
+
+    Args:
+        calls: How many.
+        per_seconds: In how many seconds.
+        per: `"tool"` counts the calls of each tool in this process, whoever makes them;
+            `"context"` those of each tool in each context. A host that makes a context for each
+            call is limited by the first only.
 
     Raises:
-        DefinitionError: `calls` is no positive int, or `per_seconds` no positive number.
+        DefinitionError: `calls` is no positive int, `per_seconds` no positive number, or `per`
+            neither of the two.
     """
-    if not (
-        type(calls) is int
-        and calls >= 1
-        and isinstance(per_seconds, (int, float))
-        and per_seconds is not True
-        and per_seconds > 0
-    ):
+    if not (_is_count(calls) and _is_seconds(per_seconds)):
         raise DefinitionError(
-            f"rate_limit needs a positive int and a positive number of seconds, not {calls!r} and {per_seconds!r}"
+            "rate_limit needs a positive int and a positive number of seconds,"
+            f" not {calls!r} and {per_seconds!r}"
         )
-    key, lock = object(), threading.Lock()
+    memory = _Memory("rate_limit", per)
 
     def rate_limit(call: ToolCall, context: Context[Any]) -> None:
-        name = context.schema.name if context.schema else call.name
         now = time.monotonic()
-        with lock:
-            times: deque[float] = context.state.setdefault(
-                f"functool.rate_limit:{id(key)}:{name}", deque()
-            )
+        with memory.lock:
+            if memory.has_counted(context):
+                return
+            times: deque[float] = memory.of(_name(call, context), context, deque())
             while times and times[0] <= now - per_seconds:
                 times.popleft()
             if len(times) >= calls:
-                wait = times[0] + per_seconds - now
                 raise GuardrailError(
-                    f"Too many calls: at most {calls} in {per_seconds:g} seconds. Try again in {wait:.1f} seconds."
+                    f"Too many calls: at most {calls} in {per_seconds:g} seconds."
+                    f" Try again in {times[0] + per_seconds - now:.1f} seconds."
                 )
             times.append(now)
 
     return rate_limit
+
+
+def budget(
+    calls: int | None = None, seconds: float | None = None, per: Per = "context"
+) -> InputGuardrail:
+    """Return a guardrail that refuses every call once a budget is used up.
+
+    One object counts all tools that it is attached to. It counts what it lets through, so put it
+    last: a call that another guardrail refuses, or that waits for a person, then costs nothing.
+
+    Args:
+        calls: How many calls.
+        seconds: For how many seconds after the first call.
+        per: `"context"` has one budget for all of its tools in each context, an agent's inner
+            calls included; `"tool"` one for each tool in this process, whoever calls it. A host
+            that makes a context for each call needs the second.
+
+    Raises:
+        DefinitionError: Neither limit is given, one is no positive number (`calls`: int), or `per`
+            is neither of the two.
+    """
+    sound = (calls is None or _is_count(calls)) and (seconds is None or _is_seconds(seconds))
+    if not sound or (calls is None and seconds is None):
+        raise DefinitionError(
+            "budget needs a positive int of calls, a positive number of seconds, or both,"
+            f" not {calls!r} and {seconds!r}"
+        )
+    memory = _Memory("budget", per)
+    limits = {"calls": calls, "seconds": seconds}
+
+    def budget(call: ToolCall, context: Context[Any]) -> None:
+        now = time.monotonic()
+        name = _name(call, context) if per == "tool" else ""
+        with memory.lock:
+            if memory.has_counted(context):
+                return
+            used = memory.of(name, context, {"calls": 0, "began": now})
+            spent = {"calls": used["calls"], "seconds": now - used["began"]}
+            left = {kind: max(0, most - spent[kind]) for kind, most in limits.items() if most}
+            if not all(left.values()):
+                rests = " and ".join(f"{round(left[k], 1)} of {limits[k]} {k}" for k in left)
+                raise GuardrailError(
+                    f"The budget is used up: {rests} are left. Make no such call again: answer with"
+                    " what you have, and say what is missing."
+                )
+            used["calls"] += 1
+
+    return budget
+
+
+def max_repeats(n: int) -> InputGuardrail:
+    """Return a guardrail that refuses the same call when it comes more than `n` times in a row.
+
+    Calls are the same whose tool and arguments are. One object sees the calls of all tools that it
+    is attached to, and another call of one of them begins a new row. It counts within a context.
+    Put it behind `require_approval`: a call that waits for a person comes twice.
+
+    Raises:
+        DefinitionError: `n` is no positive int.
+    """
+    if not _is_count(n):
+        raise DefinitionError(f"max_repeats needs a positive int, not {n!r}")
+    memory = _Memory("max_repeats", "context")
+
+    def max_repeats(call: ToolCall, context: Context[Any]) -> None:
+        arguments = call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
+        this = json.dumps([_name(call, context), arguments], sort_keys=True, default=str)
+        with memory.lock:
+            if memory.has_counted(context):
+                return
+            row = memory.of("", context, {"call": this, "times": 0})
+            row["times"] = row["times"] + 1 if row["call"] == this else 1
+            row["call"] = this
+            if row["times"] > n:
+                raise GuardrailError(
+                    f"The same call came {row['times']} times in a row; at most {n} are answered."
+                    " Use the answer that you have, change the arguments, or try another way."
+                )
+
+    return max_repeats
+
+
+class _Memory:
+    """What a guardrail that counts remembers, in this process or in each context."""
+
+    def __init__(self, kind: str, per: Per) -> None:
+        if per not in ("tool", "context"):
+            raise DefinitionError(f'per must be "tool" or "context", not {per!r}')
+        self.lock = threading.Lock()
+        self._key = f"functool.{kind}:{uuid4().hex}"
+        self._process: dict[str, Any] | None = {} if per == "tool" else None
+
+    def of(self, name: str, context: Context[Any], start: Any) -> Any:
+        """Return what is remembered under a name, which begins as `start`."""
+        home = context.state if self._process is None else self._process
+        return home.setdefault(f"{self._key}:{name}", start)
+
+    def has_counted(self, context: Context[Any]) -> bool:
+        """Whether this call was counted before, and note that it is now.
+
+        A call that a person edited meets all guardrails a second time.
+        """
+        if context.call is None or self._key in context.notes:
+            return context.call is not None
+        context.notes[self._key] = True
+        return False
+
+
+def _name(call: ToolCall, context: Context[Any]) -> str:
+    return context.schema.name if context.schema else call.name
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value is not True and value > 0
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -92,4 +216,4 @@ def _texts(value: Any) -> Iterable[str]:
         for item in value:
             yield from _texts(item)
     elif value is not None:
-        yield from (value,) if isinstance(value, str) else (str(value), json_text(value))
+        yield from (value,) if isinstance(value, str) else (str(value), to_json(value))

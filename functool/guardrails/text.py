@@ -6,11 +6,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from functool.call import MAX_REPR, ToolResult, json_text, render
-from functool.content import Content, TextContent
+from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
+from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import OutputGuardrail
@@ -46,49 +47,44 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 
 
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
-    r"""Return a guardrail that replaces what the patterns match, in texts, error messages and the value, by `[redacted]`.
+    r"""Return a guardrail that replaces what the patterns match by `[redacted]`.
 
-    JSON escapes are seen through, also those of JSON inside JSON: `p\u00e4ss` is found as `päss`. A word that `truncate` has cut goes,
-    too: it may be half of what a pattern would have found. So does the last word of an error message of 4,000 characters, the most it has.
+    It cleans texts, names and addresses of the output, the error, and every text inside of the
+    value, which keeps its shape: a dict stays a dict. An object (a model, a dataclass) becomes its
+    JSON form, and a number a text, only where something had to go. Where a pattern matches across
+    the texts of a value, as in its JSON, that JSON is cleaned and is the value.
+
+    JSON escapes are seen through: `p\u00e4ss` is found as `päss`. Text that is JSON stays JSON;
+    other text is shown without its escapes where they hid a match. A word that `truncate` has cut
+    goes, too: it may be half of what a pattern would have found. So does the last word of an error
+    message of 4,000 characters, the most it has.
     """
     compiled = [*compiled_patterns(patterns), _CUT_WORD]
 
-    def clean(text: str, cut: bool = False) -> str:
-        parts, end = [], 0
-        for start, stop in sorted(_spans(text, [*compiled, _LAST_WORD] if cut else compiled)):
-            if stop > end:
-                parts += [text[end:start], "[redacted]"] if start >= end else []
-                end = stop
-        return "".join([*parts, text[end:]])
-
-    def clean_part(part: Any) -> Any:
-        return replace(
-            part,
-            **{
-                name: clean(text)
-                for name in _SHOWN
-                if isinstance(text := getattr(part, name, None), str)
-            },
-        )
-
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        output, value = [clean_part(part) for part in result.output], result.value
-        if (error := result.error) is not None:
-            message = clean(error.message, cut=len(error.message) == MAX_REPR)
-            error = replace(error, message=message, details=_cleaned(error.details, clean))
-        # A value that the output does not show is read, too: integrations make structured output of
-        # it.
-        if output == result.output and value is not None and render(value) != output:
-            shown = value if isinstance(value, str) else json_text(value)
-            value = value if clean(shown) == shown else clean(shown)
+        value, output, error = _cleaned(compiled, result.value), result.output, result.error
+        if value is not result.value and output == render(result.value):
+            output = render(value)
+        output = [_walked(compiled, part) for part in output]
+        if error is not None:
+            cut = [_LAST_WORD] if len(error.message) == MAX_REPR else []
+            message = _clean([*compiled, *cut], error.message)
+            error = replace(error, message=message, details=_walked(compiled, error.details))
         if output == result.output and error == result.error and value is result.value:
             return None
-        return replace(result, output=output, error=error, value=value)
+        if value is result.value:
+            value = copy(value)  # It is clean: the road must not take the new text for it.
+        return changed(result, output=output, error=error, value=value)
 
     return redact
 
 
 def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
+    """Return the patterns compiled.
+
+    Raises:
+        DefinitionError: They are no list of regular expressions for text.
+    """
     try:
         compiled = [re.compile(pattern) for pattern in patterns]
     except (re.error, TypeError) as error:
@@ -98,74 +94,112 @@ def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Patt
     return compiled
 
 
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+def _cleaned(patterns: list[re.Pattern[str]], value: Any) -> Any:
+    """Return a value without what the patterns match in its texts, or across them in its JSON."""
+    try:
+        value = _walked(patterns, value)
+    except RecursionError:  # Too deep, or it holds itself: it is shown as one text.
+        value = _clean(patterns, to_json(value))
+    shown = render(value)
+    cleaned = [_walked(patterns, part) for part in shown]
+    return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
+
+
+def _walked(patterns: list[re.Pattern[str]], value: Any) -> Any:
+    """Return `value` with every text in it cleaned: the same object where nothing had to go."""
+    if value is None:
+        return None
+    same: Any = value
     if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {_cleaned(key, clean): _cleaned(item, clean) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_cleaned(item, clean) for item in value]
-    shown = "" if value is None else json_text(value)
-    return value if (cleaned := clean(shown)) == shown else cleaned
+        new: Any = _clean(patterns, value)
+    elif isinstance(value, CONTENT_TYPES):
+        texts: dict[str, Any] = {name: getattr(value, name, None) for name in _SHOWN}
+        shown = {n: _clean(patterns, text) for n, text in texts.items() if isinstance(text, str)}
+        new = replace(value, **shown)  # type: ignore[arg-type]
+    elif isinstance(value, Mapping):
+        new = {_walked(patterns, k): _walked(patterns, item) for k, item in value.items()}
+    elif type(value) in (list, tuple, set, frozenset):
+        new = type(value)(_walked(patterns, item) for item in value)
+    else:  # A number is read as JSON writes it, an object in its JSON form.
+        text = to_json(value)
+        same = _parsed(text)
+        new = _clean(patterns, text) if same is text else _walked(patterns, same)
+    return value if new == same else new
 
 
+def _clean(patterns: list[re.Pattern[str]], text: str) -> str:
+    """Return `text` without what the patterns match, as it stands and behind its JSON escapes."""
+    text = _sub(patterns, text)
+    if "\\" not in text:
+        return text
+    if (data := _parsed(text)) is not text and (new := _walked(patterns, data)) is not data:
+        text = json.dumps(new, ensure_ascii=False)
+    view = text
+    for _ in range(_LEVELS):
+        plain = _ESCAPE.sub(_letter, view)
+        if plain == view:
+            return text
+        if (view := _sub(patterns, plain)) != plain:
+            text = view = valid_text(view)
+    return _MARK  # Nobody writes so many levels but to hide something.
+
+
+def _letter(match: re.Match[str]) -> str:
+    """Return what an escape stands for."""
+    known = _LETTERS.get(match[0][1])
+    return str(json.loads(f'"{match[0]}"')) if known is None else known
+
+
+def _sub(patterns: list[re.Pattern[str]], text: str) -> str:
+    """Replace every match by the mark, and matches that overlap by one; a mark stays as it is."""
+    size, parts, end = len(_MARK), [], 0
+    found = (match.span() for pattern in patterns for match in pattern.finditer(text))
+    for start, stop in sorted(found):
+        if stop > max(start, end) and _MARK not in text[max(0, stop - size) : start + size]:
+            parts += [text[end:start], _MARK] if start >= end else []
+            end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _parsed(text: str) -> Any:
+    """Return the object, list or text that `text` is as JSON, or `text` itself."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return data if isinstance(data, (dict, list, str)) else text
+
+
+_MARK = "[redacted]"
 _SHOWN = ("text", "uri", "name")
-
+_LEVELS = 20
+"""How many levels of escapes are taken off a text before all of it goes."""
 
 _ESCAPE = re.compile(
-    r'\\(?:(["\\/bfnrt])|u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|[0-9a-f]{4}))', re.IGNORECASE
+    r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'
 )
 
+_LETTERS = {
+    **{letter: letter for letter in '"\\/'},
+    **dict(zip("bfnrt", "\b\f\n\r\t", strict=True)),
+}
 
 _BREAKS = " \n\t,"
-
-
 _LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")
-
-
 _CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
 
-
-# What is no mark and yet belongs to the character before it: vowel signs, syllables, skin tones,
-# tags of flags, and what a joiner joins.
+# What belongs to the character before it and is no mark: vowel signs, skin tones, tags of flags,
+# what a joiner or a sign before a number joins, and syllables. `regex` knows it all as `\X`, but
+# is no dependency of the core: one more package for one guardrail is worth less than these lines,
+# which the tests compare with it.
 _JOINED = re.compile(
-    "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|(?<=\r)\n|(?<=\u200d)(?s:.)"
+    "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff"
+    "\U000e0020-\U000e007f]|(?<=\r)\n|(?s:(?<=[\u200d\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2"
+    "\u0d4e\U000110bd\U000110cd\U000111c2\U000111c3\U000113d1\U0001193f\U00011941\U00011a3a"
+    "\U00011a84-\U00011a89\U00011d46\U00011f02]).)"
     "|(?<=[\u1100-\u115f\ua960-\ua97c])[\u1100-\u115f\ua960-\ua97c\uac00-\ud7a3]"
 )
-
-
 _FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
-
-
-_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
-def _spans(text: str, patterns: list[re.Pattern[str]]) -> set[tuple[int, int]]:
-    """Return where the patterns match, as the text stands and with one level of JSON escapes after the other taken off."""
-    spans: set[tuple[int, int]] = set()
-    view, places = text, list(range(len(text) + 1))
-    while True:
-        for pattern in patterns:
-            spans.update(
-                (places[m.start()], places[m.end()])
-                for m in pattern.finditer(view)
-                if m.end() > m.start()
-            )
-        if "\\" not in view:
-            return spans
-        letters: list[str] = []
-        new_places: list[int] = []
-        end = 0
-        for match in _ESCAPE.finditer(view):
-            letters.extend(view[end : match.start()])
-            new_places.extend(places[end : match.start()])
-            letter, code = match.groups()
-            letters.append(json.loads(f'"\\u{code}"') if code else _LETTERS.get(letter, letter))
-            new_places.append(places[match.start()])
-            end = match.end()
-        if end == 0:
-            return spans
-        view, places = "".join([*letters, view[end:]]), [*new_places, *places[end:]]
 
 
 def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
@@ -193,7 +227,7 @@ def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
 
 
 def _is_boundary(text: str, at: int) -> bool:
-    """Whether a grapheme ends at this place (UAX 29, without its rarest rule: signs that stand before a number)."""
+    """Whether a grapheme surely ends at this place (UAX 29)."""
     before, after = text[at - 1], unicodedata.category(text[at])
     if (
         after[0] == "M"

@@ -104,12 +104,18 @@ async def decided(call: ToolCall, context: Context[Any]) -> bool | str:
     schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
     ask: Any = require_approval()
     try:
-        await ask(call, context.view(call=call, schema=schema))
+        edited = await ask(call, context.view(call=call, schema=schema))
     except ApprovalRequired:
         raise
     except GuardrailError as refusal:
         return str(refusal)
-    return True
+    return True if edited is None else edit_refusal(edited)
+
+
+def edit_refusal(edited: ToolCall) -> str:
+    """Return what a model is told where a person edited a call that can only run as it is."""
+    wanted = json.dumps(edited.arguments)
+    return f"A person changed this call, so it did not run. Make it with these arguments: {wanted}"
 
 
 def key_of(bridge: str, context: Context[Any], text: str) -> str:

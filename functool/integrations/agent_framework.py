@@ -285,13 +285,13 @@ async def _decide(paused: _Paused, context: Context[Any]) -> Any:
         )
         schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
         try:
-            await ask(call, context.view(call=call, schema=schema))
+            edited = await ask(call, context.view(call=call, schema=schema))
         except ApprovalRequired:
             raise
         except GuardrailError:
             agreed = False
         else:
-            agreed = True
+            agreed = edited is None  # What a person approves is what runs: not what they changed.
         paused.answers.append(request.to_function_approval_response(agreed))
     return af.Message("user", paused.answers)
 

@@ -45,6 +45,9 @@ _log = logging.getLogger("functool")
 APPROVAL_SECONDS = 300.0
 _ALLOW, _DENY = "Allow", "Deny"
 
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The images that providers take. Any other is named in the text: it would end the whole run."""
+
 Made = Tool | Iterable[Tool]
 Mountable = Tool | Toolset | Callable[[Any], Made | Awaitable[Made]]
 Cleanup = Callable[[], Awaitable[None]]
@@ -120,11 +123,11 @@ def export(tool: Tool, *, context: Context[Any] | None = None) -> Exported:
 
 def demands(tool: Tool) -> list[str]:
     """Return what Amplifier's validators would find fault with."""
-    if tool.description.strip():
-        return []
-    return [
-        "Tool.description should be a non-empty string: give the function a docstring, or the tool a description"
-    ]
+    missing = (
+        "Tool.description should be a non-empty string: give the function a docstring, or the tool"
+        " a description"
+    )
+    return [] if tool.description.strip() else [missing]
 
 
 def mount(
@@ -148,18 +151,7 @@ def mount(
         DefinitionError: Something is no tool and makes none, `config_model` is no model, or two
             tools have one name, of which Amplifier would silently keep the second.
     """
-    for item in tools:
-        if not callable(item) and not isinstance(item, Toolset):
-            raise DefinitionError(
-                f"mount takes tools, toolsets and functions that make them, not {item!r}"
-            )
-    if config_model is not None and not (
-        isinstance(config_model, type) and issubclass(config_model, BaseModel)
-    ):
-        raise DefinitionError(f"config_model must be a pydantic model class, not {config_model!r}")
-    Toolset(
-        tool for item in tools if isinstance(item, Tool | Toolset) for tool in _expand(item, item)
-    )
+    _check_mountable(tools, config_model)
 
     async def mount_tools(coordinator: Any, config: dict[str, Any] | None = None) -> Cleanup | None:
         checked = _checked(config or {}, config_model)
@@ -179,14 +171,7 @@ def mount(
         coordinator.register_contributor(
             "observability.events", f"functool:{exported[0].name}", lambda: kinds
         )
-
-        async def cleanup() -> None:
-            unsubscribe()
-            for one in exported:
-                if coordinator.get("tools", one.name) is one:
-                    await coordinator.unmount("tools", one.name)
-
-        return cleanup
+        return _cleanup(coordinator, exported, unsubscribe)
 
     return mount_tools
 
@@ -213,6 +198,33 @@ def adopt(native: Any) -> Tool:
 
     schema = dict(getattr(native, "input_schema", None) or {"type": "object", "properties": {}})
     return SchemaTool(name, str(getattr(native, "description", "") or ""), schema, handler)
+
+
+def _check_mountable(tools: Sequence[Mountable], config_model: type[BaseModel] | None) -> None:
+    for item in tools:
+        if not callable(item) and not isinstance(item, Toolset):
+            raise DefinitionError(
+                f"mount takes tools, toolsets and functions that make them, not {item!r}"
+            )
+    if config_model is not None and not (
+        isinstance(config_model, type) and issubclass(config_model, BaseModel)
+    ):
+        raise DefinitionError(f"config_model must be a pydantic model class, not {config_model!r}")
+    # Two tools of one name are refused here, before any session begins.
+    made = [item for item in tools if isinstance(item, Tool | Toolset)]
+    Toolset(tool for item in made for tool in _expand(item, item))
+
+
+def _cleanup(
+    coordinator: Any, exported: Iterable[Exported], unsubscribe: Callable[[], None]
+) -> Cleanup:
+    async def cleanup() -> None:
+        unsubscribe()
+        for one in exported:
+            if coordinator.get("tools", one.name) is one:
+                await coordinator.unmount("tools", one.name)
+
+    return cleanup
 
 
 def _checked(config: Any, model: type[BaseModel] | None) -> Any:
@@ -276,13 +288,24 @@ async def _cancel(coordinator: Any) -> None:
 def _native(result: ToolResult) -> Result:
     fields: dict[str, Any] = {"output": _output(result, result.text)}
     if result.error is not None:
-        error = {"message": result.error.message, "type": result.error.type}
-        fields = {"success": False, "output": result.text, "error": error}
+        fields = {"success": False, "output": result.text, "error": _error(result.error)}
     try:
         return Result(**fields, content=_blocks(result))
     except ValidationError:
         # An image that Amplifier's own checks refuse: the text says what it was.
         return Result(**fields)
+
+
+def _error(failure: ToolFailure) -> dict[str, Any]:
+    """Return a failure with its details beside its message, as Amplifier's own tools write them.
+
+    A detail with the name of a field that is taken stands under `details`.
+    """
+    own = {"message": failure.message, "type": failure.type}
+    # As JSON: hosts log a result and hand it through hooks that take nothing else.
+    details: dict[str, Any] = json.loads(ToolResult.of(dict(failure.details or {})).text)
+    taken = {key: item for key, item in details.items() if key in own}
+    return details | own | ({"details": taken} if taken else {})
 
 
 def _output(result: ToolResult, text: str) -> Any:
@@ -298,20 +321,24 @@ def _output(result: ToolResult, text: str) -> Any:
 
 
 def _blocks(result: ToolResult) -> list[Any] | None:
-    """The content as Amplifier's blocks, when an image is in it that they can hold: one with its bytes."""
-    if not any(isinstance(part, ImageContent) and part.data is not None for part in result.output):
+    """Return the content as Amplifier's blocks, if an image is in it that a model can be shown."""
+    if not any(_is_shown(part) for part in result.output):
         return None
     blocks: list[Any] = (
         [] if result.error is None else [amplifier_core.TextBlock(text=result.error.message)]
     )
     for part in result.output:
-        if isinstance(part, ImageContent) and part.data is not None:
+        if isinstance(part, ImageContent) and part.data and _is_shown(part):
             data = base64.b64encode(part.data).decode()
             source = {"type": "base64", "media_type": part.media_type, "data": data}
             blocks.append(amplifier_core.ImageBlock(source=source))
         else:
             blocks.append(amplifier_core.TextBlock(text=ToolResult(output=[part]).text))
     return blocks
+
+
+def _is_shown(part: Content) -> bool:
+    return isinstance(part, ImageContent) and bool(part.data) and part.media_type in IMAGES
 
 
 def _adopted(native: Any) -> ToolResult:

@@ -40,7 +40,8 @@ asyncio_default_fixture_loop_scope = "function"
 _README = Template("""\
 # amplifier-module-tool-$name
 
-An [Amplifier](https://github.com/microsoft/amplifier) module with one tool, `$function`, written with functool.
+An [Amplifier](https://github.com/microsoft/amplifier) module with one tool, `$function`, written
+with functool.
 
 Mount it in a session's plan:
 
@@ -136,7 +137,8 @@ def scaffold(name: str, folder: str | Path) -> Path:
     name = name.replace("_", "-")
     if not _NAME.fullmatch(name) or len(name) > 50:
         raise DefinitionError(
-            f"{name!r}: a module's name has small letters, digits and single hyphens, a letter first, at most 50 in all"
+            f"{name!r}: a module's name has small letters, digits and single hyphens, a letter"
+            " first, at most 50 in all"
         )
     function = name.replace("-", "_")
     words = {

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ except ModuleNotFoundError as error:
     raise ImportError("commands need click and rich: pip install 'functool[cli]'") from error
 
 from functool import ApprovalRequest, Context, Decision, Tool, ToolCall, ToolEvent, Toolset
+from functool.integrations.visible import visible
 
 FLAGS = ("--help", "--json", "--yes")
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
+MAX_QUESTION = 10_000
 FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
 
 
@@ -42,6 +45,8 @@ async def run_call(
 ) -> None:
     """Call a tool, asking for approvals at the terminal unless `yes`, and print its result.
 
+    A terminal is shown no escapes and no marks of direction. A pipe gets the text as it is.
+
     Raises:
         click.exceptions.Exit: The tool failed; what it said is on standard error.
     """
@@ -50,9 +55,9 @@ async def run_call(
     with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
     if result.error is None:
-        click.echo(result.text)
+        click.echo(visible(result.text) if sys.stdout.isatty() else result.text)
         return
-    click.echo(f"Error: {result.text}", err=True)
+    click.echo(f"Error: {visible(result.text)}", err=True)
     raise click.exceptions.Exit(1)
 
 
@@ -89,22 +94,32 @@ def command_of(
         tool.name,
         callback=collect,
         params=options,
-        help=tool.description,
+        help=visible(tool.description),
         context_settings=settings,
     )
 
 
 def approve(request: ApprovalRequest) -> Decision:
-    """Ask at the terminal whether a call may run: an approver for a Context."""
-    shown = f"{request.tool} {json.dumps(request.arguments, indent=2)}"
+    """Ask at the terminal whether a call may run: an approver for a Context.
+
+    A person sees all of the arguments, or is not asked: what is out of sight may be what matters.
+    """
+    arguments = json.dumps(request.arguments, indent=2).replace("\x7f", "\\u007f")
+    if len(arguments) > MAX_QUESTION:
+        size = f"the arguments are {len(arguments):,} characters long"
+        reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
+        return Decision(approved=False, reason=reason)
     return Decision(
-        approved=confirm(f"Allow {shown} to run?"),
+        approved=confirm(f"Allow {request.tool} {arguments} to run?"),
         reason="The person at the terminal did not approve.",
     )
 
 
 def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dict[str, Any] | None:
-    """Ask at the terminal what a server wants to know of a person; None declines, and `yes` consents unasked."""
+    """Ask at the terminal what a server wants to know of a person.
+
+    None declines, and `yes` consents unasked.
+    """
     fields = form.get("properties", {})
     if not (yes or confirm(message)):
         return None
@@ -112,15 +127,16 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
         return dict.fromkeys(fields, True)
     answers = {}
     for name, part in fields.items():
-        kind = FORM_TYPES.get(part.get("type"), str)
-        answers[name] = click.prompt(
-            part.get("title", name), default=part.get("default"), type=kind, err=True
-        )
+        choices = [str(choice) for choice in part.get("enum", ())]
+        kind = click.Choice(choices) if choices else FORM_TYPES.get(part.get("type"), str)
+        question = visible(str(part.get("title", name)))
+        answers[name] = click.prompt(question, default=part.get("default"), type=kind, err=True)
     return answers
 
 
 def confirm(question: str) -> bool:
     """Ask yes or no at the terminal; without one the answer is no."""
+    question = visible(question)
     if not sys.stdin.isatty():
         click.echo(f"{question}\nThere is no terminal to ask at: --yes approves.", err=True)
         return False
@@ -133,10 +149,13 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    # What a body says is no markup: brackets are brackets.
+    text = progress.TextColumn("{task.description}", markup=False)
+    bars = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn())
+    bar = progress.Progress(text, *bars, console=Console(stderr=True), transient=True)
 
     def show(event: ToolEvent) -> None:
         if event.kind != "tool:progress":
@@ -144,8 +163,8 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
         if not bar.tasks:
             bar.start()
             bar.add_task(event.tool_name, total=None)
-        said = str(event.data.get("message") or event.tool_name)
-        done, total = event.data.get("done"), event.data.get("total")
+        said = " ".join(visible(str(event.data.get("message") or event.tool_name)).split())[:200]
+        done, total = _number(event.data.get("done")), _number(event.data.get("total"))
         bar.update(bar.tasks[0].id, description=said, completed=done, total=total)
 
     unsubscribe = context.subscribe(show)
@@ -154,6 +173,14 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
     finally:
         unsubscribe()
         bar.stop()
+
+
+def _number(value: Any) -> float | None:
+    """Return a number that a bar can show; None for any other."""
+    try:
+        return float(value) if isfinite(value) else None
+    except (TypeError, OverflowError):
+        return None
 
 
 def _flag(name: str, taken: set[str]) -> str:
@@ -167,7 +194,7 @@ def _flag(name: str, taken: set[str]) -> str:
 def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
     kind = _one_form(part)
     # A default is shown and never sent: to leave an argument out is what gives the tool's own.
-    told = str(part.get("description", "")) if isinstance(part, dict) else ""
+    told = visible(str(part.get("description", ""))) if isinstance(part, dict) else ""
     if isinstance(part, dict) and part.get("default") is not None:
         told += f"  [default: {json.dumps(part['default'])}]"
     if kind.get("type") == "boolean":
@@ -244,7 +271,10 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
 
 
 def _text(value: str) -> str:
-    """Return what an option's text stands for: `@file`, `@-` for standard input, `@@` for a plain @."""
+    """Return what an option's text stands for.
+
+    `@file` is a file's text, `@-` standard input, `@@` a plain @.
+    """
     if not value.startswith("@") or value.startswith("@@"):
         return value.removeprefix("@") if value.startswith("@@") else value
     return sys.stdin.read() if value == "@-" else Path(value[1:]).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""What an MCP server says, as untrusted data: definitions that are pinned and cleaned, answers that are checked."""
+"""What an MCP server says, as untrusted data: definitions are pinned, answers are checked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import base64
 import hashlib
 import json
 import re
-import unicodedata
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Iterator
+from typing import Any, NamedTuple
 
 import mcp_types as types
+from mcp_types import methods
+from pydantic import ValidationError
 
 from functool import (
     AudioContent,
@@ -24,13 +25,15 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
+from functool.integrations.visible import is_hidden, visible
 
 MAX_NAME = 64
-INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
 ANNOTATIONS = frozenset({"title", "description", "$comment"})
 VALUES = frozenset({"default", "const", "enum", "examples"})
 UNKNOWN_TYPE = "application/octet-stream"
+WRAPS = "functool/wraps"
+"""In the `_meta` of a definition: the `result` of the structured content is the whole value."""
+UNUSABLE = "functool/unusable"
 
 
 def pin(definition: types.Tool) -> str:
@@ -55,13 +58,11 @@ def local_name(wanted: str, taken: Container[str]) -> str:
     return name if name not in taken else mark
 
 
-def visible(text: str) -> str:
-    """Return `text` without the characters that a person does not see and a model reads."""
-    return "".join(char for char in text if not _is_hidden(char))
-
-
 def cleaned(schema: Any) -> Any:
-    """Return a schema whose texts hold no hidden characters; values that a call has to repeat stay as they are."""
+    """Return a schema whose texts hold no hidden characters.
+
+    Values that a call has to repeat stay as they are.
+    """
     if isinstance(schema, list):
         return [cleaned(item) for item in schema]
     if not isinstance(schema, dict):
@@ -76,7 +77,7 @@ def cleaned(schema: Any) -> Any:
 def has_hidden(schema: Any) -> bool:
     """Whether a schema holds hidden characters, in its names and values too."""
     if isinstance(schema, str):
-        return any(map(_is_hidden, schema))
+        return any(map(is_hidden, schema))
     if isinstance(schema, dict):
         return any(has_hidden(key) or has_hidden(value) for key, value in schema.items())
     return isinstance(schema, list) and any(map(has_hidden, schema))
@@ -87,18 +88,72 @@ def hints(definition: types.Tool) -> ToolSettings:
     said = definition.annotations or types.ToolAnnotations()
     return ToolSettings(
         display_name=visible(definition.title or said.title or ""),
+        icon=definition.icons[0].src if definition.icons else "",
         read_only=said.read_only_hint,
         destructive=said.destructive_hint,
         idempotent=said.idempotent_hint,
     )
 
 
-def answer_check(schema: dict[str, Any] | None) -> Tool | None:
-    """Return a tool that takes an answer where others take arguments: its front door fears no hostile schema.
+def listing(result: Any, version: str) -> Any:
+    """Return the answer to `tools/list` in a form that is valid in this revision.
+
+    One definition that is not valid would lose all of them: it is replaced by one that `unusable`
+    recognises. Any other answer stays as it is.
+    """
+    if not version or not isinstance(result.get("tools"), list) or "content" in result:
+        return result
+
+    def fits(tools: list[Any]) -> bool:
+        try:
+            methods.parse_server_result("tools/list", version, {**result, "tools": tools})
+        except (ValidationError, ValueError, KeyError, RecursionError):
+            return False
+        return True
+
+    if fits(result["tools"]) or not fits([]):
+        return result
+    kept = []
+    for entry in result["tools"]:
+        if fits([entry]):
+            kept.append(entry)
+        elif isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            mark = {"name": entry["name"], "inputSchema": {"type": "object"}}
+            kept.append({**mark, "_meta": {UNUSABLE: True}})
+    return {**result, "tools": kept}
+
+
+def unusable(definition: types.Tool) -> str:
+    """Return why a definition that `listing` replaced cannot be used; empty for any other."""
+    if not (definition.meta or {}).get(UNUSABLE):
+        return ""
+    return "The server's definition of this tool does not follow the protocol; it is refused."
+
+
+def output_of(definition: types.Tool) -> dict[str, Any] | None:
+    """Return the schema of a tool's value, which functool's server may have wrapped."""
+    schema = definition.output_schema
+    if schema is None or not _is_wrapped(definition):
+        return schema
+    inner = schema["properties"]["result"]
+    return {**inner, "$defs": schema["$defs"]} if "$defs" in schema else inner
+
+
+class Check(NamedTuple):
+    """What a structured answer has to be."""
+
+    tool: Tool
+    """Takes an answer where others take arguments: its front door fears no hostile schema."""
+    is_wrapped: bool
+
+
+def answer_check(definition: types.Tool) -> Check | None:
+    """Return the check of a tool's answers; None where the server promises nothing.
 
     Raises:
         DefinitionError: The schema is none.
     """
+    schema = definition.output_schema
     if schema is None:
         return None
     # An identifier of its own keeps the references that start at its root, such as
@@ -108,11 +163,15 @@ def answer_check(schema: dict[str, Any] | None) -> Tool | None:
         "properties": {"answer": {"$id": "urn:answer", **schema}},
         "required": ["answer"],
     }
-    return SchemaTool("answer", "", parameters, lambda arguments: None)
+    tool = SchemaTool("answer", "", parameters, lambda arguments: None)
+    return Check(tool, _is_wrapped(definition))
 
 
-async def result(answer: types.CallToolResult, check: Tool | None) -> ToolResult:
-    """Return a server's answer as a result; its value is the structured content, or the text where there is none."""
+async def result(answer: types.CallToolResult, check: Check | None) -> ToolResult:
+    """Return a server's answer as a result.
+
+    Its value is the structured content, or the text where there is none.
+    """
     output = [content(block) for block in answer.content]
     texts = [part.text for part in output if isinstance(part, TextContent)]
     metadata = {"mcp": answer.meta} if answer.meta else {}
@@ -121,16 +180,18 @@ async def result(answer: types.CallToolResult, check: Tool | None) -> ToolResult
         details = (
             None if answer.structured_content is None else {"structured": answer.structured_content}
         )
-        text = "\n".join(texts) or "The tool failed and did not say why."
+        text = visible("\n".join(texts)) or "The tool failed and did not say why."
         return ToolResult.failed(text, details=details, output=others, metadata=metadata)
     value = answer.structured_content
     if check is None and "structured_content" not in answer.model_fields_set:
         value = texts[0] if len(texts) == len(output) == 1 else output or None
     elif check is not None:
-        checked = await check.invoke(ToolCall(name=check.name, arguments={"answer": value}))
+        checked = await check.tool.invoke(ToolCall(name="answer", arguments={"answer": value}))
         if checked.is_error:
             text = "The server's structured answer does not fit the schema it promised."
             return ToolResult.failed(text, output=output, metadata=metadata)
+        if check.is_wrapped:
+            value = value["result"]
     return ToolResult(output=output, value=value, metadata=metadata)
 
 
@@ -162,14 +223,28 @@ def content(block: types.ContentBlock) -> Content:
     return FileContent(data=data, uri=resource.uri, media_type=media_type)
 
 
+def _is_wrapped(definition: types.Tool) -> bool:
+    """Whether the server says that its `result` is the whole value, and the schema agrees."""
+    schema = definition.output_schema or {}
+    properties = schema.get("properties")
+    return (
+        (definition.meta or {}).get(WRAPS) is True
+        and isinstance(properties, dict)
+        and isinstance(properties.get("result"), dict)
+        and schema.get("required") == ["result"]
+        and all(str(ref).startswith("#/$defs/") for ref in _refs(schema))
+    )
+
+
+def _refs(node: Any) -> Iterator[Any]:
+    if isinstance(node, list):
+        for item in node:
+            yield from _refs(item)
+    elif isinstance(node, dict):
+        yield from (value for key, value in node.items() if key in ("$ref", "$dynamicRef"))
+        for item in node.values():
+            yield from _refs(item)
+
+
 def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
-
-
-def _is_hidden(char: str) -> bool:
-    if char.isascii():
-        return not (char.isprintable() or char in "\n\t")
-    # Variation selectors can carry a whole text; the one that asks for the coloured form of an
-    # emoji is left.
-    selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
-    return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES

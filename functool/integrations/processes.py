@@ -1,12 +1,17 @@
-"""Bodies in processes of their own, on pebble: an executor whose bodies are really killed at the time limit.
+"""Run bodies in processes of their own, on pebble, and really kill them at the time limit.
 
     processes = ProcessExecutor(max_workers=2)
 
     @FunctionTool(executor=processes, timeout=5)
     def render(text: str) -> bytes: ...
 
-A worker imports the module of the function and looks it up by its qualified name; arguments and results are pickled. A body that is
-killed, that crashes its interpreter or eats its memory is a failed call, and the next call finds a new worker.
+A worker imports the module of the function and looks it up by its qualified name. A body that is
+killed, that crashes its interpreter or that eats its memory is a failed call, and the next call
+finds a new worker.
+
+Arguments and results are pickled, so a worker is trusted as this process is: what it sends back can
+make this process run anything. Workers are for time limits and crashes, not for code that nobody
+trusts: that belongs into a sandbox (`functool.bundled.shell`).
 """
 
 from __future__ import annotations
@@ -100,7 +105,7 @@ class ProcessExecutor:
         self.close()
 
     def _running_pool(self) -> Any:
-        """Return the pool: a new one where there is none, or where the death of an idle worker broke the last."""
+        """Return the pool, a new one if there is none or if a dead worker broke the last."""
         with self._lock:
             if self._pool is not None and not self._pool.active:
                 self._end()
@@ -135,9 +140,8 @@ async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: 
         while not (await asyncio.wait({waiting}, timeout=1))[0]:
             if not active:
                 raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
-            active = (
-                pool.active
-            )  # A pool that has just broken answers within the next second what it can.
+            # A pool that has just broken answers within the next second what it can.
+            active = pool.active
     except asyncio.CancelledError:
         if not _take(ticket):
             await in_thread(_kill, future)
@@ -197,7 +201,8 @@ def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> byte
     for parameter, value in [*enumerate(args, 1), *kwargs.items()]:
         if isinstance(value, Context):
             raise TypeError(
-                f"{name} cannot run in another process: its parameter {parameter} is a Context. Take what it needs with Inject instead"
+                f"{name} cannot run in another process: its parameter {parameter} is a Context. "
+                "Take what it needs with Inject instead"
             )
     if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
         raise TypeError(f"{name} cannot run in another process: it is a generator function")
@@ -207,7 +212,8 @@ def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> byte
         found = None
     if found is not func:
         raise TypeError(
-            f"{name} cannot run in another process: a worker finds no such function. Define it in a module, on its top level"
+            f"{name} cannot run in another process: a worker finds no such function. Define it in "
+            "a module, on its top level"
         )
     try:
         return pickle.dumps((func.__module__, func.__qualname__, args, kwargs))
@@ -234,7 +240,7 @@ def _find(module: str, qualname: str) -> Any:
 
 
 def _initialize() -> None:
-    """Let SIGTERM kill at once: pebble's own handler would wait for a body that is busy outside of Python."""
+    """Let SIGTERM kill at once: pebble's handler waits for a body that is busy in C code."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
@@ -259,7 +265,7 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 def _packed_error(error: BaseException) -> bytes:
-    """Return an exception that survives the journey: what pickle loses on the way goes as its text."""
+    """Pickle an exception; one that pickle cannot give back goes as its text."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, Exception):
         try:

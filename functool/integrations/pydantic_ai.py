@@ -26,6 +26,7 @@ from functool import (
     Content,
     Context,
     FileContent,
+    GuardrailError,
     ImageContent,
     TextContent,
     Tool,
@@ -38,7 +39,14 @@ from functool import (
     ToolSettings,
 )
 from functool.guardrails import require_approval
-from functool.integrations._agents import USAGE, argument_error, decided, key_of, relayed
+from functool.integrations._agents import (
+    USAGE,
+    argument_error,
+    decided,
+    edit_refusal,
+    key_of,
+    relayed,
+)
 
 try:
     import pydantic_ai
@@ -281,7 +289,9 @@ class _Adopted(Tool):
                 raise Paused
             return await self._native_call(tool, arguments, run)
         except Paused:
-            await require_approval()(call, context)  # type: ignore[misc]
+            edited = await require_approval()(call, context)  # type: ignore[misc]
+            if edited is not None:  # What a person approves is what runs, and this cannot take it.
+                raise GuardrailError(edit_refusal(edited)) from None
             run.tool_call_approved = True
             return await self._native_call(tool, arguments, run)
 

@@ -1,11 +1,11 @@
-"""Unique: functool tools as subclasses of unique-toolkit's `Tool`, registered with its factory, and its tools as ours.
+"""Unique: functool tools as subclasses of unique-toolkit's `Tool`, and its tools as ours.
 
-Written against unique-toolkit 2026, for Python 3.12 and newer.
+`export` registers a tool with their `ToolFactory`, `adopt` goes the other way. Written against
+unique-toolkit 2026, for Python 3.12 and newer.
 """
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import logging
@@ -31,6 +31,7 @@ from functool import (
     Toolset,
     ToolSettings,
 )
+from functool.executors import in_thread
 
 try:
     from pydantic import BaseModel, create_model
@@ -47,9 +48,12 @@ try:
         LanguageModelFunction,
         LanguageModelToolDescription,
     )
+
+    from functool.integrations.unique_images import split_images, with_bytes
 except ImportError as error:
     raise ImportError(
-        "the Unique integration needs unique-toolkit and Python 3.12: pip install 'functool[unique]'"
+        "the Unique integration needs unique-toolkit and Python 3.12:"
+        " pip install 'functool[unique]'"
     ) from error
 
 _log = logging.getLogger("functool")
@@ -66,33 +70,33 @@ def export(
     selection_policy: ToolSelectionPolicy | str | None = None,
     approver: Approver | None = None,
 ) -> type[NativeTool[Any]]:
-    """Return a subclass of their `Tool` that runs `tool`, registered with their `ToolFactory` under the tool's name.
+    """Return a subclass of their `Tool` that runs `tool`, registered with their `ToolFactory`.
 
-    Inside the function `Context.deps` is the configuration. What a plan's `ToolBuildConfig` says of display name, icon,
-    policy and the rest goes before what the tool's own settings say.
+    It is registered under the tool's name. Inside the function `Context.deps` is the configuration.
+    What a plan's `ToolBuildConfig` says of display name, icon, policy and the rest goes before what
+    the tool's own settings say.
 
     Args:
         tool: The tool.
-        config: The configuration's class: a `BaseToolConfig` of theirs, or any pydantic model, of which one is made.
+        config: The configuration's class: a `BaseToolConfig` of theirs, or any pydantic model, of
+            which one is made.
         selection_policy: Their policy where the plan names none; theirs is `ByUser`.
-        approver: Decides on the approvals that the tool asks for, sync or async; Unique has none of its own.
+        approver: Decides on the approvals that the tool asks for, sync or async. Unique has none.
 
     Raises:
-        DefinitionError: Unique would refuse the tool, its configuration or the policy; the message names the rule.
+        DefinitionError: Unique would refuse the tool, its configuration or the policy, or has
+            another tool of that name; the message names the rule.
     """
     problems = demands(tool)
+    problems += _replaced(tool)
     config_class = _config_class(tool.name, config, problems)
-    policy = None
-    if selection_policy is not None:
-        try:
-            policy = ToolSelectionPolicy(selection_policy)
-        except ValueError:
-            problems.append(f"selection_policy must be one of {', '.join(ToolSelectionPolicy)}")
+    policy = _policy(selection_policy, problems)
     if problems:
         raise DefinitionError(f"Unique would refuse {tool.name!r}: {'; '.join(problems)}")
     namespace = {
         "name": tool.name,
         "__doc__": tool.description,
+        "functool_tool": tool,
         "__init__": _construct,
         "run": _run(tool, approver),
     }
@@ -110,11 +114,13 @@ def demands(tool: Tool) -> list[str]:
     found = []
     if not _NAME.fullmatch(tool.name):
         found.append(
-            "the name must adhere to the pattern ^[a-zA-Z0-9_-]+$: WrapperTool(tool, name=...) gives another"
+            "the name must adhere to the pattern ^[a-zA-Z0-9_-]+$:"
+            " WrapperTool(tool, name=...) gives another"
         )
     if tool.name in list(OpenAIBuiltInToolName):
         found.append(
-            f"{tool.name!r} is the name of a built-in tool, and its ToolManager leaves out any other"
+            f"{tool.name!r} is the name of a built-in tool, and their ToolManager leaves out any"
+            " other"
         )
     return found
 
@@ -159,6 +165,28 @@ def adopt(native: NativeTool[Any]) -> Tool:
     )
 
 
+def _replaced(tool: Tool) -> list[str]:
+    """Return what their factory would replace without a word: another tool of that name."""
+    registered = ToolFactory.tool_map.get(tool.name)
+    known = registered is not None or tool.name in ToolFactory.tool_config_map
+    if not known or getattr(registered, "functool_tool", None) is tool:
+        return []
+    return [
+        (
+            "their ToolFactory has another tool of that name, which would be replaced:"
+            " WrapperTool(tool, name=...) gives another"
+        )
+    ]
+
+
+def _policy(named: ToolSelectionPolicy | str | None, problems: list[str]) -> Any:
+    try:
+        return None if named is None else ToolSelectionPolicy(named)
+    except ValueError:
+        problems.append(f"selection_policy must be one of {', '.join(ToolSelectionPolicy)}")
+        return None
+
+
 def _config_class(name: str, config: type[BaseModel] | None, problems: list[str]) -> Any:
     title = "".join(word.capitalize() for word in re.split(r"[^a-zA-Z0-9]+", name)) + "Config"
     if config is None:
@@ -170,7 +198,8 @@ def _config_class(name: str, config: type[BaseModel] | None, problems: list[str]
         return BaseToolConfig
     if "mcp_source_id" in config.model_fields:
         problems.append(
-            "a configuration with a field mcp_source_id is taken for that of an MCP tool, and not checked"
+            "a configuration with a field mcp_source_id is taken for that of an MCP tool, and not"
+            " checked"
         )
     if issubclass(config, BaseToolConfig):
         return config
@@ -265,6 +294,8 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
         result = await tool.invoke(call, context)
         await progress.end(result)
+        if any(isinstance(part, ImageContent) for part in result.output):
+            return await in_thread(_response, tool_call, result)  # Large images take a while.
         return _response(tool_call, result)
 
     return run
@@ -315,18 +346,11 @@ def _progress_text(event: ToolEvent) -> str:
 
 
 def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallResponse:
-    urls: list[str] = []
-    rest: list[Content] = []
-    for part in result.output:
-        if isinstance(part, ImageContent) and part.data is not None:
-            urls.append(f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}")
-        elif isinstance(part, ImageContent) and (part.uri or "").startswith("data:"):
-            urls.append(str(part.uri))
-        else:
-            rest.append(part)
+    urls, rest = split_images(result.output)
     # The placeholders of images that travel beside the text are left out, unless nothing else is
     # there; and an empty content would be read as "No relevant sources found.".
-    text = ToolResult(output=rest or result.output, error=result.error).text or NO_OUTPUT
+    shown = rest or result.output if urls else rest
+    text = ToolResult(output=shown, error=result.error).text or NO_OUTPUT
     return ToolCallResponse(
         id=tool_call.id,
         name=tool_call.name,
@@ -353,14 +377,7 @@ def _adopted(response: ToolCallResponse) -> ToolResult:
     metadata = dict(response.debug_info or {})
     parts: list[Content] = [TextContent(text=response.content)] if response.content else []
     parts += [TextContent(text=chunk.text) for chunk in response.content_chunks or []]
-    for url in response.image_data_urls:
-        head, marked, body = url.partition(";base64,")
-        image = (
-            ImageContent(data=base64.b64decode(body), media_type=head.removeprefix("data:"))
-            if marked
-            else ImageContent(uri=url)
-        )
-        parts.append(image)
+    parts += [with_bytes(ImageContent(uri=url)) for url in response.image_data_urls]
     if response.system_reminder:
         parts.append(TextContent(text=response.system_reminder))
     if not response.successful:

@@ -133,6 +133,40 @@ def test_other_file_systems_are_not_entered(opener):
             Boundary(["/"], opener).open(name, os.O_RDONLY)
 
 
+MOUNTED = """
+import os, sys
+from functool import ToolError
+from functool.bundled import beneath
+
+boundary = beneath.Boundary([sys.argv[1]], getattr(beneath, sys.argv[2]))
+for path in ("sub/dir/secret.txt", "sub/file", "sub/a.txt"):
+    print(os.stat(os.path.join(sys.argv[1], path)).st_dev == os.stat(sys.argv[1]).st_dev)
+    try:
+        print(os.read(boundary.open_file(path)[0], 100).decode())
+    except ToolError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_directory_that_is_mounted_a_second_time(root, opener):
+    """A directory or file of the same file system that is mounted beneath a root is not entered, though its number is the root's."""
+    (root / "sub" / "dir").mkdir()
+    (root / "sub" / "file").touch()
+    outside = root.parent
+    mount = (
+        f"mount --bind {outside}/root-not {root}/sub/dir && "
+        f"mount --bind {outside}/secret.txt {root}/sub/file && "
+        'exec "$0" "$@"'
+    )
+    python = [sys.executable, "-c", MOUNTED, str(root), opener.__name__]
+    unshare = ["unshare", "--mount", "--map-root-user", "sh", "-c", mount, *python]
+    ran = subprocess.run(unshare, capture_output=True, text=True)
+    if ran.returncode:
+        pytest.skip(f"this system allows no mounts: {ran.stderr.strip()}")
+
+    assert ran.stdout.split() == ["True", "PathNotAllowed"] * 2 + ["True", "inside"]
+
+
 @pytest.mark.parametrize(
     "path", ["sub/a.txt", "./sub//a.txt", "sub/../sub/a.txt", "nothing/../sub/a.txt"]
 )

@@ -1,6 +1,8 @@
 """The fetch tool against a real server on loopback, beside the plain implementation that it replaces."""
 
 import asyncio
+import codecs
+import encodings
 import gzip
 import os
 import ssl
@@ -625,6 +627,69 @@ def test_a_server_that_does_not_speak_http_is_an_error():
         )
         port = server.port
     assert call(tool, f"http://127.0.0.1:{port}/").error.type == "RequestFailed"
+
+
+def test_what_a_tool_wrote_beside_the_host_is_not_run(tmp_path, monkeypatch):
+    """A module that a shell left in a directory of the host's `sys.path` is not imported by the converter."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("json", "html_to_markdown", "sitecustomize", "usercustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    naive = [sys.executable, "-P", "-c", "import json"]
+    with serve() as server:
+        server.reply("/", "<p>here</p>", "text/html")
+
+        assert call(fetch_tool(allow=["127.0.0.1"]), server.url).value == "here"
+        assert not (tmp_path / "ran").exists()
+    subprocess.run(naive, env={"PYTHONPATH": os.pathsep.join(sys.path)}, check=False)
+    assert (tmp_path / "ran").exists()
+
+
+def test_the_converter_is_found_where_the_host_found_it(monkeypatch):
+    """The converter's process finds its package, also where its own Python would not look for it."""
+    monkeypatch.setattr(sys, "executable", sys._base_executable)
+    bare = subprocess.run([sys.executable, "-I", "-c", "import html_to_markdown"])
+    with serve() as server:
+        server.reply("/", "<p>here</p>", "text/html")
+
+        assert call(fetch_tool(allow=["127.0.0.1"]), server.url).value == "here"
+    if sys.prefix != sys.base_prefix:
+        assert bare.returncode == 1
+
+
+def test_no_url_is_logged(caplog):
+    """A key in a query reaches no log at any level, though the plain client logs every URL at INFO."""
+    caplog.set_level(0)
+    with serve() as server:
+        server.reply("/", "ok")
+        url = f"{server.url}/?key=the-secret"
+
+        assert call(fetch_tool(allow=["127.0.0.1"]), url).value == "ok"
+        assert "the-secret" not in caplog.text
+
+        async def naive():
+            async with httpx2.AsyncClient() as client:
+                await client.get(url)
+
+        asyncio.run(naive())
+        assert "the-secret" in caplog.text
+
+
+def test_names_of_charsets_are_not_remembered():
+    """Charsets that a server invents leave nothing behind, though Python remembers each that it is asked for."""
+    known, plain = encodings._cache, "utf-of-the-plain-way"
+    with serve() as server:
+        tool = fetch_tool(allow=["127.0.0.1"])
+        before = set(known)
+        for number in range(5):
+            server.reply("/", "text", f"text/plain; charset=utf-{number}-of-many")
+            assert call(tool, server.url).value == "text"
+
+    assert set(known) - before <= {"utf_8"}
+    with pytest.raises(LookupError):
+        codecs.lookup(plain)
+    assert encodings.normalize_encoding(plain) in known
 
 
 def children():

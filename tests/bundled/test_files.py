@@ -1,7 +1,10 @@
 """The file tools, called as a model calls them."""
 
 import asyncio
+import encodings
+import io
 import os
+import re
 import resource
 import stat
 import subprocess
@@ -14,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functool import DefinitionError, ToolCall
-from functool.bundled import files
+from functool.bundled import file_reading, file_walk, files
 from functool.bundled.files import file_tools
 
 SECRET = "the secret"
@@ -394,6 +397,166 @@ def test_an_edit_sees_a_change_by_others(root, tools, monkeypatch):
     assert target.read_text() == "old, and changed by another program"
 
 
+def test_an_edit_sees_a_change_that_hides_its_time(root, tools, monkeypatch):
+    """A change that keeps the size and sets the old time is noticed, though size and time are all that a plain look sees."""
+    target = root / "a.txt"
+    target.write_text("old")
+    sync, before = os.fsync, target.stat()
+
+    def meanwhile(descriptor):
+        sync(descriptor)
+        with open(target, "r+") as file:
+            file.write("odd")
+        os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    result = call(tools, "edit_file", path="a.txt", old="old", new="new")
+
+    assert (target.stat().st_size, target.stat().st_mtime_ns) == (3, before.st_mtime_ns)
+    assert result.error.type == "EditRefused"
+    assert target.read_text() == "odd"
+
+
+KILLED = """
+import os, sys
+from functool import ToolCall
+from functool.bundled.files import file_tools
+
+os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
+tools = file_tools([sys.argv[1]])
+tools.call_sync(ToolCall(name="write_file", arguments={"path": "a.txt", "content": "new"}))
+"""
+
+
+def test_nothing_is_left_of_a_write_that_is_killed(root):
+    """A process that is killed while it writes leaves the old file and no other, where the file system has files without a name."""
+    try:
+        os.close(os.open(root, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        pytest.skip("this file system has no files without a name")
+    (root / "a.txt").write_text("old")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(root)])
+
+    assert killed.returncode == -9
+    assert (root / "a.txt").read_text() == "old"
+    assert sorted(entry.name for entry in root.iterdir()) == ["a.txt", "sub"]
+
+
+def test_writing_where_every_file_has_a_name(root, tools, monkeypatch):
+    """Where the file system has no files without a name a write goes another way, and is whole all the same."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    (root / "a.txt").write_text("old")
+
+    assert call(tools, "write_file", path="a.txt", content="new").success
+    assert call(tools, "edit_file", path="a.txt", old="new", new="newer").success
+    assert (root / "a.txt").read_text() == "newer"
+    assert sorted(entry.name for entry in root.iterdir()) == ["a.txt", "sub"]
+
+
+@settings(deadline=None)
+@given(
+    text=st.text(alphabet="ab\r\n", max_size=60),
+    offset=st.integers(0, 8),
+    limit=st.none() | st.integers(1, 8),
+    piece=st.integers(1, 9),
+)
+def test_any_window(text, offset, limit, piece):
+    """Whatever the window, and however the text comes in pieces, the lines are those that `splitlines` would number."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    end = None if limit is None else offset + limit
+    whole = file_reading.PIECE
+    try:
+        file_reading.PIECE = piece
+        found = file_reading.read_lines(io.StringIO(text, newline=""), offset, limit, 1_000)
+    finally:
+        file_reading.PIECE = whole
+
+    assert found == "".join(lines[offset:end])
+
+
+def test_reads_stop_in_time(root, tools, monkeypatch):
+    """A read that takes too long ends with an error that says how to ask for less."""
+    (root / "a.txt").write_text("\n" * 100_000)
+    assert call(tools, "read_file", path="a.txt", offset=99_999).value == "\n"
+    monkeypatch.setattr(file_reading, "MAX_SECONDS", -1.0)
+    result = call(tools, "read_file", path="a.txt", offset=99_999)
+
+    assert result.error.type == "FileTooLarge"
+    assert "`offset` and `limit`" in result.text
+
+
+READ_FAR = """
+import cProfile, pstats, sys
+from functool import ToolCall
+from functool.bundled.files import file_tools
+
+tools = file_tools([sys.argv[1]])
+with cProfile.Profile() as profile:
+    call = ToolCall(name="read_file", arguments={"path": "a.txt", "offset": 9_999_999})
+    print(repr(tools.call_sync(call).value))
+    import functool.bundled.file_reading as reading, io
+    reading.read_lines(io.StringIO("\\n" * 10_000_000), 9_999_999, None, 100)
+print(pstats.Stats(profile).total_calls)
+"""
+
+
+def test_many_lines_cost_little(root):
+    """Ten million lines are skipped in a few thousand steps, and not one by one."""
+    (root / "a.txt").write_text("\n" * 10_000_000)
+    ran = subprocess.run(
+        [sys.executable, "-c", READ_FAR, str(root)], capture_output=True, text=True, check=True
+    )
+    value, calls = ran.stdout.split()
+
+    assert value == repr("\n")
+    assert int(calls) < 100_000
+
+
+def test_long_paths(root, tools):
+    """A path is at most as long as the kernel's, and every answer shows it as short as it can be written."""
+    for name in ("a.txt", "b.txt"):
+        (root / "sub" / name).write_text("needle")
+    long = "./" * 500_000 + "sub"
+    for tool, arguments in [
+        ("list_files", {}),
+        ("read_file", {}),
+        ("search_files", {"text": "needle"}),
+        ("write_file", {"content": "x"}),
+        ("edit_file", {"old": "a", "new": "b"}),
+    ]:
+        result = call(tools, tool, path=long, **arguments)
+        assert result.error.type == "ArgumentError"
+        assert len(result.text) < 1_000
+    odd = "sub/.././/" * 400 + "sub"
+
+    assert call(tools, "list_files", path=odd).value == ["sub/a.txt", "sub/b.txt"]
+    assert call(tools, "search_files", path=odd, text="needle").value[0]["path"] == "sub/a.txt"
+    assert (
+        call(tools, "search_files", path=f"{odd}/a.txt", text="needle").value[0]["path"]
+        == "sub/a.txt"
+    )
+    assert (
+        call(tools, "write_file", path=f"{odd}/c", content="x").value == "Wrote 1 bytes to sub/c."
+    )
+    assert call(tools, "edit_file", path=f"{odd}/c", old="x", new="y").value == "Edited sub/c."
+    assert dict(call(tools, "read_file", path=f"{odd}/c").metadata) == {"path": "sub/c", "size": 1}
+    for tool in ("read_file", "list_files"):
+        assert len(call(tools, tool, path=f"{odd}/none").text) < 100
+    assert call(tools, "list_files", path=f"/{root}/sub").value[0] == f"{root}/sub/a.txt"
+
+
+def test_names_of_encodings_are_not_remembered(root, tools):
+    """Encodings that a model invents leave nothing behind, though Python remembers each that it is asked for."""
+    (root / "a.txt").write_text("text")
+    before = set(encodings._cache)
+    for number in range(5):
+        name = f"utf-{number}-of-many"
+        assert outcome(call(tools, "read_file", path="a.txt", encoding=name)) == "ToolError"
+        assert call(tools, "read_file", path="a.txt", encoding="utf" + "-" * number + "8").success
+
+    assert set(encodings._cache) - before <= {"utf_8"}
+
+
 @pytest.fixture
 def tree(root):
     for path in ("a.py", "b.txt", ".hidden", "sub/c.py", "sub/deep/d.py", "sub/deep/e.txt"):
@@ -475,14 +638,51 @@ def test_answers_of_many_entries_are_bounded(root):
 
 def test_directories_without_end(root, tools, monkeypatch):
     """A listing and a search look at so many names and no more, and say so, for what is asked for may come later."""
-    monkeypatch.setattr(files, "MAX_VISITED", 5)
+    monkeypatch.setattr(file_walk, "MAX_VISITED", 5)
     for number in range(9):
         (root / f"{number}.txt").write_text("text" if number > 6 else "")
 
     assert "Only 5 names were looked at" in call(tools, "list_files", pattern="8.txt").text
     assert "Only 5 names were looked at" in call(tools, "search_files", text="text").text
-    monkeypatch.setattr(files, "MAX_VISITED", 50)
+    monkeypatch.setattr(file_walk, "MAX_VISITED", 50)
     assert call(tools, "list_files", pattern="8.txt").text == '["8.txt"]'
+
+
+WIDE = """
+import sys, tracemalloc
+from functool import ToolCall
+from functool.bundled.files import file_tools
+
+tools = file_tools([sys.argv[1]])
+tracemalloc.start()
+pattern = "**/" * 300 + "nothing"
+call = ToolCall(name="list_files", arguments={"path": sys.argv[2], "pattern": pattern})
+print(tools.call_sync(call).value, tracemalloc.get_traced_memory()[1] // 1_000_000)
+"""
+
+
+def test_wide_directories_cost_little(root):
+    """Thousands of directories far down, and a pattern of hundreds of parts, are walked in a few megabytes."""
+    deep = "/".join(["d" * 250] * 8)
+    (root / deep).mkdir(parents=True)
+    for number in range(3_000):
+        (root / deep / str(number)).mkdir()
+    host = [sys.executable, "-c", WIDE, str(root), deep]
+    value, megabytes = subprocess.run(
+        host, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert value == "[]"
+    assert int(megabytes) < 5
+
+
+def test_walks_stop_in_time(tree, tools, monkeypatch):
+    """A listing whose time is over shows what it has, and says at how many names it looked."""
+    monkeypatch.setattr(file_walk, "MAX_SECONDS", -1.0)
+    result = call(tools, "list_files", pattern="**")
+
+    assert result.value == []
+    assert "Only 0 names were looked at" in result.text
 
 
 def test_names_that_are_no_text(root, tools):
@@ -568,6 +768,7 @@ def test_hostile_expressions(root, tools):
 def test_searches_are_bounded(root, monkeypatch):
     """A search skips large and binary files, stops at its limits, cuts long lines, and says what it left out."""
     monkeypatch.setattr(files, "MAX_MATCHES", 3)
+    monkeypatch.setattr(file_reading, "MAX_MATCHES", 3)
     (root / "big.txt").write_text("needle" * 100)
     (root / "binary").write_bytes(b"needle\0")
     (root / "many.txt").write_text("needle\n" * 9)
@@ -579,7 +780,7 @@ def test_searches_are_bounded(root, monkeypatch):
     assert "there may be more" in many.text
     assert (
         len(call(tools, "search_files", text="needle", path="long.txt").value[0]["text"])
-        == files.MAX_SHOWN
+        == file_reading.MAX_SHOWN
     )
     assert call(tools, "search_files", text="needle", path="binary").value == []
     small = call(file_tools([root], max_bytes=100), "search_files", text="needle", path="big.txt")
@@ -589,7 +790,7 @@ def test_searches_are_bounded(root, monkeypatch):
 
 def test_searches_stop_in_time(root, monkeypatch):
     """A search whose time is over returns what it has, and says so."""
-    monkeypatch.setattr(files, "MAX_SEARCH_SECONDS", -1.0)
+    monkeypatch.setattr(file_reading, "MAX_SECONDS", -1.0)
     (root / "a.txt").write_text("needle")
     result = call(file_tools([root]), "search_files", text="needle")
 

@@ -227,14 +227,11 @@ def test_a_client_of_either_library_is_used(library):
             transport=transport, headers={"Authorization": "Bearer own"}
         ) as client:
             tools = openapi_tools(spec, client=client, base_url="https://pets.test")
-            results = await tools.call_all(
-                [
-                    ToolCall(name="createPet", arguments={"body": {"name": "Tom", "kind": "cat"}}),
-                    ToolCall(name="bearer"),
-                    ToolCall(name="old"),
-                ]
-            )
-            return [result.value for result in results]
+            made = ToolCall(name="createPet", arguments={"body": {"name": "Tom", "kind": "cat"}})
+            first = await tools.call(made)
+            # Side by side, and after the pet is there for the second to find.
+            rest = await tools.call_all([ToolCall(name="bearer"), ToolCall(name="old")])
+            return [result.value for result in (first, *rest)]
 
     created, token, listed = asyncio.run(run())
     assert (created["name"], token, listed) == ("Tom", "own", [created])
@@ -517,7 +514,15 @@ def test_a_secret_for_a_scheme_without_a_place_is_refused(scheme):
 
 
 @pytest.mark.parametrize(
-    ("place", "scheme", "name"), [("query", "query", "api_key"), ("cookie", "cookie", "sid")]
+    ("place", "scheme", "name"),
+    [
+        ("query", "query", "api_key"),
+        ("query", "query", "API.KEY"),
+        ("query", "query", " api key"),
+        ("query", "query", "api_key[]"),
+        ("cookie", "cookie", "sid"),
+        ("cookie", "cookie", "Sid"),
+    ],
 )
 def test_an_argument_does_not_stand_in_for_a_credential(server, place, scheme, name):
     """An object whose members become parameters of their own cannot bring a key beside the host's."""
@@ -590,6 +595,16 @@ def test_secrets_do_not_come_back_after_a_detour(server):
 
         assert call(secured(server, ALL_SCHEMES, ALL_SECRETS), "x").value == "ok"
         assert "s3cret" not in everything(server.seen[1])
+
+
+def test_a_key_is_added_to_a_redirect_that_only_looks_as_if_it_had_it(server):
+    """A parameter whose text holds that of the key is not the key."""
+    server.reply("/x", status=302, Location="/y?my_api_key=s3cret2")
+    server.reply("/y", "ok")
+    tools = secured(server, [{"query": []}], {"query": "s3cret"})
+
+    assert call(tools, "x").value == "ok"
+    assert server.seen[-1].path == "/y?my_api_key=s3cret2&api_key=s3cret"
 
 
 def test_secrets_stay_on_a_redirect_at_home(server):

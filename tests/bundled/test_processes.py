@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -78,32 +79,39 @@ def test_the_output_of_both_streams():
 
 
 def test_a_program_that_is_not_there():
-    """A program that cannot be started is an OSError, and leaves no descriptor behind."""
+    """A program that is not there ends as in a shell; a directory that is not is an OSError, and leaves no descriptor."""
     before = os.listdir("/proc/self/fd")
     with pytest.raises(FileNotFoundError):
-        start("/nothing/here")
+        Processes(["/bin/true"], cwd="/nothing", env={}, output=BothEnds(100))
+    missing = start("/nothing/here")
 
+    assert asyncio.run(missing.finish(60))
+    assert missing.exit_code == 127
     assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.parametrize("calls", range(4))
 def test_no_descriptor_is_left_of_what_cannot_start(monkeypatch, calls):
-    """Where a pipe cannot be had, or the program, nothing of the attempt stays open."""
-    pipe, made = os.pipe, []
+    """Where a pipe or a socket cannot be had, or the program, nothing of the attempt stays open."""
+    made = []
 
-    def scarce():
-        if len(made) == calls:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        made.append(pipe())
-        return made[-1]
+    def scarce(make):
+        def attempt():
+            if len(made) == calls:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            made.append(make())
+            return made[-1]
 
-    monkeypatch.setattr(os, "pipe", scarce)
+        return attempt
+
+    monkeypatch.setattr(os, "pipe", scarce(os.pipe))
+    monkeypatch.setattr(socket, "socketpair", scarce(socket.socketpair))
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="open files|No such file"):
         SandboxedProcesses(["/no/such/program"], [], env={"A": "b"}, output=BothEnds(100))
 
+    made.clear()
     assert os.listdir("/proc/self/fd") == before
-    assert len(made) == min(calls, 3)
 
 
 def test_a_group_ends_with_its_leader():

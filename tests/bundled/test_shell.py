@@ -334,6 +334,88 @@ def test_the_host_dies(work, token):
     assert settled(token) == []
 
 
+def field(pid, number):
+    """A field of the status of a process: 0 is the state, 1 the parent."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[number]
+
+
+def sandbox_program(tmp_path, script):
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return program
+
+
+ABANDONING = """
+import sys
+from functool import ToolCall, Toolset
+from functool.bundled.shell import shell_tool
+
+tools = Toolset([shell_tool(sys.argv[1], timeout=600, sandbox_path=sys.argv[3])])
+tools.call_sync(ToolCall(name="shell", arguments={"command": sys.argv[2]}))
+"""
+
+
+@needs_bwrap
+def test_the_host_dies_before_the_sandbox_is_there(work, tmp_path, token):
+    """A host that is killed before its sandbox asked to die with it leaves no command that runs on."""
+    orphan = f'host=$PPID; echo > {tmp_path}/started; while kill -0 $host; do sleep 0.01; done 2>/dev/null; exec {BWRAP} "$@"'
+    program = sandbox_program(tmp_path, orphan)
+    command = f"touch made; sleep {token}"
+    with subprocess.Popen([sys.executable, "-c", ABANDONING, work, command, program]) as host:
+        while not (tmp_path / "started").exists():
+            assert host.poll() is None
+        host.kill()
+
+    assert settled(token) == []
+    assert not (work / "made").exists()
+
+
+@needs_bwrap
+def test_the_host_dies_while_the_sandbox_starts(work, tmp_path, token):
+    """A host that is killed when the sandbox's first process, but not yet the command, is there, leaves no command."""
+    os.mkfifo(tmp_path / "held")
+    program = sandbox_program(tmp_path, f'exec {BWRAP} --block-fd 9 "$@" 9<>{tmp_path}/held')
+    command = f"touch made; sleep {token}"
+    with subprocess.Popen([sys.executable, "-c", ABANDONING, work, command, program]) as host:
+        while len(living(token)) < 3:  # the host, bubblewrap and the first process of the sandbox
+            assert host.poll() is None
+        host.kill()
+    released = os.open(tmp_path / "held", os.O_RDWR)
+    os.write(released, b"x")
+
+    assert settled(token) == []
+    os.close(released)
+    assert not (work / "made").exists()
+
+
+@needs_bwrap
+def test_a_sandbox_whose_outer_half_died(work, tmp_path, token):
+    """The first process that lost bubblewrap before it asked to die with it is not let through the gate."""
+    os.mkfifo(tmp_path / "held")
+    program = sandbox_program(tmp_path, f'exec {BWRAP} --block-fd 9 "$@" 9<>{tmp_path}/held')
+    tool = shell_tool(work, timeout=600, sandbox_path=program)
+    call = ToolCall(name="shell", arguments={"command": f"touch made; sleep {token}"})
+
+    async def orphaned():
+        task = asyncio.ensure_future(tool(call))
+        while len(living(token)) < 2:
+            await asyncio.sleep(0.01)
+        outer = next(pid for pid in living(token) if field(pid, 1) == str(os.getpid()))
+        os.kill(outer, signal.SIGKILL)
+        while field(outer, 0) != "Z":
+            await asyncio.sleep(0.01)
+        released = os.open(tmp_path / "held", os.O_RDWR)
+        os.write(released, b"x")
+        result = await task
+        os.close(released)
+        return result
+
+    assert asyncio.run(orphaned()).error.type == "SandboxUnavailable"
+    assert settled(token) == []
+    assert not (work / "made").exists()
+
+
 @both
 def test_the_model_may_only_lower_the_limit(work, sandbox):
     """A longer time limit than the host's is the host's; a shorter one holds."""
@@ -556,6 +638,136 @@ def test_more_to_read(work, outside):
     assert (outside / "secret.txt").read_text() == "the secret"
 
 
+@both
+def test_the_directory_is_held(work, outside, sandbox):
+    """A link that takes the name of the working directory leads no command out; a plain run follows it."""
+    tool = shell_tool(work, sandbox=sandbox)
+    (work / "mine.txt").write_text("mine")
+    work.rename(work.parent / "moved")
+    work.symlink_to(outside)
+
+    assert run(tool, "cat mine.txt").value == "mine"
+    assert run(tool, "cat secret.txt").error.type == "CommandFailed"
+    assert run(tool, "echo x > secret.txt").success
+    assert (outside / "secret.txt").read_text() == "the secret"
+    assert (work.parent / "moved" / "secret.txt").read_text() == "x\n"
+    assert plain("cat secret.txt", work).stdout == "the secret"
+
+
+@both
+def test_a_directory_that_is_gone(work, sandbox):
+    """Where the working directory was taken away no command runs, whatever has its name now."""
+    tool = shell_tool(work, sandbox=sandbox)
+    work.rmdir()
+    work.mkdir()
+    result = run(tool, "touch made")
+
+    assert result.is_error
+    assert list(work.iterdir()) == []
+
+
+@needs_bwrap
+def test_what_may_be_read_is_held(work, outside, tmp_path):
+    """A link that takes the name of a readable directory shows nothing else."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "a.txt").write_text("shared")
+    tool = shell_tool(work, readable=[shared])
+    shared.rename(tmp_path / "kept")
+    shared.symlink_to(outside)
+
+    assert run(tool, f"cat {shared}/a.txt").value == "shared"
+    assert run(tool, f"cat {shared}/secret.txt").error.type == "CommandFailed"
+
+
+def contents(directory):
+    """What the library of a directory holds, wherever it is."""
+    return {path.name: path.read_text() for path in (directory / "vendor/deep/lib").glob("*")}
+
+
+@pytest.fixture
+def library(work):
+    """A directory inside of the working directory, and deeper than its first level."""
+    library = work / "vendor" / "deep" / "lib"
+    library.mkdir(parents=True)
+    (library / "a.txt").write_text("fixed")
+    return library
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "echo x > vendor/deep/lib/a.txt",
+        "echo x > vendor/deep/lib/b.txt",
+        "rm -rf vendor",
+        "mv vendor away; echo x > away/deep/lib/a.txt",
+        "mv vendor/deep vendor/away; echo x > vendor/away/lib/a.txt",
+        "mv vendor/deep/lib vendor/away; echo x > vendor/away/a.txt",
+        "ln vendor/deep/lib/a.txt twin; echo x > twin",
+        "ln -s vendor/deep/lib/a.txt twin; echo x > twin",
+        "umount vendor/deep/lib; mount -o remount,rw vendor/deep/lib; echo x > vendor/deep/lib/a.txt",
+    ],
+)
+def test_what_may_only_be_read_inside(work, library, tmp_path, attack):
+    """What is readable inside of the working directory cannot be changed there, not by this command and not by the next."""
+    shutil.copytree(work, tmp_path / "before")
+    tool = shell_tool(work, readable=[library, library / "a.txt"])
+    assert run(tool, f"cat {library}/a.txt; echo y > vendor/deep/mine").value == "fixed"
+
+    for _ in range(2):
+        run(tool, attack)
+        assert (library / "a.txt").read_text() == "fixed"
+        assert sorted(entry.name for entry in library.iterdir()) == ["a.txt"]
+    shutil.copytree(tmp_path / "before", tmp_path / "plain")
+    plain(attack, tmp_path / "plain")
+    assert contents(tmp_path / "plain") != contents(tmp_path / "before")
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    "by", ["the directory", "one above it", "a link in its place", "another in its place"]
+)
+def test_what_may_only_be_read_was_moved(work, library, by):
+    """Once somebody else has moved what is readable inside of the working directory no command runs."""
+    tool = shell_tool(work, readable=[library])
+    moved = library if by == "the directory" else work / "vendor"
+    moved.rename(work / "away")
+    if by == "a link in its place":
+        (work / "vendor").symlink_to("away")
+    if by == "another in its place":
+        library.mkdir(parents=True)
+    result = run(tool, "touch made; echo x > away/deep/lib/a.txt; echo x > away/a.txt")
+
+    assert result.error.type == "SandboxUnavailable"
+    assert "was moved" in result.text
+    assert not (work / "made").exists()
+
+
+@needs_bwrap
+def test_names_of_what_may_only_be_read_inside(work, library, tmp_path):
+    """A name from elsewhere, and a link inside, protect the very directory that they lead to."""
+    (tmp_path / "alias").symlink_to(work)
+    (work / "link").symlink_to("vendor/deep/lib")
+    for name in (tmp_path / "alias" / "vendor" / "deep" / "lib", work / "link"):
+        tool = shell_tool(work, readable=[name])
+        assert run(tool, f"cat {name}/a.txt").value == "fixed"
+        assert run(tool, f"echo x > {name}/a.txt").is_error
+        assert run(tool, "echo x > vendor/deep/lib/a.txt").is_error
+
+
+@needs_bwrap
+def test_a_directory_inside_of_what_may_be_read(work, outside):
+    """The working directory may lie inside of what is readable, and is the only part of it that commands write."""
+    inner = outside / "inner"
+    inner.mkdir()
+    tool = shell_tool(inner, readable=[outside])
+
+    assert run(tool, "cat ../secret.txt; echo x > made").value == "the secret"
+    assert run(tool, "echo x > ../secret.txt").is_error
+    assert (inner / "made").read_text() == "x\n"
+
+
 def test_a_sandbox_that_is_missing(work):
     """Without the sandbox program there is no tool; nothing falls back to a plain run."""
     with pytest.raises(DefinitionError, match="bubblewrap"):
@@ -582,6 +794,15 @@ def test_a_sandbox_that_fails(work, tmp_path, script):
     assert result.error.type == "SandboxUnavailable"
     assert "exit 0" in script or "No permissions" in result.text
     assert not (work / "made").exists()
+
+
+def test_a_sandbox_that_is_too_old(work, tmp_path):
+    """A bubblewrap that cannot bind by descriptor is an error that names the version to have."""
+    script = "echo 'bwrap: Unknown option --bind-fd' >&2; exit 1"
+    result = run(shell_tool(work, sandbox_path=sandbox_program(tmp_path, script)), "touch made")
+
+    assert result.error.type == "SandboxUnavailable"
+    assert "needs bubblewrap 0.10" in result.text
 
 
 def test_a_sandbox_that_hangs(work, tmp_path, token):
@@ -658,6 +879,13 @@ def test_sandboxes_that_would_be_none(work):
         shell_tool("/")
     with pytest.raises(DefinitionError, match="does not exist"):
         shell_tool(work, readable=["/nothing"])
+    for path, problem in [
+        (work, "which commands write"),
+        ("/", "part of the sandbox"),
+        ("/proc/self", "part of the sandbox"),
+    ]:
+        with pytest.raises(DefinitionError, match=problem):
+            shell_tool(work, readable=[path])
 
 
 @both

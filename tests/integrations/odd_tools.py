@@ -1,6 +1,7 @@
 """The tools that every system is tried with: good, bad, empty, huge and refused."""
 
 import asyncio
+import base64
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from functool import Context, FunctionTool, GuardrailError, ImageContent, ToolCall, Tripwire
 from functool.guardrails import require_approval
 
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(32))
+# One transparent pixel: a host may look whether an image can be shown.
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
 HUGE = "x" * 2_000_000
 
 

@@ -5,6 +5,7 @@ import logging
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +27,7 @@ from functool import (  # noqa: E402
     ImageContent,
     Tool,
     ToolCall,
+    ToolError,
     ToolResult,
     Toolset,
     ToolSettings,
@@ -71,10 +73,10 @@ class Host:
             return HookResult(action="deny", reason="not allowed here")
         return HookResult(action="continue")
 
-    async def run(
+    async def session(
         self, *turns: list[tuple[str, dict[str, Any]]], config: Any = None, tools: Any = None
-    ) -> list[str]:
-        """Run one prompt; return what the model read of each call."""
+    ) -> AmplifierSession:
+        """Return a session that is ready to run prompts."""
         plan = {
             "session": {"orchestrator": "loop-small", "context": "context-small"},
             "providers": [{"module": "provider-scripted", "config": {"calls": list(turns)}}],
@@ -92,6 +94,12 @@ class Host:
         ):
             coordinator.hooks.register(name, self._hook, name=f"test:{name}")
         await session.initialize()
+        return session
+
+    async def run(self, *turns: list[tuple[str, dict[str, Any]]], **options: Any) -> list[str]:
+        """Run one prompt; return what the model read of each call."""
+        session = await self.session(*turns, **options)
+        coordinator = session.coordinator
         if self.on_start is not None:
             self.on_start(coordinator)
         self.contributions = await coordinator.collect_contributions("observability.events")
@@ -182,6 +190,7 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
     [
         ImageContent(data=b""),
         ImageContent(data=PNG, media_type="nonsense"),
+        ImageContent(data=b"<svg/>", media_type="image/svg+xml"),
         ImageContent(uri="https://x.org/a.png"),
     ],
 )
@@ -191,6 +200,15 @@ def test_an_image_that_amplifier_refuses_is_named_in_the_text(image: ImageConten
     result = run(amplifier.export(tool).execute({}))
     assert result.content is None
     assert result.output.startswith("see\n[")
+
+
+def test_an_image_beside_one_that_cannot_be_shown_stays() -> None:
+    """One bad image is named in the text, and the good one is a block all the same."""
+    images = [ImageContent(data=b""), ImageContent(data=PNG)]
+    tool = FunctionTool(lambda: images, name="see", description="See.")
+    first, second = run(amplifier.export(tool).execute({})).content
+    assert (first.type, first.text) == ("text", "[image/png: 0 bytes]")
+    assert (second.type, second.source["media_type"]) == ("image", "image/png")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +228,7 @@ def test_failures_are_results_with_message_and_type(
     ran.clear()
     (read,) = run(host.run([(name, arguments)]))
     result = host.results[0]
-    assert result.success is False and set(result.error) == {"message", "type"}
+    assert result.success is False and set(result.error) >= {"message", "type"}
     assert result.error["type"] == kind and words in result.error["message"]
     assert read == f"Error: {result.error['message']}"
     assert host.kinds() == ["tool:pre", "tool:post"]
@@ -230,6 +248,46 @@ def test_a_failure_keeps_the_output_it_came_with() -> None:
     result = run(amplifier.export(tool).execute({}))
     assert result.error == {"message": "exit code 2", "type": "ExitCode"}
     assert result.get_serialized_output() == "exit code 2\nno such file"
+
+
+def test_the_details_of_an_error_stand_beside_its_message() -> None:
+    """An exit code crosses as Amplifier's own tools write it, as JSON, and comes back when adopted."""
+    details = {"exit_code": 3, "since": date(2026, 11, 22), "message": "another", "type": 7}
+
+    @FunctionTool
+    def sh() -> None:
+        """Run."""
+        raise ToolError("command failed", details=details)
+
+    exported = amplifier.export(sh)
+    result = run(exported.execute({}))
+    assert result.error == {
+        "message": "command failed",
+        "type": "ToolError",
+        "exit_code": 3,
+        "since": "2026-11-22",
+        "details": {"message": "another", "type": 7},
+    }
+    assert result.model_dump(mode="json")["error"] == result.error
+    back = run(amplifier.adopt(exported).invoke(ToolCall(name="sh")))
+    assert back.error.details == {
+        "exit_code": 3,
+        "since": "2026-11-22",
+        "details": {"message": "another", "type": 7},
+    }
+
+
+def test_details_reach_the_hooks_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook on `tool:post` reads the exit code, and the model reads the message alone."""
+
+    @FunctionTool
+    def sh() -> None:
+        """Run."""
+        raise ToolError("command failed", details={"exit_code": 3})
+
+    host = Host(monkeypatch, amplifier.mount(sh))
+    assert run(host.run([("sh", {})])) == ["Error: command failed"]
+    assert host.results[0].error["exit_code"] == 3
 
 
 def test_none_as_input_means_no_arguments() -> None:
@@ -280,6 +338,60 @@ def test_a_tripwire_ends_the_run(host: Host) -> None:
     assert read == ["Error: Stop everything."]
     assert host.answer == "cancelled"
     assert host.results[0].error == {"message": "Stop everything.", "type": "Tripwire"}
+
+
+def test_a_session_stays_cancelled_after_a_tripwire_until_it_is_reset(host: Host) -> None:
+    """The next prompt ends at once, as after any cancellation; `cancellation.reset()` opens the session again."""
+
+    async def prompts() -> list[str]:
+        session = await host.session([("stopped", {})], [("add", {"a": 1})])
+        answers = [await session.execute("go"), await session.execute("go on")]
+        session.coordinator.cancellation.reset()
+        answers.append(await session.execute("go on now"))
+        host.results = session.coordinator.get("orchestrator").results
+        await session.cleanup()
+        return answers
+
+    assert run(prompts()) == ["cancelled", "cancelled", "done"]
+    assert [result.output for result in host.results] == ["Stop everything.", 2]
+
+
+def test_cancelling_a_session_does_not_reach_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body runs on to its end, unless it looks at the token; cancelling the task of the prompt does stop it."""
+    seen: list[str] = []
+
+    async def prompts(stop: str) -> Any:
+        started, go_on = asyncio.Event(), asyncio.Event()
+
+        @FunctionTool
+        async def work() -> str:
+            """Work."""
+            started.set()
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+            seen.append("worked")
+            return "done"
+
+        host = Host(monkeypatch, amplifier.mount(work))
+        session = await host.session([("work", {})])
+        prompt = asyncio.create_task(session.execute("go"))
+        await started.wait()
+        if stop == "session":
+            await session.coordinator.request_cancel(immediate=True)
+            go_on.set()
+            assert await prompt == "cancelled"
+        else:
+            prompt.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await prompt
+        await session.cleanup()
+
+    run(prompts("session"))
+    run(prompts("task"))
+    assert seen == ["worked", "cancelled"]
 
 
 def test_a_tripwire_outside_a_session_is_a_failed_result() -> None:

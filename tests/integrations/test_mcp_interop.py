@@ -136,7 +136,7 @@ def test_the_inspector_lists_and_calls(target, era):
 
     assert [tool["name"] for tool in listed["tools"]][:2] == ["add", "city"]
     assert called["content"] == [{"type": "text", "text": "5"}]
-    assert called["structuredContent"] == (5 if era else {"result": 5})
+    assert called["structuredContent"] == {"result": 5}
 
 
 def test_the_inspector_finds_the_schemas_portable(target):

@@ -129,14 +129,11 @@ def test_tells_what_a_tool_is(connected, way):
     assert told.title == "Adder"
     assert told.description == "Add two numbers."
     assert told.input_schema == tools["add"].schema.plain
-    if way[1] == "auto":
-        assert told.output_schema == value
-    else:
-        assert told.output_schema == {
-            "type": "object",
-            "properties": {"result": value},
-            "required": ["result"],
-        }
+    assert told.output_schema == {
+        "type": "object",
+        "properties": {"result": value},
+        "required": ["result"],
+    }
     hints = (
         told.annotations.read_only_hint,
         told.annotations.destructive_hint,
@@ -147,7 +144,7 @@ def test_tells_what_a_tool_is(connected, way):
 
 @every_way
 def test_structured_content_beside_text(connected, way):
-    """A value goes out as text and as content that fits the output schema; older clients get it wrapped."""
+    """A value goes out as text and as content that fits the output schema, in an object."""
 
     async def main():
         async with connected() as client:
@@ -157,7 +154,7 @@ def test_structured_content_beside_text(connected, way):
     added, city, nothing = asyncio.run(main())
 
     assert texts(added) == ["3"]
-    assert added.structured_content == (3 if way[1] == "auto" else {"result": 3})
+    assert added.structured_content == {"result": 3}
     assert texts(city) == ['{"name":"Berlin","people":3700000}']
     assert city.structured_content == {"name": "Berlin", "people": 3_700_000}
     assert nothing.structured_content == {"result": None}
@@ -613,7 +610,7 @@ def test_values_on_the_edge_of_json(annotation, value, said, mode):
 
     answer = asyncio.run(main())
 
-    wrapped = mode == "legacy" and isinstance(said, str)
+    wrapped = isinstance(said, str)
     assert answer.is_error is (said is None)
     assert answer.structured_content == ({"result": said} if wrapped else said)
 
@@ -791,11 +788,11 @@ def test_a_client_that_leaves_before_its_answer():
             ["fe80::1", "evil.example", "127.0.0.1.evil.example"],
         ),
         (
-            {"host": "fe80::1"},
+            {"host": "fe80::1", "token": "t"},
             ["[fe80::1]", "[fe80::1]:8000", "localhost"],
             ["[fe80::2]", "evil.example:8000"],
         ),
-        ({"host": "10.0.0.7"}, ["10.0.0.7", "10.0.0.7:8000"], ["10.0.0.8"]),
+        ({"host": "10.0.0.7", "token": "t"}, ["10.0.0.7", "10.0.0.7:8000"], ["10.0.0.8"]),
         (
             {"allowed_hosts": ["a.example", "b.example:*"]},
             ["a.example", "b.example:1"],
@@ -813,7 +810,10 @@ def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
         async with apps[0].router.lifespan_context(apps[0]):
             transport = httpx2.ASGITransport(app=apps[0])
             async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
-                headers = {"Accept": "application/json, text/event-stream"}
+                headers = {
+                    "Accept": "application/json, text/event-stream",
+                    "Authorization": "Bearer t",
+                }
                 ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
                 return [
                     (

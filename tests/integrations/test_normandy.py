@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -289,6 +290,90 @@ def test_the_port_answers_a_line_with_a_line() -> None:
     assert answers[None]["error"].startswith("bad request: JSONDecodeError")
 
 
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"op": "sing"}, 'bad request: ValueError: expected "op": "schemas", or "op": "run"'),
+        ({}, 'bad request: ValueError: expected "op"'),
+        ({"op": "run"}, 'bad request: ValueError: expected "op"'),
+        ({"op": "run", "name": ["greet"]}, 'bad request: ValueError: expected "op"'),
+        ({"op": "run", "name": "greet", "input": [1]}, "Invalid arguments."),
+        (
+            {"op": "run", "name": "greet", "timeout": "soon"},
+            "bad request: TypeError: expected a num",
+        ),
+        ({"op": "run", "name": "greet", "timeout": True}, "bad request: TypeError: expected a num"),
+        ({"op": "run", "name": "greet", "timeout": 10**400}, "bad request: OverflowError"),
+        ({"op": "run", "name": "greet", "timeout": -1}, "timeout must be"),
+    ],
+)
+def test_the_port_answers_a_bad_request_under_its_own_id(request_: Any, told: str) -> None:
+    """Whoever waits for an id gets the error of its own request, and the next request is answered."""
+    line = json.dumps({"id": "a1", **request_})
+    found = asyncio.run(normandy_port.answer(Registry([normandy_port.greet]), line))
+
+    assert list(found) == ["id", "error"] and found["id"] == "a1"
+    assert found["error"].startswith(told), found
+
+
+@pytest.mark.parametrize("line", ["[1]", "7", "not json", '{"id": 1', "[" * 100_000, "\ufffd"])
+def test_a_line_without_an_id_is_answered_under_none(line: str) -> None:
+    """What is no JSON object has no id: its error stands under null."""
+    found = asyncio.run(normandy_port.answer(Registry([normandy_port.greet]), line))
+
+    assert found["id"] is None and found["error"].startswith("bad request: ")
+
+
+def test_a_tripwire_is_the_answer_of_its_own_request() -> None:
+    """A guardrail that stops a run ends one request, and not the process that answers the others."""
+    ran.clear()
+    found = asyncio.run(
+        normandy_port.answer(Registry([stopped]), '{"id": 7, "op": "run", "name": "stopped"}')
+    )
+    assert found == {"id": 7, "error": "Stop everything."} and ran == []
+
+
+def test_the_port_survives_bytes_that_are_no_text() -> None:
+    """One line that is no UTF-8 is a bad request, and the next one is answered."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "normandy_port.py")],
+        input=b'\xff\xfe\n{"id": 2, "op": "run", "name": "crash"}\n',
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+    answers = {answer.pop("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert answers[None]["error"].startswith("bad request: JSONDecodeError")
+    assert answers[2] == {"error": "Tool execution failed: out of cheese"}
+
+
+def test_the_port_ends_quietly_when_its_reader_has_gone() -> None:
+    """A call that nobody waits for any more is cancelled: the process ends well and says nothing."""
+    process = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "normandy_port.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin and process.stdout and process.stderr
+    for request in (
+        {"id": 1, "op": "run", "name": "wait", "input": {"seconds": 120}, "timeout": 120_000},
+        {"id": 2, "op": "schemas"},
+    ):
+        process.stdin.write(json.dumps(request) + "\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == 2  # The first call is under way.
+    process.stdout.close()
+    process.stdin.close()
+
+    try:
+        assert (process.wait(timeout=60), process.stderr.read()) == (0, "")
+    finally:
+        process.kill()
+        process.stderr.close()
+
+
 def test_the_port_writes_what_plain_json_does_not_know() -> None:
     """A date, a set or a picture in a value does not break the line."""
     from datetime import date
@@ -333,3 +418,44 @@ def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     assert (
         shown["parallel"] == '[ok: "waited", ok: 42, error: "Tool execution failed: out of cheese"]'
     )
+
+
+LEAVING = """
+path = System.find_executable(hd(System.argv()))
+arguments = tl(System.argv())
+port = Port.open({:spawn_executable, path}, [:binary, {:line, 65_536}, {:args, arguments}])
+run = ~s({"id": 1, "op": "run", "name": "wait", "input": {"seconds": 120}, "timeout": 120000})
+Port.command(port, run <> "\\n" <> ~s({"id": 2, "op": "schemas"}) <> "\\n")
+receive do
+  {^port, {:data, {:eol, _}}} -> IO.puts("leaving")
+end
+System.halt(0)
+"""
+
+
+@pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
+def test_python_ends_when_elixir_leaves_in_the_middle_of_a_call() -> None:
+    """Elixir stops while a call runs: the Python process ends too, without a traceback."""
+    # Python holds standard error open: this returns when both have ended.
+    done = subprocess.run(
+        ["elixir", "-e", LEAVING, sys.executable, str(EXAMPLES / "normandy_port.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
+
+
+@pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
+def test_the_elixir_example_says_how_to_call_it() -> None:
+    """A program that ends at once is one line with the usage, and no crash report."""
+    done = subprocess.run(
+        ["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable, "/nowhere.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Usage: elixir normandy_port.exs [PYTHON [PROGRAM]]" in done.stderr
+    assert "MatchError" not in done.stderr and "** (" not in done.stderr

@@ -1,9 +1,11 @@
 """functool tools in Unique: the real ToolFactory, ToolBuildConfig, ToolManager, HistoryManager and progress reporter."""
 
 import asyncio
+import base64
 import logging
 import sys
 import warnings
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,9 @@ if sys.version_info < (3, 12):
     pytest.skip("unique-toolkit needs Python 3.12", allow_module_level=True)
 pytest.importorskip("unique_toolkit")
 
+from PIL import Image
 from pydantic import BaseModel, Field
+from unique_toolkit._common.token.image_token_counting import calculate_image_tokens_from_base64
 from unique_toolkit.agentic.reference_manager.reference_manager import ReferenceManager
 from unique_toolkit.agentic.tools.a2a import A2AManager
 from unique_toolkit.agentic.tools.a2a.response_watcher import SubAgentResponseWatcher
@@ -76,6 +80,18 @@ with warnings.catch_warnings():
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:unique_toolkit")
 
 logger = logging.getLogger("test")
+
+BMP = base64.b64decode(
+    "Qk06AAAAAAAAADYAAAAoAAAAAQAAAAEAAAABABgAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="
+)
+"""One black pixel, in a format that no model takes."""
+
+
+def noise() -> bytes:
+    """A picture that is too large for its head and its first pixels to be all of it."""
+    file = BytesIO()
+    Image.effect_noise((64, 64), 50).save(file, "PNG")
+    return file.getvalue()
 
 
 @pytest.fixture(autouse=True)
@@ -280,7 +296,7 @@ def test_an_image_is_a_data_url(host: Host) -> None:
 
 def test_links_sounds_and_images_alone() -> None:
     """An image that is a data URL travels as it is; a link and a sound are named in the text; an image alone has its name as text."""
-    url = "data:image/gif;base64,AAEC"
+    url = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
     both = FunctionTool(
         lambda: [
             ImageContent(uri=url),
@@ -294,6 +310,62 @@ def test_links_sounds_and_images_alone() -> None:
     assert first.image_data_urls == [url]
     assert first.content == "[image/png: https://x.org/a.png]\n[audio/wav: 2 bytes]"
     assert second.content == f"[image/png: {len(PNG)} bytes]" and len(second.image_data_urls) == 1
+
+
+@pytest.mark.parametrize(
+    ("image", "text"),
+    [
+        (
+            ImageContent(
+                data=b"<svg xmlns='http://www.w3.org/2000/svg'/>", media_type="image/svg+xml"
+            ),
+            "[image/svg+xml: 41 bytes]",
+        ),
+        (ImageContent(data=b"broken"), "[image/png: 6 bytes]"),
+        (ImageContent(data=b""), "[image/png: 0 bytes]"),
+        (ImageContent(data=noise()[:2_000]), "[image/png: 2000 bytes]"),
+        (ImageContent(data=BMP, media_type="image/bmp"), f"[image/bmp: {len(BMP)} bytes]"),
+        (ImageContent(uri="data:image/svg+xml;base64,PHN2Zy8+"), "[image/svg+xml: 6 bytes]"),
+        (ImageContent(uri="data:image/svg+xml,<svg/>"), "[image/svg+xml,<svg/>: 0 bytes]"),
+        (ImageContent(uri="data:image/png;base64,?"), "[image: a data URL that cannot be read]"),
+        (ImageContent(uri="data:image/png;base64,"), "[image/png: 0 bytes]"),
+    ],
+)
+def test_an_image_that_cannot_be_shown_is_named_in_the_text(image: ImageContent, text: str) -> None:
+    """What their token counter or a model would stop at becomes text, and the image beside it is sent."""
+    both = FunctionTool(lambda: [image, ImageContent(data=PNG)], name="both")
+    alone = FunctionTool(lambda: image, name="alone")
+    first, second = host_of(both, alone).run(("both", {}), ("alone", {}))
+    assert (first.content, second.content) == (text, text)
+    assert (len(first.image_data_urls), second.image_data_urls) == (1, [])
+    for url in first.image_data_urls:
+        assert calculate_image_tokens_from_base64(url) == 255
+
+
+def test_an_image_has_the_media_type_of_its_bytes(host: Host) -> None:
+    """An image that says it is another kind, or adds words to its kind, is sent as what it is."""
+    encoded = base64.b64encode(PNG).decode()
+    wrong = [
+        ImageContent(data=PNG, media_type="image/svg+xml"),
+        ImageContent(data=PNG, media_type="image/png; charset=binary"),
+        ImageContent(uri=f"data:image/x-png;base64,{encoded}"),
+    ]
+    (response,) = host_of(FunctionTool(lambda: wrong, name="wrong")).run(("wrong", {}))
+    assert response.image_data_urls == [f"data:image/png;base64,{encoded}"] * 3
+
+
+def test_a_registered_name_is_refused() -> None:
+    """Another tool of one name is refused, also where only its configuration is known, and the first one stays."""
+    unique.export(add)
+    first = unique.export(add, ShopConfig)  # The same tool again, with a configuration.
+    other = FunctionTool(lambda: "other", name="add")
+    with pytest.raises(DefinitionError, match="has another tool of that name.*WrapperTool"):
+        unique.export(other)
+    assert ToolFactory.tool_map["add"] is first
+    ToolFactory.register_tool_config("price", BaseToolConfig)
+    with pytest.raises(DefinitionError, match="has another tool of that name"):
+        unique.export(FunctionTool(lambda: 1, name="price"))
+    assert unique.export(WrapperTool(other, name="add_2")).name == "add_2"
 
 
 def test_debug_info_is_the_metadata() -> None:
@@ -345,7 +417,8 @@ def test_the_configuration_is_the_deps() -> None:
 
 def test_the_calls_of_one_manager_share_their_state() -> None:
     """What calls remember lives as long as the tool of one manager: a rate limit holds for its run, and not for the next."""
-    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[rate_limit(2, 3600)]))
+    limit = rate_limit(2, 3600, per="context")
+    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[limit]))
     host, next_host = (Host([{"name": "door", "configuration": {}}]) for _ in range(2))
     assert [answer.content for answer in host.run(*[("door", {})] * 3)] == ["in", "in", ""]
     assert host.run(("door", {}))[0].error_message.startswith(
@@ -706,6 +779,22 @@ def test_adopt_reads_chunks_and_the_reminder(native: NativeTool[Any]) -> None:
         ToolCall(name="native_search", arguments={"query": "chunks"})
     )
     assert result.text == "one\ntwo\nCite."
+
+
+def test_adopt_names_an_image_that_cannot_be_read(
+    native: NativeTool[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data URL of theirs that holds no base64 costs its image and not the call."""
+
+    async def run(call: LanguageModelFunction) -> ToolCallResponse:
+        urls = ["data:image/png;base64,?", "data:image/png;base64,AAEC"]
+        return ToolCallResponse(id=call.id, name=call.name, content="see", image_data_urls=urls)
+
+    monkeypatch.setattr(native, "run", run)
+    result = Toolset([unique.adopt(native)]).call_sync(
+        ToolCall(name="native_search", arguments={"query": "tea"})
+    )
+    assert result.text == ("see\n[image: a data URL that cannot be read]\n[image/png: 3 bytes]")
 
 
 def test_adopt_refuses_a_class(native: NativeTool[Any]) -> None:

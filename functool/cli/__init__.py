@@ -1,12 +1,11 @@
-"""The command line: list, show, call, serve and check the tools of a module, a file or an MCP server."""
+"""The command line: list, show, call, serve and check tools of files, modules and MCP servers."""
 
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, redirect_stdout
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +15,14 @@ try:
 except ModuleNotFoundError as error:
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
     if Path(sys.argv[0]).stem == "functool":
-        raise SystemExit(
-            f"Error: {missing}"
-        ) from None  # The command itself: who types is shown no traceback.
+        # The command itself: who types is shown no traceback.
+        raise SystemExit(f"Error: {missing}") from None
     raise ImportError(missing) from error
 
-if TYPE_CHECKING:
-    from types import ModuleType
+from functool.cli.targets import TARGET_HELP, headers_of, is_remote, local_toolset, opened
+from functool.integrations.visible import visible
 
+if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from functool import Tool, Toolset
@@ -33,13 +32,6 @@ if TYPE_CHECKING:
 
 DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
 SYSTEMS = ("agent-framework", "amplifier", "unique")
-TARGET_HELP = (
-    ("tools.py", "every tool of a file"),
-    ("tools.py:search", "one tool, toolset or function of it"),
-    ("package.module:object", "the same, of an installed module"),
-    ("https://host/mcp", "an MCP server over HTTP"),
-    ('"npx some-server --flag"', "an MCP server that this command starts"),
-)
 
 
 class _Command(click.Command):
@@ -84,12 +76,24 @@ def _complete_tool(
 
 
 def _known(ctx: click.Context) -> Mapping[str, Tool]:
-    """Return the tools of the target so far; those of a server would cost a connection at every key."""
+    """Return the tools of the target so far.
+
+    Those of a server would cost a connection at every key.
+    """
     target = ctx.params.get("target")
     try:
-        return _local_toolset(target) if target and not _is_remote(target) else {}
+        return local_toolset(target) if target and not is_remote(target) else {}
     except Exception:
         return {}
+
+
+_header = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VARIABLE",
+    help="Send a server's URL this header, its value from an environment variable.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -113,7 +117,8 @@ def main() -> None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
 )
-def list_tools(target: str, as_json: bool) -> None:
+@_header
+def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     """List the tools of TARGET."""
 
     async def run(toolset: Toolset) -> None:
@@ -126,13 +131,13 @@ def list_tools(target: str, as_json: bool) -> None:
 
             table = Table("tool", "description", box=None, header_style="bold")
             for tool in toolset.values():
-                table.add_row(Text(tool.name), Text(_first_line(tool)))
+                table.add_row(Text(visible(tool.name)), Text(_first_line(tool)))
             Console().print(table)
         else:
             for tool in toolset.values():
-                click.echo(f"{tool.name}\t{_first_line(tool)}")
+                click.echo(f"{visible(tool.name)}\t{_first_line(tool)}")
 
-    _with_toolset(target, run)
+    _with_toolset(target, run, headers=headers)
 
 
 @main.command(cls=_Command)
@@ -149,7 +154,15 @@ def list_tools(target: str, as_json: bool) -> None:
     is_flag=True,
     help="Print instead what the dialect drops, rewrites or does not allow.",
 )
-def schema(target: str, tool: str | None, dialect: str | None, strict: bool, losses: bool) -> None:
+@_header
+def schema(
+    target: str,
+    tool: str | None,
+    dialect: str | None,
+    strict: bool,
+    losses: bool,
+    headers: tuple[str, ...],
+) -> None:
     """Print the JSON Schema of one TOOL of TARGET, or of all.
 
     \b
@@ -165,14 +178,14 @@ def schema(target: str, tool: str | None, dialect: str | None, strict: bool, los
             tools = [_strict(each) for each in tools]
         if dialect and losses:
             for loss in _dialect(dialect).losses(*tools):
-                click.echo(loss)
+                click.echo(visible(loss))
             return
         shown = (
             _dialect(dialect).definitions(tools) if dialect else [_neutral(each) for each in tools]
         )
         click.echo(json.dumps(shown if tool is None or len(shown) != 1 else shown[0], indent=2))
 
-    _with_toolset(target, run)
+    _with_toolset(target, run, headers=headers)
 
 
 @main.command(
@@ -182,7 +195,8 @@ def schema(target: str, tool: str | None, dialect: str | None, strict: bool, los
 @click.argument("target", shell_complete=_complete_target)
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
+@_header
+def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str, ...]) -> None:
     """Call one TOOL of TARGET and print its result.
 
     The options are the tool's own arguments; --help after the TOOL lists them. A value that starts
@@ -211,34 +225,52 @@ def call(target: str, tool: str, arguments: tuple[str, ...]) -> None:
         if isinstance(chosen, tuple):
             await run_call(toolset, tool, chosen[0], yes=chosen[1])
 
-    _with_toolset(target, run, yes="--yes" in arguments)
+    _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
 
 @main.command(cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@click.argument(
+    "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=_complete_target
+)
 @click.option(
     "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
-@click.option("--port", type=int, default=8000, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65_535), default=8000, show_default=True)
 @click.option(
     "--allowed-host",
+    "allowed_hosts",
     multiple=True,
     help="A Host header to answer, such as example.com or 10.0.0.7:*.",
 )
-def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple[str, ...]) -> None:
-    """Serve the tools of TARGET over MCP: on standard input and output, or over HTTP at /mcp."""
-    if _is_remote(target):
-        raise click.UsageError("this TARGET is an MCP server already.")
-    with _told():
-        toolset = _local_toolset(target)
-        from functool.integrations import mcp
+@click.option(
+    "--token-env",
+    metavar="VARIABLE",
+    help="Answer only requests with the bearer token in this environment variable (HTTP).",
+)
+@click.option(
+    "--guardrail",
+    "guardrails",
+    multiple=True,
+    metavar="FILE:NAME",
+    help="An input guardrail, or a list of them, that sees every call first.",
+)
+@_header
+def serve(targets: tuple[str, ...], **options: Any) -> None:
+    """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
 
-        if transport == "stdio":
-            # A thread waits for a line of standard input, which Python would wait for in turn: let
-            # Ctrl-C end the process.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-        mcp.serve(toolset, transport, host, port, allowed_hosts=allowed_host)
+    Several targets are one server, and each gives its tools a prefix: its name, or NAME in
+    NAME=TARGET. A target that is an MCP server is served again as mcp:TARGET.
+
+    \b
+    functool serve tools.py
+    functool serve tools.py --transport http --host 0.0.0.0 --token-env MY_TOKEN
+    functool serve web=mcp:https://host/mcp "files=mcp:npx some-server" --guardrail mine.py:guard
+    """  # noqa: D301
+    from functool.cli.serving import serve_targets
+
+    with _told():
+        serve_targets(targets, **options)
 
 
 @main.command(cls=_Command)
@@ -256,10 +288,12 @@ def serve(target: str, transport: Any, host: str, port: int, allowed_host: tuple
     is_flag=True,
     help="Print an object: the name of each tool, and its findings.",
 )
-def check(target: str, systems: tuple[str, ...], as_json: bool) -> None:
-    """Check the tools of TARGET, which may be a folder too.
+@_header
+def check(target: str, systems: tuple[str, ...], as_json: bool, headers: tuple[str, ...]) -> None:
+    """Check the tools of TARGET, which may be a folder too: all of its files.
 
-    The exit code is 1 when something was found.
+    The exit code is 1 when something was found. A file of a folder that cannot be loaded is found
+    under its name.
     """
     findings: dict[str, list[str]] = {}
 
@@ -267,21 +301,27 @@ def check(target: str, systems: tuple[str, ...], as_json: bool) -> None:
         from functool.testing import check_tool
 
         for tool in toolset.values():
-            demands = [
-                f"{system}: {demand}" for system in systems for demand in _demands(system, tool)
-            ]
-            findings[tool.name] = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
+            demands = [f"{system}: {each}" for system in systems for each in _demands(system, tool)]
+            found = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
+            findings[tool.name] = list(dict.fromkeys(found))
 
     folder = Path(target)
-    for each in sorted(map(str, folder.glob("*.py"))) if folder.is_dir() else [target]:
-        _with_toolset(each, run, may_be_empty=folder.is_dir())
+    if folder.is_dir():
+        for each in sorted(map(str, folder.glob("*.py"))):
+            try:
+                _with_toolset(each, run, may_be_empty=True)
+            except click.ClickException as error:
+                findings[each] = [error.format_message()]
+    else:
+        _with_toolset(target, run, headers=headers)
     if not findings:
         raise click.ClickException(f"there are no tools in {target}")
     if as_json:
         click.echo(json.dumps(findings, indent=2))
     else:
         for name, found in findings.items():
-            click.echo("\n".join(f"{name}: {finding}" for finding in found) or f"{name}: ok")
+            lines = [f"{name}: {finding}" for finding in found] or [f"{name}: ok"]
+            click.echo(visible("\n".join(lines)))
     if any(findings.values()):
         raise click.exceptions.Exit(1)
 
@@ -311,12 +351,16 @@ def _with_toolset(
     *,
     may_be_empty: bool = False,
     yes: bool = False,
+    headers: Sequence[str] = (),
 ) -> None:
     """Run `run(toolset)` with the tools of a target; `yes` answers what a server asks."""
     import asyncio
 
+    sent = headers_of(headers)
+
     async def go() -> None:
-        async with _opened(target, may_be_empty, yes) as toolset:
+        way = opened(target, may_be_empty=may_be_empty, yes=yes, headers=sent)
+        async with way as toolset:
             await run(toolset)
 
     with _told():
@@ -333,113 +377,7 @@ def _told() -> Iterator[None]:
     except BrokenPipeError:
         raise  # The reader has enough: click ends the program in silence.
     except (FunctoolError, ImportError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
-
-
-@asynccontextmanager
-async def _opened(target: str, may_be_empty: bool, yes: bool) -> AsyncIterator[Toolset]:
-    if not _is_remote(target):
-        yield _local_toolset(target, may_be_empty)
-        return
-    from functool.integrations import mcp
-    from functool.integrations.click import answer_form
-
-    async with mcp.connect(
-        target, elicit=lambda message, form: answer_form(message, form, yes=yes)
-    ) as toolset:
-        yield toolset
-
-
-def _is_remote(target: str) -> bool:
-    import shutil
-
-    if target.startswith(("http://", "https://")):
-        return True
-    place, _, name = target.rpartition(":")
-    if Path(target).exists() or (place and name.isidentifier()):
-        return False
-    return " " in target or (not target.endswith(".py") and shutil.which(target) is not None)
-
-
-def _local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
-    from functool import Toolset
-
-    whole = Path(target).exists() or ":" not in target
-    place, _, name = (target, "", "") if whole else target.rpartition(":")
-    found = list(_tools_of(_module(place), name))
-    if not found and not may_be_empty:
-        raise click.ClickException(
-            f"there are no tools in {target}: decorate a function with @FunctionTool"
-        )
-    return Toolset(found)
-
-
-def _module(place: str) -> ModuleType:
-    import traceback
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    from functool import DefinitionError
-
-    path = Path(place)
-    sys.path.insert(0, str(path.parent.resolve() if path.suffix == ".py" else Path.cwd()))
-    try:
-        # Standard output is for results, and in `serve` it is the wire.
-        with redirect_stdout(sys.stderr):
-            if path.suffix != ".py":
-                return import_module(place)
-            # Its own name, so that other processes can import what they unpickle; never that of
-            # another module.
-            name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
-            spec = spec_from_file_location(name, path)
-            assert spec is not None and spec.loader is not None
-            module = sys.modules[name] = module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-    except Exception as error:
-        if isinstance(error, DefinitionError):  # It names the function's own line.
-            raise click.ClickException(f"cannot load {place}: {error}") from None
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
-        raise click.ClickException(
-            f"cannot load {place}: {type(error).__name__}: {error}{where}"
-        ) from None
-
-
-def _tools_of(module: ModuleType, name: str) -> Iterator[Tool]:
-    """Yield the tools in the object called `name`, or in all public names of the module, each tool once."""
-    from functool import FunctionTool, Tool, ToolModel, Toolset
-
-    if name and not hasattr(module, name):
-        known = ", ".join(
-            key for key, value in vars(module).items() if isinstance(value, (Tool, Toolset))
-        )
-        raise click.ClickException(
-            f"{module.__name__} has no {name!r}; its tools: {known or 'none'}"
-        )
-    named = (
-        [getattr(module, name)]
-        if name
-        else [value for key, value in vars(module).items() if key[0] != "_"]
-    )
-    seen: list[Tool] = []
-    for value in named:
-        found: Sequence[Any] = []
-        if isinstance(value, Tool):
-            found = [value]
-        elif isinstance(value, Toolset):
-            found = list(value.values())
-        elif (
-            isinstance(value, type)
-            and issubclass(value, ToolModel)
-            and (name or value.__module__ == module.__name__)
-        ):
-            found = [value.tool()]
-        elif name:
-            found = [FunctionTool(value)] if callable(value) else list(value)
-        for tool in found:
-            if not any(tool is other for other in seen):
-                seen.append(tool)
-                yield tool
+        raise click.ClickException(visible(str(error))) from None
 
 
 def _pick(toolset: Toolset, name: str) -> Tool:
@@ -456,7 +394,7 @@ def _wants_value(words: Sequence[str]) -> bool:
 
 
 def _first_line(tool: Tool) -> str:
-    return next(iter(tool.description.splitlines()), "")
+    return visible(next(iter(tool.description.splitlines()), ""))
 
 
 def _neutral(tool: Tool) -> dict[str, Any]:

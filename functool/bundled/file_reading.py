@@ -1,0 +1,123 @@
+"""Read some lines of a text, and search the lines of many files, within limits."""
+
+import os
+import time
+from collections.abc import Callable
+from io import TextIOBase
+from typing import Any
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from functool import ToolError
+
+MAX_SCANNED = 256 * 1024 * 1024
+"""How much one call looks at: characters to find the lines it wants, bytes to find matches."""
+
+MAX_SECONDS = 10.0
+"""How long one call looks."""
+
+MAX_MATCHES = 200
+MAX_LINE = 10_000
+MAX_SHOWN = 500
+PIECE = 8_192
+
+
+class FileTooLarge(ToolError):
+    """More was asked for, or given, than the limit in bytes."""
+
+
+def read_lines(stream: TextIOBase, offset: int, limit: int | None, max_bytes: int) -> str:
+    """Return `limit` lines of a text after the first `offset`, their ends as they are.
+
+    Raises:
+        FileTooLarge: They are longer than `max_bytes`, or come too late in the text. The error has
+            no message yet: the caller knows the name of the file.
+    """
+    line = scanned = size = 0
+    kept: list[str] = []
+    end = None if limit is None else offset + limit
+    deadline = time.monotonic() + MAX_SECONDS
+    while end is None or line < end:
+        piece = stream.read(PIECE)
+        if not piece:
+            break
+        count, scanned = piece.count("\n"), scanned + len(piece)
+        if line + count >= offset:
+            start = _after(piece, max(0, offset - line))
+            stop = len(piece) if end is None or line + count < end else _after(piece, end - line)
+            kept.append(piece[start:stop])
+            size += len(kept[-1].encode("utf-8", "replace"))
+        line += count
+        if size > max_bytes or scanned > MAX_SCANNED or time.monotonic() > deadline:
+            raise FileTooLarge("")
+    return "".join(kept)
+
+
+def _after(text: str, lines: int) -> int:
+    """Return where the text goes on after so many of its lines."""
+    return len(text) - len(text.split("\n", lines)[-1]) if lines else 0
+
+
+class LineSearch:
+    """The matching lines of many files, within limits for the whole."""
+
+    def __init__(self, matches: Callable[[str], bool], max_bytes: int) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._matches = matches
+        self._max_bytes = max_bytes
+        self._scanned = self._skipped = 0
+        self._deadline = time.monotonic() + MAX_SECONDS
+
+    @property
+    def ended(self) -> bool:
+        """Whether a limit was reached."""
+        return (
+            len(self.found) > MAX_MATCHES
+            or self._scanned > MAX_SCANNED
+            or time.monotonic() > self._deadline
+        )
+
+    def look_into(self, path: str, descriptor: int, status: os.stat_result) -> None:
+        """Add the matching lines of one file, and close it."""
+        with os.fdopen(descriptor, "rb") as file:
+            if status.st_size > self._max_bytes:
+                self._skipped += 1
+                return
+            data = file.read(self._max_bytes)
+        self._scanned += len(data)
+        if b"\0" in data[:PIECE]:
+            return
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+            if self.ended:
+                return
+            if self._matches(line):
+                self.found.append({"path": path, "line": number, "text": line.strip()[:MAX_SHOWN]})
+
+    def notes(self, shown: int) -> list[str]:
+        """Return what the model should know when only `shown` of the lines are shown."""
+        notes = [f"{self._skipped} larger files were not searched."] if self._skipped else []
+        return (
+            [*notes, "The search reached its limits: there may be more."]
+            if self.ended or shown < len(self.found)
+            else notes
+        )
+
+
+def line_matcher(text: str, regex: bool) -> Callable[[str], bool]:
+    """Return a function that tells whether a line holds a text or matches an expression.
+
+    Raises:
+        ToolError: The expression is not one of those that are understood.
+    """
+    if not regex:
+        return lambda line: text in line
+    try:
+        # Rust's engine: linear in the line, whatever the expression. The cut bounds the factor.
+        expression = SchemaValidator(
+            core_schema.str_schema(pattern=text, regex_engine="rust-regex")
+        )
+    except SchemaError as error:
+        raise ToolError(
+            "Not a regular expression that is understood here: RE2's syntax, no look-around."
+        ) from error
+    return lambda line: expression.isinstance_python(line.rstrip("\r")[:MAX_LINE])

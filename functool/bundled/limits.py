@@ -1,0 +1,255 @@
+"""Limits of memory, processes and processor time for a command and all that it starts.
+
+A control group (cgroup v2) counts everything together. Where this process may not make one, the
+limits are resource limits (`prlimit`), which the kernel counts for each process alone.
+"""
+
+import asyncio
+import math
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from functool import DefinitionError, ToolError
+from functool.bundled.processes import GRACE, POLL, Holder
+
+GROUPS = Path("/sys/fs/cgroup")
+"""Where systemd and containers mount the control groups of version 2."""
+
+LEAST = {"memory": 4_194_304, "processes": 2, "cpu_seconds": 0.001}
+"""A command needs some memory, and a process beside the shell that waits for it."""
+
+
+class LimitsUnavailable(ToolError):
+    """The limits could not be set; the command did not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellLimits:
+    """How much a command and all that it starts may use; None is no limit.
+
+    Attributes:
+        memory: Bytes of memory. A control group counts the files in the sandbox's `/tmp` too.
+        processes: How many processes and threads there may be at the same time. The shell that
+            waits for the command is one of them.
+        cpu_seconds: Seconds of processor time.
+        cgroup: A directory of the control groups (version 2) in which this process may make others.
+            None tries the group of this process and the one above it.
+    """
+
+    memory: int | None = None
+    processes: int | None = None
+    cpu_seconds: float | None = None
+    cgroup: str | os.PathLike[str] | None = None
+
+
+class Limiter:
+    """Makes a holder for each command: control groups where they can be had, else `prlimit`."""
+
+    def __init__(self, limits: ShellLimits, *, sandboxed: bool) -> None:
+        """Find out what works here.
+
+        Raises:
+            DefinitionError: A limit is none, or nothing on this system can hold it.
+        """
+        _check(limits)
+        self._limits = limits
+        self._parent: Path | None = None
+        problem = "no control groups of version 2 are mounted"
+        for parent in _parents(limits.cgroup):
+            try:
+                ControlGroup(parent, limits).remove()
+            except OSError as error:
+                problem = f"{error.filename or parent}: {error.strerror}"
+            else:
+                self._parent = parent
+                return
+        if limits.cgroup is not None:
+            raise DefinitionError(f"shell_tool: limits: no control group can be made ({problem})")
+        if limits.processes is not None and (not sandboxed or os.getuid() == 0):
+            why = "exempts root" if sandboxed else "counts every process of the user"
+            raise DefinitionError(
+                f"shell_tool: limits: processes cannot be limited here. prlimit {why}, and this "
+                f"process can make no control group ({problem}). Give it one of its own "
+                "(systemd-run -p Delegate=yes -p DelegateSubgroup=host ...), name one with "
+                "`cgroup`, or leave `processes` out"
+            )
+
+    def holder(self) -> Holder:
+        """Return a holder for one command.
+
+        Raises:
+            LimitsUnavailable: There can be none any more.
+        """
+        if self._parent is None:
+            return ResourceLimits(self._limits)
+        try:
+            return ControlGroup(self._parent, self._limits)
+        except OSError as error:
+            raise _unavailable(error) from error
+
+
+class ResourceLimits:
+    """Limits each process alone, with `prlimit`."""
+
+    kind = "prlimit"
+
+    def __init__(self, limits: ShellLimits) -> None:
+        import resource  # Not on every system; this file is.
+
+        self._set = resource.prlimit
+        seconds = None if limits.cpu_seconds is None else math.ceil(limits.cpu_seconds)
+        named = (
+            (resource.RLIMIT_AS, limits.memory),
+            (resource.RLIMIT_NPROC, limits.processes),
+            (resource.RLIMIT_CPU, seconds),
+        )
+        self._limits = [(which, value) for which, value in named if value is not None]
+
+    def hold(self, pid: int) -> None:
+        """Limit a process; what it starts inherits the limits.
+
+        Raises:
+            LimitsUnavailable: The system refuses.
+        """
+        try:
+            for which, value in self._limits:
+                self._set(pid, which, (value, value))
+        except (OSError, ValueError) as error:
+            raise _unavailable(error) from error
+
+    def spent(self) -> bool:
+        """Return False: the kernel ends by itself what has used up its time."""
+        return False
+
+    def reached(self) -> str | None:
+        """Return None: the kernel does not tell."""
+        return None
+
+    async def end(self) -> None:
+        """Do nothing: the limits end with the processes."""
+
+
+class ControlGroup:
+    """Limits processes together, with a control group of their own."""
+
+    kind = "cgroup"
+
+    def __init__(self, parent: Path, limits: ShellLimits) -> None:
+        """Make the group.
+
+        Raises:
+            OSError: This process may not, or the group lacks what the limits need.
+        """
+        if limits.cgroup is not None:  # It was given to this process to make groups in.
+            with suppress(OSError):
+                _write(parent / "cgroup.subtree_control", "+memory +pids")
+        self._seconds = limits.cpu_seconds
+        self._path = parent / f"functool-{os.getpid()}-{secrets.token_hex(8)}"
+        self._path.mkdir()
+        try:
+            if limits.memory is not None:
+                _write(self._path / "memory.max", str(limits.memory))
+                _write(self._path / "memory.oom.group", "1")
+                with suppress(FileNotFoundError):  # A kernel without swap has no such file.
+                    _write(self._path / "memory.swap.max", "0")
+            if limits.processes is not None:
+                _write(self._path / "pids.max", str(limits.processes))
+            if limits.cpu_seconds is not None:
+                self._count("cpu.stat", "usage_usec")
+        except BaseException:
+            self.remove()
+            raise
+
+    def hold(self, pid: int) -> None:
+        """Move a process into the group; what it starts is born there.
+
+        Raises:
+            LimitsUnavailable: The system refuses.
+        """
+        try:
+            _write(self._path / "cgroup.procs", str(pid))
+        except OSError as error:
+            raise _unavailable(error) from error
+
+    def spent(self) -> bool:
+        """Whether the processor time is used up."""
+        used = 0 if self._seconds is None else self._count("cpu.stat", "usage_usec")
+        return self._seconds is not None and used > self._seconds * 1_000_000
+
+    def reached(self) -> str | None:
+        """Name a limit that was reached."""
+        if self.spent():
+            return "cpu_seconds"
+        if self._count("memory.events", "oom_kill"):
+            return "memory"
+        return "processes" if self._count("pids.events", "max") else None
+
+    async def end(self) -> None:
+        """Kill what is still in the group, and remove the group."""
+        with suppress(OSError):  # Linux 5.14
+            _write(self._path / "cgroup.kill", "1")
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    while self._count("cgroup.events", "populated"):
+                        await asyncio.sleep(POLL)
+        finally:
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove the group, if nothing lives in it."""
+        with suppress(OSError):
+            self._path.rmdir()
+
+    def _count(self, name: str, event: str) -> int:
+        with suppress(FileNotFoundError):  # The file of a controller that no limit needs.
+            for line in (self._path / name).read_text().splitlines():
+                found, _, count = line.partition(" ")
+                if found == event:
+                    return int(count)
+        return 0
+
+
+def _write(path: Path, text: str) -> None:
+    # Not `write_text`: these files cannot be made, only be there.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _unavailable(error: Exception) -> LimitsUnavailable:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return LimitsUnavailable(f"The limits could not be set, and the command did not run: {reason}.")
+
+
+def _parents(chosen: str | os.PathLike[str] | None) -> list[Path]:
+    if chosen is not None:
+        return [Path(chosen)]
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::/") and (GROUPS / "cgroup.controllers").exists():
+                own = GROUPS / line.removeprefix("0::/")
+                return [own] if own == GROUPS else [own, own.parent]
+    return []
+
+
+def _check(limits: ShellLimits) -> None:
+    if not isinstance(limits, ShellLimits):
+        raise DefinitionError(f"shell_tool: limits={limits!r} is no ShellLimits")
+    values = {name: getattr(limits, name) for name in LEAST}
+    if all(value is None for value in values.values()):
+        raise DefinitionError(
+            "shell_tool: limits has no limit: give memory, processes, cpu_seconds"
+        )
+    for name, value in values.items():
+        kinds = (int, float) if name == "cpu_seconds" else (int,)
+        number = isinstance(value, kinds) and not isinstance(value, bool)
+        if value is not None and not (number and LEAST[name] <= value < math.inf):
+            raise DefinitionError(
+                f"shell_tool: limits: {name}={value!r} is not a number of at least {LEAST[name]}"
+            )

@@ -1,0 +1,46 @@
+"""The character encodings that a model or a server may name.
+
+Python has codecs that are no character encodings, and some of them take quadratic time. Python also
+remembers every name that it was asked for, so a name is looked up here before Python sees it.
+"""
+
+import encodings
+from encodings.aliases import aliases
+from functools import cache
+from pkgutil import iter_modules
+
+__all__ = ["text_encoding"]
+
+MAX_NAME = 40
+PREFIXES = (
+    "ascii",
+    "big5",
+    "cp",
+    "euc",
+    "gb",
+    "hz",
+    "iso",
+    "johab",
+    "koi",
+    "latin",
+    "mac",
+    "shift_jis",
+    "tis",
+    "utf",
+)
+"""How the names of Python's modules for plain character encodings begin."""
+
+
+def text_encoding(name: str) -> str | None:
+    """Return Python's own name of a character encoding, None if it is not one."""
+    if len(name) > MAX_NAME:
+        return None
+    key = encodings.normalize_encoding(name).lower()
+    module = aliases.get(key) or aliases.get(key.replace(".", "_")) or key
+    return module if module in _modules() else None
+
+
+@cache
+def _modules() -> frozenset[str]:
+    names = (module.name for module in iter_modules(encodings.__path__))
+    return frozenset(name for name in names if name.startswith(PREFIXES))

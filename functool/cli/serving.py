@@ -1,0 +1,170 @@
+"""Serve targets over MCP: files and modules, and other servers again."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from functool import DefinitionError, Toolset, WrapperTool
+from functool.cli.targets import (
+    SERVER,
+    headers_of,
+    is_remote,
+    local_toolset,
+    object_of,
+    variable_of,
+)
+
+_NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.+)", re.DOTALL)
+
+
+def serve_targets(
+    targets: Sequence[str],
+    *,
+    transport: Any,
+    host: str,
+    port: int,
+    allowed_hosts: Sequence[str],
+    token_env: str | None,
+    guardrails: Sequence[str],
+    headers: Sequence[str],
+) -> None:
+    """Serve the tools of the targets as one server, until it is stopped.
+
+    Raises:
+        DefinitionError: Two targets have one name, or a tool cannot be served.
+        UsageError: A target, or an option, is none.
+    """
+    if token_env and transport != "http":
+        raise click.UsageError("--token-env is for --transport http")
+    token = variable_of("--token-env", token_env) if token_env else None
+    parts = _parts(targets)
+    sent, guards = headers_of(headers), _guards(guardrails)
+    if sent and not any(_is_url(target) for _, target in parts):
+        raise click.UsageError("--header is for an MCP server's URL")
+    from functool.integrations import mcp
+
+    if transport == "stdio":
+        # A thread waits for a line of standard input, which Python would wait for in turn: let
+        # Ctrl-C end the process.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    options = {"token": token, "allowed_hosts": allowed_hosts}
+    if not any(target.startswith(SERVER) for _, target in parts):
+        tools = [
+            tool for prefix, target in parts for tool in _local(prefix, target, guards).values()
+        ]
+        mcp.serve(tools, transport, host, port, **options)
+        return
+    import anyio
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            proxy = _Proxy(stack, parts, sent, guards)
+            await mcp.serve_async(await proxy.server(), transport, host, port, **options)
+
+    anyio.run(run)
+
+
+class _Proxy:
+    """Several targets as one server, which changes when one of them does."""
+
+    def __init__(
+        self,
+        stack: AsyncExitStack,
+        parts: Sequence[tuple[str, str]],
+        headers: dict[str, str],
+        guards: list[Any],
+    ) -> None:
+        self._stack, self._parts, self._headers, self._guards = stack, parts, headers, guards
+        self._toolsets: list[Toolset] = []
+        self._server: Any = None
+
+    async def server(self) -> Any:
+        """Return the server, connected to every target."""
+        from functool.integrations import mcp
+
+        for prefix, target in self._parts:
+            if not target.startswith(SERVER):
+                self._toolsets.append(_local(prefix, target, self._guards))
+                continue
+            connection = mcp.connect(
+                target.removeprefix(SERVER),
+                prefix=prefix,
+                trusted=True,
+                headers=self._headers if _is_url(target) else None,
+                changed=self._changed,
+                input_guardrails=self._guards,
+            )
+            self._toolsets.append(await self._stack.enter_async_context(connection))
+        self._server = mcp.server(self._tools())
+        return self._server
+
+    def _tools(self) -> list[Any]:
+        return [tool for toolset in self._toolsets for tool in toolset.values()]
+
+    async def _changed(self, toolset: Toolset) -> None:
+        if self._server is not None:
+            await self._server.replace(self._tools())
+
+
+def _parts(targets: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the prefix and the target of each; a target alone, without a name, gets no prefix."""
+    parts: dict[str, str] = {}
+    for each in targets:
+        match = _NAMED.fullmatch(each)
+        name, target = (match[1], match[2]) if match else (_name_of(each), each)
+        if is_remote(target) and not target.startswith(SERVER):
+            raise click.UsageError(
+                f"this TARGET is an MCP server already: mcp:{target} serves it again"
+            )
+        if name in parts:
+            raise DefinitionError(f"two targets are called {name!r}: name one, as NAME=TARGET")
+        parts[name] = target
+        if len(targets) == 1 and not match:
+            return [("", target)]
+    return [(f"{name}_", target) for name, target in parts.items()]
+
+
+def _name_of(target: str) -> str:
+    """Return what a target is called: a file's or module's name, a host, or a command."""
+    text = target.removeprefix(SERVER)
+    if _is_url(target):
+        text = urlsplit(text).hostname or ""
+    elif target.startswith(SERVER):
+        # The last word that is no option: `python weather.py` is weather, `npx @org/files` files.
+        words = [word for word in shlex.split(text) if not word.startswith("-")]
+        text = PurePath(words[-1]).stem if words else ""
+    else:
+        text = PurePath(text.partition(":")[0]).stem.rpartition(".")[2]
+    return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_") or "server"
+
+
+def _is_url(target: str) -> bool:
+    return target.startswith((f"{SERVER}http://", f"{SERVER}https://"))
+
+
+def _local(prefix: str, target: str, guards: list[Any]) -> Toolset:
+    toolset = local_toolset(target)
+    if not prefix and not guards:
+        return toolset
+    return Toolset(
+        WrapperTool(tool, name=prefix + name, input_guardrails=guards)
+        for name, tool in toolset.items()
+    )
+
+
+def _guards(names: Sequence[str]) -> list[Callable[..., Any]]:
+    """Return the guardrails that `--guardrail FILE:NAME` asks for."""
+    found: list[Callable[..., Any]] = []
+    for name in names:
+        given = object_of(name)
+        found += [given] if callable(given) else list(given)
+    return found

@@ -1,0 +1,225 @@
+"""What a TARGET is: the tools of a file, a module or an object, or an MCP server."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from functool import Tool, Toolset
+
+TARGET_HELP = (
+    ("tools.py", "every tool of a file"),
+    ("tools.py:search", "one tool, toolset or function of it"),
+    ("package.module:object", "the same, of an installed module"),
+    ("https://host/mcp", "an MCP server over HTTP"),
+    ('"npx some-server --flag"', "an MCP server that this command starts"),
+    ("mcp:TARGET", "an MCP server, where it has to be said"),
+)
+SERVER = "mcp:"
+
+
+def headers_of(given: Sequence[str]) -> dict[str, str]:
+    """Return the headers that `--header NAME=VARIABLE` asks for, read from the environment.
+
+    Raises:
+        UsageError: It is no such pair, or there is no such variable.
+    """
+    headers = {}
+    for each in given:
+        name, sign, variable = each.partition("=")
+        if not sign or not re.fullmatch(r"[A-Za-z0-9_-]+", name) or not variable:
+            raise click.UsageError("--header is NAME=VARIABLE, as in Authorization=MY_TOKEN")
+        headers[name] = variable_of("--header", variable)
+    return headers
+
+
+def variable_of(option: str, name: str) -> str:
+    """Return an environment variable that an option names: a secret is no part of a command.
+
+    Raises:
+        UsageError: There is no such variable, or it is empty.
+    """
+    value = os.environ.get(name, "")
+    if not value:
+        raise click.UsageError(f"{option}: there is no environment variable {name!r}")
+    return value
+
+
+@asynccontextmanager
+async def opened(
+    target: str,
+    *,
+    may_be_empty: bool = False,
+    yes: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> AsyncIterator[Toolset]:
+    """Yield the tools of a target; `yes` answers what a server asks."""
+    if not is_remote(target):
+        if headers:
+            raise click.UsageError("--header is for an MCP server's URL")
+        yield local_toolset(target, may_be_empty)
+        return
+    from functool.integrations import mcp
+    from functool.integrations.click import answer_form
+
+    async with mcp.connect(
+        target.removeprefix(SERVER),
+        elicit=lambda message, form: answer_form(message, form, yes=yes),
+        headers=headers or None,
+    ) as toolset:
+        yield toolset
+
+
+def is_remote(target: str) -> bool:
+    """Whether a target is an MCP server."""
+    if target.startswith(("http://", "https://", SERVER)):
+        return True
+    place, _, name = target.rpartition(":")
+    if Path(target).exists() or (place and name.isidentifier()):
+        return False
+    return " " in target or (not target.endswith(".py") and shutil.which(target) is not None)
+
+
+def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
+    """Return the tools of a file or module.
+
+    Raises:
+        ClickException: It cannot be loaded, or it has none.
+    """
+    from functool import Toolset
+
+    whole = Path(target).exists() or ":" not in target
+    place, _, name = (target, "", "") if whole else target.rpartition(":")
+    folder = Path(place)
+    if folder.is_dir() and not (place.isidentifier() and (folder / "__init__.py").exists()):
+        raise click.ClickException(
+            f"{place} is a folder: name a file in it (only `functool check` takes a folder)"
+        )
+    found = list(_tools_of(_module(place), name, target))
+    if not found and not may_be_empty:
+        raise click.ClickException(
+            f"there are no tools in {target}: decorate a function with @FunctionTool"
+        )
+    return Toolset(found)
+
+
+def object_of(target: str) -> Any:
+    """Return the object that `FILE:NAME` names.
+
+    Raises:
+        ClickException: There is none.
+    """
+    place, sign, name = target.rpartition(":")
+    if not sign:
+        raise click.ClickException(f"{target} names no object: write FILE:NAME")
+    return _named(_module(place), name)
+
+
+def _module(place: str) -> ModuleType:
+    from functool import DefinitionError
+
+    path = Path(place)
+    try:
+        # Standard output is for results, and in `serve` it is the wire.
+        with redirect_stdout(sys.stderr):
+            return _imported(path) if path.suffix == ".py" else _imported_by_name(place)
+    except DefinitionError as error:  # It names the function's own line.
+        raise click.ClickException(f"cannot load {place}: {error}") from None
+    except Exception as error:
+        import traceback
+
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = "" if "importlib" in last.filename else f" ({last.filename}, line {last.lineno})"
+        reason = f"{type(error).__name__}: {error}{where}"
+        raise click.ClickException(f"cannot load {place}: {reason}") from None
+
+
+def _imported_by_name(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    return import_module(name)
+
+
+def _imported(path: Path) -> ModuleType:
+    """Import a file: by its dotted name where it is part of a package, else under its own."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    folder, names = path.resolve().parent, [path.stem]
+    while (folder / "__init__.py").exists():
+        folder, names = folder.parent, [folder.name, *names]
+    sys.path.insert(0, str(folder))
+    dotted = ".".join(names[:-1] if names[-1] == "__init__" else names)
+    if len(names) > 1 and all(name.isidentifier() for name in names):
+        # Other files of the package may be imported by `from . import ...`.
+        found = import_module(dotted)
+        if Path(found.__file__ or "").resolve() == path.resolve():
+            return found
+    # Its own name, so that other processes can import what they unpickle; never that of another
+    # module.
+    name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _named(module: ModuleType, name: str) -> Any:
+    from functool import Tool, Toolset
+
+    if not hasattr(module, name):
+        tools = [key for key, value in vars(module).items() if isinstance(value, (Tool, Toolset))]
+        known = ", ".join(tools) or "none"
+        raise click.ClickException(f"{module.__name__} has no {name!r}; its tools: {known}")
+    return getattr(module, name)
+
+
+def _tools_of(module: ModuleType, name: str, target: str) -> Iterator[Tool]:
+    """Yield the tools in the object called `name`, or in all public names, each tool once."""
+    from functool import Tool, ToolModel, Toolset
+
+    if name:
+        values = [_named(module, name)]
+    else:
+        values = [value for key, value in vars(module).items() if key[0] != "_"]
+    seen: list[Tool] = []
+    for value in values:
+        found: Sequence[Any] = []
+        if isinstance(value, Tool):
+            found = [value]
+        elif isinstance(value, Toolset):
+            found = list(value.values())
+        elif isinstance(value, type) and issubclass(value, ToolModel):
+            found = [value.tool()] if name or value.__module__ == module.__name__ else []
+        elif name:
+            found = _made_of(value, target)
+        for tool in found:
+            if not any(tool is other for other in seen):
+                seen.append(tool)
+                yield tool
+
+
+def _made_of(value: Any, target: str) -> Sequence[Any]:
+    """Return the tools in an object that somebody named and that is no tool itself."""
+    from functool import FunctionTool
+
+    if callable(value):
+        return [FunctionTool(value)]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(value)
+    kind = type(value).__name__
+    raise click.ClickException(
+        f"{target} is a {kind}: a target is a tool, a list of tools, a Toolset, a ToolModel or a "
+        "function"
+    )

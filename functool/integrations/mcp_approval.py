@@ -1,0 +1,95 @@
+"""Ask the person at an MCP client whether a call may run, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+
+from functool import ApprovalRequest, Decision
+
+Request: TypeAlias = ServerRequestContext[Any, Any]
+
+APPROVAL = "approval"
+STATE_PREFIX = "functool-approval:"
+MAX_QUESTION = 10_000
+
+
+def can_ask(request: Request) -> bool:
+    """Whether the client can show a form to a person."""
+    capabilities = request.session.client_capabilities
+    asks = None if capabilities is None else capabilities.elicitation
+    return asks is not None and (asks.form is not None or asks.url is None)
+
+
+def approver(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision]]:
+    """Return an approver that asks the client's person while the call waits (until 2025-11-25)."""
+
+    async def ask(asked: ApprovalRequest) -> Decision:
+        if reason := too_long(asked):
+            return Decision(approved=False, reason=reason)
+        form = _question(asked)
+        answer = await request.session.elicit_form(
+            form.message, form.requested_schema, related_request_id=request.request_id
+        )
+        return Decision(approved=approves(answer), reason=refusal(answer))
+
+    return ask
+
+
+def input_required(asked: ApprovalRequest) -> types.InputRequiredResult:
+    """Return the answer that has the client ask its person and call again (since 2026-07-28)."""
+    question: types.InputRequest = types.ElicitRequest(params=_question(asked))
+    return types.InputRequiredResult(
+        input_requests={APPROVAL: question}, request_state=STATE_PREFIX + asked.to_json()
+    )
+
+
+def asked_before(params: types.CallToolRequestParams) -> ApprovalRequest | None:
+    """Return the request for approval that a client carries in its state, if it does."""
+    state = params.request_state or ""
+    if not state.startswith(STATE_PREFIX):
+        return None
+    return ApprovalRequest.from_json(state.removeprefix(STATE_PREFIX))
+
+
+def too_long(asked: ApprovalRequest) -> str:
+    """Return why a person cannot be asked; empty where the arguments can be shown in whole.
+
+    What is cut off could be what matters: nobody approves arguments that nobody has seen.
+    """
+    length = len(_shown(asked))
+    if length <= MAX_QUESTION:
+        return ""
+    return (
+        f"Nobody was asked for approval: the arguments are {length:,} characters long, and a "
+        f"person is shown at most {MAX_QUESTION:,}, all of them."
+    )
+
+
+def approves(answer: types.ElicitResult) -> bool:
+    """Whether a person's answer lets the call run."""
+    return answer.action == "accept" and (answer.content or {}).get("approve", True) is True
+
+
+def refusal(answer: types.ElicitResult) -> str:
+    """Return in words that a person did not approve."""
+    said = "no" if answer.action == "accept" else answer.action
+    return f"The person asked did not approve ({said})."
+
+
+def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
+    message = f"Allow the tool {asked.tool} to run with these arguments?\n{_shown(asked)}"
+    # A form without fields is shown by some clients as nothing at all.
+    field = {"type": "boolean", "title": "Approve", "description": "Let the tool run this once."}
+    form = {"type": "object", "properties": {"approve": field}, "required": ["approve"]}
+    return types.ElicitRequestFormParams(message=message, requested_schema=form)
+
+
+def _shown(asked: ApprovalRequest) -> str:
+    """Return all of the arguments in ASCII, the shortest first, so that no padding hides one."""
+    pairs = sorted(asked.arguments.items(), key=lambda pair: len(json.dumps(pair[1])))
+    return json.dumps(dict(pairs), indent=2).replace("\x7f", "\\u007f")

@@ -1,0 +1,199 @@
+"""Answer `tools/list` and `tools/call` of the Model Context Protocol with functool's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from math import inf, isfinite, nextafter
+from time import monotonic
+from typing import Any, TypeAlias
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from functool import (
+    ApprovalRequest,
+    Context,
+    DefinitionError,
+    Tool,
+    ToolCall,
+    ToolEvent,
+    ToolResult,
+    Toolset,
+    Tripwire,
+)
+from functool.integrations import mcp_approval as approval
+from functool.integrations.mcp_approval import Request
+from functool.integrations.mcp_served import Served, answer
+
+Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
+MakeContext: TypeAlias = Callable[[Request], Context[Any]]
+
+STATE_SECONDS = 600.0
+
+
+class Handlers:
+    """The handlers of a server's tools, and the approvals that were used.
+
+    Args:
+        tools: What is served. A toolset may grow while it is served.
+        context: `context(request)` makes a Context for each call.
+        page_size: How many tools one page of the list holds; None is all of them.
+
+    Raises:
+        DefinitionError: A tool cannot be served, two have one name, or the page size is no
+            positive int.
+    """
+
+    def __init__(
+        self, tools: Tools, context: MakeContext | None = None, page_size: int | None = None
+    ) -> None:
+        if page_size is not None and (type(page_size) is not int or page_size < 1):
+            raise DefinitionError(f"page_size must be a positive int or None, not {page_size!r}")
+        self._make_context = context or (lambda request: Context())
+        self._page_size = page_size
+        self._used_approvals: dict[str, float] = {}
+        self.serve(tools)
+
+    @property
+    def toolset(self) -> Toolset:
+        """The tools that are served now."""
+        return self._toolset
+
+    def serve(self, tools: Tools) -> None:
+        """Serve these tools from now on.
+
+        Raises:
+            DefinitionError: A tool cannot be served, or two have one name; the old ones stay.
+        """
+        if not isinstance(tools, Toolset):
+            tools = Toolset([tools] if isinstance(tools, Tool) else tools)
+        served = {name: Served(tool) for name, tool in tools.items()}
+        self._toolset, self._served = tools, served
+
+    def find(self, name: str) -> Served | None:
+        """Return the tool that clients call `name`."""
+        tool = self._toolset.get(name)
+        if tool is not None and (name not in self._served or self._served[name].tool is not tool):
+            self._served[name] = Served(tool)
+        return None if tool is None else self._served[name]
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the input schema of a tool, for the SDK's check of headers."""
+        served = self.find(name)
+        return None if served is None else served.definition(latest=True).input_schema
+
+    async def list_tools(
+        self, request: Request, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """Answer `tools/list`."""
+        enabled = [tool.name for tool in self._toolset.enabled(self._make_context(request))]
+        page, cursor = self._page(enabled, params.cursor if params else None)
+        shown = [served for name in page if (served := self.find(name))]
+        return types.ListToolsResult(
+            tools=[served.definition(_is_latest(request)) for served in shown], next_cursor=cursor
+        )
+
+    def _page(self, names: list[str], cursor: str | None) -> tuple[list[str], str | None]:
+        """Return a page of the list, and the cursor of the next: the last name of this one.
+
+        Raises:
+            MCPError: The list has no such cursor, or not any more.
+        """
+        if cursor is not None and cursor not in names:
+            raise MCPError(types.INVALID_PARAMS, "Invalid cursor: begin again without one")
+        rest = names if cursor is None else names[names.index(cursor) + 1 :]
+        page = rest if self._page_size is None else rest[: self._page_size]
+        return page, page[-1] if len(page) < len(rest) else None
+
+    async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
+        """Answer `tools/call`."""
+        served, context = self.find(params.name), self._make_context(request)
+        asked = approval.asked_before(params)
+        call_id = asked.call_id if asked else str(request.request_id)
+        call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
+        asks, latest = approval.can_ask(request), _is_latest(request)
+        if asks and not latest and context.approver is None:
+            context = context.view(approver=approval.approver(request))
+        if asked:
+            self._decide(context, asked, params.input_responses or {})
+        result = await self._run(request, served, call, context)
+        if isinstance(result.value, types.InputRequiredResult):
+            return result.value
+        question = result.metadata.get("approval")
+        if asks and latest and result.is_error and isinstance(question, ApprovalRequest):
+            if reason := approval.too_long(question):
+                return answer(ToolResult.failed(reason, type="ApprovalRequired"), served)
+            return approval.input_required(question)
+        return answer(result, served)
+
+    async def _run(
+        self, request: Request, served: Served | None, call: ToolCall, context: Context[Any]
+    ) -> ToolResult:
+        unsubscribe = context.subscribe(_progress_to(request))
+        # The orchestrator of the calls is at the client. The toolset says what may not run.
+        runs = served is not None and served.is_enabled(context)
+        invoke = served.tool.invoke if served and runs else self._toolset.call
+        try:
+            return await invoke(call, context)
+        except Tripwire as stop:
+            # To stop a run is the host's to do: an error of the protocol reaches it and no model.
+            text = ToolResult.of(str(stop)).text
+            raise MCPError(types.INTERNAL_ERROR, text, {"type": type(stop).__name__}) from stop
+        except SystemExit:
+            # Whoever calls one tool may not end the others: a body that parses a command line exits
+            # on a wrong word.
+            return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
+        finally:
+            unsubscribe()
+
+    def _decide(
+        self, context: Context[Any], asked: ApprovalRequest, answers: Mapping[str, Any]
+    ) -> None:
+        """Note what a person decided in the round before; a decision counts once.
+
+        Raises:
+            MCPError: The decision was used before.
+        """
+        given = answers.get(approval.APPROVAL)
+        if not isinstance(given, types.ElicitResult):
+            return
+        now = monotonic()
+        used = {id: until for id, until in self._used_approvals.items() if until > now}
+        self._used_approvals = used
+        if asked.id in used:
+            raise MCPError(
+                types.INVALID_PARAMS,
+                "Invalid or expired requestState",
+                {"reason": "invalid_request_state"},
+            )
+        used[asked.id] = now + STATE_SECONDS
+        if approval.approves(given):
+            context.approve(asked)
+        else:
+            context.deny(asked, approval.refusal(given))
+
+
+def _is_latest(request: Request) -> bool:
+    return request.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
+    # Below the 0 that a first report may say, and one more is exactly 1.
+    last = nextafter(0.0, -inf)
+
+    async def forward(event: ToolEvent) -> None:
+        nonlocal last
+        if event.kind != "tool:progress":
+            return
+        done, total = event.data.get("done"), event.data.get("total")
+        # The protocol has it rise with each report, whatever a body says.
+        if done is None or not isfinite(done):
+            last += 1
+        else:
+            last = max(float(done), nextafter(last, inf))
+        text = ToolResult.of(event.data.get("message") or event.data.get("value")).text
+        known = total if total is not None and isfinite(total) else None
+        await request.session.report_progress(last, known, text or None)
+
+    return forward

@@ -1,0 +1,297 @@
+"""The connection to one MCP server: kept open, made again when it was lost, and watched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, TypeAlias
+
+import anyio
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter
+
+from functool import Context, ToolError, ToolResult
+from functool.integrations import mcp_untrusted as untrusted
+from functool.integrations.mcp_transport import MALFORMED, Way
+from functool.integrations.visible import visible
+
+Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
+
+MAX_PAGES = 100
+MAX_ROUNDS = 10
+CLOSE_SECONDS = 10.0
+MAX_ERROR = 1_000
+ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
+LOST = "The server was lost during the call: it may have run or not. The next call connects again."
+
+logger = logging.getLogger("functool")
+_call_answer: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
+
+
+class Link:
+    """The connection to one server: kept by a task of its own, and made anew when it was lost.
+
+    Args:
+        way: How the server is reached.
+        options: What the SDK's client is made with.
+        pins: The hash of each definition that was accepted, by the server's own name.
+        changed: Awaited with the definitions when they were listed again.
+        patience: How long connecting and listing may take, in seconds.
+    """
+
+    def __init__(
+        self,
+        way: Way,
+        options: Mapping[str, Any],
+        pins: MutableMapping[str, str],
+        changed: Heard,
+        patience: float,
+    ) -> None:
+        self._way, self._options, self._pins, self._changed = way, options, pins, changed
+        self._patience = patience
+        self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        self._lock = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._announced = asyncio.Event()
+        self._client: Client | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._offered: dict[str, str] = {}
+        self._doubtful = False
+
+    async def open(self) -> list[types.Tool]:
+        """Connect and return what the server offers; pin what is new.
+
+        Raises:
+            ConnectionError: The server cannot be reached.
+        """
+        self._stop, self._announced, self._doubtful = asyncio.Event(), asyncio.Event(), False
+        ready: asyncio.Future[tuple[Client, list[types.Tool]]] = (
+            asyncio.get_running_loop().create_future()
+        )
+        self._task = asyncio.create_task(self._keep(ready, self._stop))
+        try:
+            async with asyncio.timeout(self._patience):
+                self._client, definitions = await ready
+        except BaseException as error:
+            self._task.cancel()
+            await self.close()
+            if isinstance(error, Exception):
+                reason = self._way.advice() or _reason(error)
+                raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
+            raise
+        self._note(definitions)
+        return definitions
+
+    async def close(self) -> None:
+        """Leave the server, also when it does not want to let go."""
+        task, self._task, self._client = self._task, None, None
+        if task is not None:
+            self._stop.set()
+            if (await asyncio.wait([task], timeout=CLOSE_SECONDS))[1]:
+                task.cancel()
+                await asyncio.wait([task], timeout=CLOSE_SECONDS)
+
+    async def end(self) -> None:
+        """Leave the server for good."""
+        self._loop = None
+        await self.close()
+
+    def refusal(self, name: str) -> ToolResult | None:
+        """Return why the tool that the server calls `name` may not be called, if it may not."""
+        offered, pinned = self._offered.get(name), self._pins.get(name)
+        if offered is not None and offered == pinned:
+            return None
+        change = (
+            "is no longer offered by its server"
+            if offered is None
+            else "was changed by its server since it was accepted"
+        )
+        text = f"The tool {change}; it is refused until a person accepts that."
+        details = {"tool": name, "pinned": pinned, "offered": offered}
+        return ToolResult.failed(text, type="DefinitionChanged", details=details)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: Context[Any],
+        check: untrusted.Check | None,
+    ) -> ToolResult:
+        """Call the tool that the server calls `name`. Whatever goes wrong is an error result."""
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            context.progress(message or "", done, total)
+
+        if asyncio.get_running_loop() is not self._loop:
+            return ToolResult.failed(ELSEWHERE, type="ConnectionError")
+        try:
+            client = await self._connected()
+        except ConnectionError as error:
+            return ToolResult.failed(f"{error}"[:MAX_ERROR], type="ConnectionError")
+        if refused := self.refusal(name):
+            return refused
+        try:
+            answer = await _exchange(client, name, dict(arguments), progress)
+            return await untrusted.result(answer, check)
+        except MCPError as error:
+            self._doubtful = True
+            return await self._failure(client, error)
+        except Exception as error:
+            self._doubtful = True
+            logger.debug("an MCP server's answer is not valid", exc_info=True)
+            text = f"The server's answer is not valid ({type(error).__name__})."
+            return ToolResult.failed(text, type="MCPError")
+
+    async def _failure(self, client: Client, error: MCPError) -> ToolResult:
+        """Return the result of a call that ended with an error of the protocol."""
+        # Servers give this code to errors of their own too, and clients to an answer too large.
+        if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
+            return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
+        # Of an answer that is not valid the SDK would show a part.
+        said = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
+        said = self._way.advice() or said or "The server gave no reason."
+        return ToolResult.failed(said[:MAX_ERROR], type="MCPError", details={"code": error.code})
+
+    async def _connected(self) -> Client:
+        async with self._lock:
+            if (
+                self._client is not None
+                and self._doubtful
+                and not await self._answers(self._client)
+            ):
+                await self.close()
+            if self._loop is None:
+                raise ConnectionError(ELSEWHERE)
+            if self._client is None:
+                await self._changed(await self.open())
+            assert self._client is not None
+            return self._client
+
+    async def _answers(self, client: Client) -> bool:
+        """Note what the server offers now; False where it does not say."""
+        # Before the question: a change that is heard meanwhile counts again.
+        self._doubtful = False
+        try:
+            async with asyncio.timeout(self._patience):
+                definitions = await _list(client)
+        except BaseException as error:
+            self._doubtful = True
+            if isinstance(error, Exception):
+                return False
+            raise
+        self._note(definitions)
+        await self._changed(definitions)
+        return True
+
+    def _note(self, definitions: Iterable[types.Tool]) -> None:
+        self._offered = {definition.name: untrusted.pin(definition) for definition in definitions}
+        for name, offered in self._offered.items():
+            self._pins.setdefault(name, offered)
+
+    async def _keep(
+        self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event
+    ) -> None:
+        """Hold a client open until told to stop: one task has to enter and leave it."""
+        try:
+            # Nothing is cached: a pinned definition is compared with what the server says now.
+            made = Client(
+                self._way.open(), message_handler=self._heard, cache=None, **self._options
+            )
+            async with made as client:
+                self._way.version = client.protocol_version
+                ready.set_result((client, await _list(client)))
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._watch, client)
+                    group.start_soon(self._look_again)
+                    await stop.wait()
+                    group.cancel_scope.cancel()
+        except Exception as error:
+            self._doubt()
+            if ready.done():
+                logger.debug("an MCP connection ended", exc_info=True)
+            else:
+                ready.set_exception(error)
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, (types.ToolListChangedNotification, Exception)):
+            self._doubt()
+
+    def _doubt(self) -> None:
+        self._doubtful = True
+        self._announced.set()
+
+    async def _look_again(self) -> None:
+        """List the tools after each announcement, so that a new one appears without a call."""
+        while True:
+            await self._announced.wait()
+            self._announced.clear()
+            async with self._lock:
+                if self._client is not None and self._doubtful:
+                    await self._answers(self._client)
+
+    async def _watch(self, client: Client) -> None:
+        """Note changes of the tool list, which since 2026-07-28 a client has to ask for."""
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                self._doubt()  # A change between the first listing and this was told to nobody.
+                async for _ in changes:
+                    self._doubt()
+        except (MCPError, SubscriptionLost):
+            self._doubtful = True
+
+
+async def _list(client: Client) -> list[types.Tool]:
+    # Of a name that stands twice only the first is there: the pin of one would vouch for the other.
+    tools: dict[str, types.Tool] = {}
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            tools.setdefault(tool.name, tool)
+        cursor = page.next_cursor
+        if cursor is None:
+            return list(tools.values())
+    raise ToolError(f"the server's list of tools does not end after {MAX_PAGES} pages")
+
+
+async def _exchange(
+    client: Client, name: str, arguments: dict[str, Any], progress: Any
+) -> types.CallToolResult:
+    """Call a tool, answering what the server asks in between.
+
+    The SDK's `call_tool` would run the output schema's patterns, which are the server's, on
+    Python's backtracking `re`.
+    """
+    session = client.session
+    params = types.CallToolRequestParams(name=name, arguments=arguments)
+    for _ in range(MAX_ROUNDS):
+        request = types.CallToolRequest(params=params)
+        answer = await session.send_request(request, _call_answer, progress_callback=progress)
+        if isinstance(answer, types.CallToolResult):
+            return answer
+        given: dict[str, Any] = {}
+        for key, question in (answer.input_requests or {}).items():
+            asked = ClientRequestContext(session=session, request_id=key)
+            given[key] = await session.dispatch_input_request(asked, question)
+            if isinstance(given[key], types.ErrorData):
+                raise MCPError.from_error_data(given[key])
+        params = params.model_copy(
+            update={"input_responses": given or None, "request_state": answer.request_state}
+        )
+    text = f"The server still asks for more after {MAX_ROUNDS} rounds."
+    raise MCPError(types.INTERNAL_ERROR, text)
+
+
+def _reason(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    text = visible(str(error))[:MAX_ERROR]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

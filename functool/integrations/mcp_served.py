@@ -1,0 +1,98 @@
+"""A tool as MCP clients see it: its definition, and its results on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import mcp_types as types
+from jsonschema.validators import Draft202012Validator
+from referencing import Registry
+
+from functool import Context, DefinitionError, Tool, ToolError, ToolResult, Toolset
+from functool.dialects import mcp as dialect
+from functool.integrations.mcp_untrusted import WRAPS
+
+LAST_OLDER = "2025-11-25"
+BROKEN_PROMISE = "The tool's answer does not fit its own output schema."
+UNWRAP = {"fastmcp": {"wrap_result": True}}
+"""In the `_meta` of a result: FastMCP's clients look here for whether to unwrap it."""
+
+
+class Served:
+    """A tool as clients see it.
+
+    A value that is no object travels as `{"result": value}` in every revision: since 2026-07-28 it
+    may travel bare, but FastMCP's proxy and others refuse that.
+
+    Raises:
+        DefinitionError: The protocol has no such name.
+    """
+
+    def __init__(self, tool: Tool) -> None:
+        if not dialect.NAME.fullmatch(tool.name):
+            rule = f"MCP names are {dialect.NAME.pattern}"
+            remedy = "WrapperTool(tool, name=...) gives it another"
+            raise DefinitionError(f"tool {tool.name!r} cannot be served: {rule}: {remedy}")
+        self.tool, self._alone = tool, Toolset([tool])
+        # What an output guardrail may replace is not promised.
+        output = None if tool.output_guardrails else tool.schema.output
+        self._validator = (
+            None if output is None else Draft202012Validator(output, registry=Registry())
+        )
+        self.wraps = output is not None and output.get("type") != "object"
+        older, latest = dialect.definition(tool, LAST_OLDER), dialect.definition(tool)
+        for definition in (older, latest):
+            definition.pop("outputSchema", None)
+            if output is not None:
+                definition["outputSchema"] = dialect.definition(tool, LAST_OLDER)["outputSchema"]
+            if self.wraps:
+                definition["_meta"] = {WRAPS: True}
+        self._older = types.Tool.model_validate(older)
+        self._latest = types.Tool.model_validate(latest)
+
+    def is_enabled(self, context: Context[Any]) -> bool:
+        """Whether the tool is switched on in this context."""
+        return bool(self._alone.enabled(context))
+
+    def definition(self, latest: bool) -> types.Tool:
+        """Return what a client of the latest revision, or of an older one, is told."""
+        return self._latest if latest else self._older
+
+    def structured(self, value: Any) -> dict[str, Any]:
+        """Return the structured content of an answer, by its name on the wire; empty without one.
+
+        Raises:
+            ToolError: The value is none that the definition promises.
+        """
+        if self._validator is None:
+            return {}
+        try:
+            plain = dialect.plain(value)
+            fits = self._validator.is_valid(plain)
+        except Exception as error:  # Also where a schema of a stranger's breaks the check.
+            raise ToolError(BROKEN_PROMISE) from error
+        if not fits:
+            raise ToolError(BROKEN_PROMISE)
+        if not self.wraps:
+            return {"structuredContent": plain}
+        return {"structuredContent": {"result": plain}, "_meta": UNWRAP}
+
+
+def answer(result: ToolResult, served: Served | None) -> dict[str, Any]:
+    """Return a result as the answer to `tools/call`."""
+    structured: dict[str, Any] = {}
+    if served is not None and not result.is_error:
+        try:
+            structured = served.structured(result.value)
+        except ToolError as error:
+            # Content that breaks its schema makes clients raise. The model gets to read why there
+            # is none.
+            result = ToolResult.failed(str(error), output=result.output)
+    said = dialect.result(replace(result, value=None))
+    return {
+        "content": said["content"],
+        "isError": said["isError"],
+        "resultType": "complete",
+        **structured,
+    }

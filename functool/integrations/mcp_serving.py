@@ -1,0 +1,188 @@
+"""Run an MCP server: on standard input and output, or over HTTP with a token where it needs one."""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from functools import partial
+from hashlib import sha256
+from ipaddress import ip_address
+from typing import Any, Literal
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from functool.integrations.mcp_handlers import Tools
+from functool.integrations.mcp_server import ToolServer
+
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+NO_TOKEN = b"This server wants a bearer token: send the header 'Authorization: Bearer TOKEN'.\n"
+
+
+def serve(
+    tools: Tools | ToolServer,
+    transport: Literal["stdio", "http"] = "stdio",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    token: str | None = None,
+    allowed_hosts: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Serve tools until the client leaves (stdio) or the process is stopped (HTTP, at `/mcp`).
+
+    Over HTTP only requests that name this `host`, or a local one, are answered, so that no web page
+    reaches the tools by DNS rebinding.
+
+    Args:
+        tools: A tool, an iterable of tools, a Toolset, or a `ToolServer`.
+        transport: `"stdio"` or `"http"`.
+        host: Where HTTP listens. One that others can reach needs a `token`.
+        port: The port of HTTP.
+        token: What every request over HTTP has to bring, as `Authorization: Bearer TOKEN`.
+        allowed_hosts: The `Host` headers to answer instead, such as `"tools.example.com"` or
+            `"10.0.0.7:*"`. Without them a server that has a token and listens on all addresses
+            answers every name.
+        options: Those of `ToolServer`.
+
+    Raises:
+        DefinitionError: A tool cannot be served, or two have one name.
+        OSError: The port is in use.
+        ValueError: There is no such transport, or others could reach the server without a token.
+    """
+    if transport != "http":
+        anyio.run(partial(serve_async, tools, transport, token=token, **options))
+        return
+    import uvicorn
+
+    served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
+    app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
+    _check_port(host, port)
+    uvicorn.run(app, host=host, port=port, access_log=False)
+
+
+async def serve_async(
+    tools: Tools | ToolServer,
+    transport: Literal["stdio", "http"] = "stdio",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    token: str | None = None,
+    allowed_hosts: Sequence[str] = (),
+    **options: Any,
+) -> None:
+    """Serve tools as `serve` does, on this event loop: inside of `async with connect(...)`, say.
+
+    Raises:
+        DefinitionError: A tool cannot be served, or two have one name.
+        OSError: The port is in use.
+        ValueError: There is no such transport, or others could reach the server without a token.
+    """
+    if transport not in ("stdio", "http"):
+        raise ValueError(f"no transport {transport!r}: it is 'stdio' or 'http'")
+    if transport == "stdio" and token is not None:
+        raise ValueError("a token is for the transport 'http': stdio has one client, its parent")
+    served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
+    if transport == "stdio":
+        await _serve_stdio(served)
+        return
+    import uvicorn
+
+    app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
+    _check_port(host, port)
+    await uvicorn.Server(uvicorn.Config(app, host=host, port=port, access_log=False)).serve()
+
+
+def http_app(
+    served: Server[Any],
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    allowed_hosts: Sequence[str] = (),
+) -> Any:
+    """Return the ASGI app that `serve` listens with.
+
+    Raises:
+        ValueError: Others could reach the server without a token, or the token is no token.
+    """
+    if token is None and not _is_loopback(host):
+        raise ValueError(
+            f"{host} can be reached by others, who could call every tool: give a token "
+            "(serve(..., token=...), on the command line --token-env NAME), or listen on 127.0.0.1"
+        )
+    named = (f"[{host}]" if ":" in host else host, *LOCAL)
+    names = list(allowed_hosts) or [name for each in named for name in (each, f"{each}:*")]
+    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
+    # Who listens on all addresses cannot know its names. The token alone keeps web pages out.
+    is_open = token is not None and not allowed_hosts and host in ("0.0.0.0", "::")
+    guard = TransportSecuritySettings(
+        enable_dns_rebinding_protection=not is_open, allowed_hosts=names, allowed_origins=origins
+    )
+    app = served.streamable_http_app(transport_security=guard)
+    if token is not None:
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise ValueError("a token is printable ASCII without spaces, and not empty")
+        app.add_middleware(_Bearer, token=token)
+    return app
+
+
+class _Bearer:
+    """An ASGI app that answers only requests that bring the token."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self._app, self._digest = app, _digest(token.encode())
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or self._is_let_in(scope):
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": NO_TOKEN})
+
+    def _is_let_in(self, scope: Mapping[str, Any]) -> bool:
+        given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+        scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+        # The digests have one length, so the time says nothing of the token's.
+        fits = hmac.compare_digest(_digest(token.strip()), self._digest)
+        return fits and scheme.lower() == b"bearer"
+
+
+def _digest(token: bytes) -> bytes:
+    return sha256(token).digest()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _serve_stdio(served: Server[Any]) -> None:
+    try:
+        async with stdio_server() as (read_stream, write_stream):
+            # The SDK keeps the wire on a descriptor of its own. What a body prints is shown at once
+            # instead of at exit.
+            with redirect_stdout(sys.stderr):
+                await served.run(read_stream, write_stream, served.create_initialization_options())
+    except* BrokenPipeError:
+        pass  # A client that does not wait for its answers has left as well.
+
+
+def _check_port(host: str, port: int) -> None:
+    """Raise an OSError where the port is in use; uvicorn would log it and end the program."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise OSError(f"port {port} of {host} is in use: choose another one") from error

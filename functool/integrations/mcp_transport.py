@@ -1,0 +1,270 @@
+"""The way to an MCP server: commands and URLs become the SDK's transports, within limits."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from functool.integrations import mcp_untrusted as untrusted
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+HTTP_SECONDS = 30.0
+STREAM_SECONDS = 300.0
+LINES = "functool_mcp_lines"
+MALFORMED = "The server's answer is not valid, or it is larger than 16 MiB."
+UNAUTHORIZED = (
+    "The server answered 401, so it wants credentials: "
+    "connect(url, headers={'Authorization': 'Bearer ...'}) or connect(url, auth=...) sends them, "
+    "on the command line --header Authorization=NAME_OF_A_VARIABLE."
+)
+FORBIDDEN = "The server answered 403: it does not accept these credentials for this."
+
+_CALL_ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
+
+
+class Way:
+    """The way to one server. `status` is that of its last answer over HTTP.
+
+    Raises:
+        TypeError: The target takes no headers and no auth.
+    """
+
+    def __init__(
+        self, target: Any, headers: Mapping[str, str] | None = None, auth: Any = None
+    ) -> None:
+        self.status: int | None = None
+        self.version = ""
+        self._headers, self._auth = dict(headers or {}), auth
+        self._target = target
+        if (headers or auth is not None) and not _is_url(target):
+            raise TypeError("headers and auth go with a URL: a command gets its environment")
+
+    def open(self) -> Any:
+        """Return what the SDK's client connects to, a new one each time.
+
+        Raises:
+            TypeError: The target is none.
+        """
+        target = _read(self._target)
+        if isinstance(target, (Server, MCPServer)):
+            return target
+        if isinstance(target, str):
+            return self._checked(self._over_http(target))
+        if isinstance(target, StdioServerParameters):
+            return self._checked(stdio_client(target))
+        made = target() if callable(target) else target
+        if isinstance(made, (Server, MCPServer)):
+            return made
+        if isinstance(made, (str, StdioServerParameters)) or not hasattr(made, "__aenter__"):
+            raise TypeError(_no_target(made))
+        return self._checked(made)
+
+    def advice(self) -> str:
+        """Return what to do about the last answer's status; empty where there is nothing."""
+        return {401: UNAUTHORIZED, 403: FORBIDDEN}.get(self.status or 0, "")
+
+    @asynccontextmanager
+    async def _checked(self, transport: Any) -> AsyncIterator[Any]:
+        async with transport as (read, write):
+            yield _Answers(read, self), write
+
+    @asynccontextmanager
+    async def _over_http(self, url: str) -> AsyncIterator[Any]:
+        # A compressed answer could be a thousand times as large as what is counted.
+        headers = {**self._headers, "Accept-Encoding": "identity"}
+        client = httpx2.AsyncClient(
+            headers=headers,
+            auth=self._auth,
+            timeout=httpx2.Timeout(HTTP_SECONDS, read=STREAM_SECONDS),
+            event_hooks={"response": [self._limit]},
+        )
+        async with client:
+            async with streamable_http_client(
+                url, http_client=client, max_sse_event_size=MAX_ANSWER_BYTES
+            ) as streams:
+                yield streams
+
+    async def _limit(self, response: httpx2.Response) -> None:
+        self.status = response.status_code
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+        if encoding not in ("", "identity"):
+            response.stream = _Limited(response.stream, 0)
+        elif not is_stream:  # The events of a stream are limited one by one.
+            response.stream = _Limited(response.stream, MAX_ANSWER_BYTES)
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A body that raises when it is longer than its limit (bytes)."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream, self._limit = stream, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for chunk in self._stream:
+            seen += len(chunk)
+            if seen > self._limit:
+                raise httpx2.StreamError("the answer is compressed, or larger than the limit")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Lines(codecs.IncrementalDecoder):
+    """Decode whole lines: a byte that is no UTF-8 is replaced, and a line too long is cut.
+
+    The rest of a line that was cut is dropped.
+    """
+
+    def __init__(self, errors: str = "strict") -> None:
+        super().__init__(errors)
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._parts: list[str] = []
+        self._room = MAX_ANSWER_BYTES
+
+    def decode(self, input: Any, final: bool = False) -> str:
+        *lines, rest = self._utf8.decode(input, final).split("\n")
+        done = []
+        for line in lines:
+            done += [*self._keep(line), *self._end()]
+            self._room = MAX_ANSWER_BYTES
+        return "".join([*done, *self._keep(rest)])
+
+    def _keep(self, part: str) -> list[str]:
+        """Keep a part of a line; return the line when it has grown too long."""
+        if self._room <= 0:
+            return []
+        self._parts.append(part[: self._room])
+        self._room -= len(part)
+        return self._end() if self._room <= 0 else []
+
+    def _end(self) -> list[str]:
+        line = "".join(self._parts)
+        self._parts = []
+        return [line + "\n"] if line else []
+
+
+def _codec(name: str) -> codecs.CodecInfo | None:
+    if name != LINES:
+        return None
+    utf8 = codecs.lookup("utf-8")
+    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=_Lines, name=LINES)
+
+
+codecs.register(_codec)
+
+
+class _Answers:
+    """A stream of what a server says, in which no malformed answer leaves its call waiting."""
+
+    def __init__(self, stream: Any, way: Way) -> None:
+        self._stream, self._way = stream, way
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the sender, where the transport keeps it."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        return self._judged(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Answers:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._judged(await self._stream.__anext__())
+
+    async def __aenter__(self) -> _Answers:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._stream.__aexit__(*error)
+
+    def _judged(self, item: Any) -> Any:
+        if isinstance(item, ValidationError):
+            return _failure_of_call(item) or item
+        if not isinstance(item, SessionMessage):
+            return item
+        message = item.message
+        if isinstance(message, types.JSONRPCResponse):
+            message.result = untrusted.listing(message.result, self._way.version)
+        return item
+
+
+def _failure_of_call(error: ValidationError) -> SessionMessage | None:
+    """Return a malformed answer as the failure of its call, where it says which call it is."""
+    id = _call_id(error.errors(include_url=False)[0]["input"])
+    if id is None:
+        return None
+    failure = types.ErrorData(code=types.PARSE_ERROR, message=MALFORMED)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=failure))
+
+
+def _call_id(said: Any) -> str | int | None:
+    if isinstance(said, str):
+        try:
+            # A number of too many digits would be refused here as well.
+            said = json.loads(said, parse_int=lambda digits: int(digits[:18]))
+        except (ValueError, RecursionError):
+            found = _CALL_ID.search(said) if '"jsonrpc"' in said else None
+            return None if found is None else int(found[1]) if found[1] else found[2]
+    if not isinstance(said, dict) or "jsonrpc" not in said or "method" in said:
+        return None
+    id = said.get("id")
+    return id if isinstance(id, (str, int)) and not isinstance(id, bool) else None
+
+
+def _read(target: Any) -> Any:
+    """Return a target as a URL, parameters of a command, a server, a transport, or its function.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    if isinstance(target, str) and not _is_url(target):
+        target = shlex.split(target)
+    if isinstance(target, Sequence) and not isinstance(target, str):
+        if not target or not all(isinstance(word, str) for word in target):
+            raise TypeError(_no_target(target))
+        return _with_lines(StdioServerParameters(command=target[0], args=list(target[1:])))
+    if isinstance(target, StdioServerParameters):
+        return _with_lines(target)
+    if isinstance(target, (str, Server, MCPServer)) or hasattr(target, "__aenter__"):
+        return target
+    if not callable(target):
+        raise TypeError(_no_target(target))
+    return target
+
+
+def _with_lines(command: StdioServerParameters) -> StdioServerParameters:
+    """Return a command whose output is read within the limits, unless it names an encoding."""
+    is_plain = not {"encoding", "encoding_error_handler"} & command.model_fields_set
+    return command.model_copy(update={"encoding": LINES}) if is_plain else command
+
+
+def _is_url(target: Any) -> bool:
+    return isinstance(target, str) and target.startswith(("http://", "https://"))
+
+
+def _no_target(target: Any) -> str:
+    kinds = "URL, command, StdioServerParameters, server, or function that makes a transport"
+    return f"{target!r} is no {kinds}"

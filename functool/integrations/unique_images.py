@@ -1,0 +1,69 @@
+"""Images for Unique: data URLs of those that can be shown; all others are named in the text.
+
+Unique opens every image to count its tokens, and sends it to the model. One that cannot be opened,
+or that the model does not take, would end the whole run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from io import BytesIO
+
+from functool import Content, ImageContent, TextContent
+
+try:
+    from PIL import Image
+except ImportError as error:
+    raise ImportError(
+        "images for Unique need pillow, as unique-toolkit does: pip install 'functool[unique]'"
+    ) from error
+
+FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+"""The formats that models take, and their media types."""
+
+
+def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
+    """Return the data URLs of the images that can be shown, and all other content.
+
+    Args:
+        output: The content of a result. Images that cannot be shown come back without a data URL
+            in them, so that their text is short.
+    """
+    urls: list[str] = []
+    rest: list[Content] = []
+    for part in output:
+        held = with_bytes(part)
+        url = data_url(held.data) if isinstance(held, ImageContent) and held.data else None
+        if url is None:
+            rest.append(held)
+        else:
+            urls.append(url)
+    return urls, rest
+
+
+def data_url(data: bytes) -> str | None:
+    """Return the data URL of an image, with the media type that it really has.
+
+    It is None for an image that is broken, or of a format that models do not take.
+    """
+    try:
+        with Image.open(BytesIO(data), formats=list(FORMATS)) as image:
+            image.load()  # Opening alone reads the head, and a file may end after it.
+            kind = FORMATS[str(image.format)]
+    except Exception:  # Pillow raises whatever a broken file leads it to.
+        return None
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def with_bytes(part: Content) -> Content:
+    """Return an image with the bytes that its data URL holds, and everything else as it is."""
+    uri = part.uri if isinstance(part, ImageContent) and part.data is None else None
+    if uri is None or not uri.startswith("data:"):
+        return part
+    head, _, body = uri.removeprefix("data:").partition(";base64,")
+    try:
+        return ImageContent(data=base64.b64decode(body, validate=True), media_type=head[:100])
+    except (binascii.Error, ValueError):
+        return TextContent(text="[image: a data URL that cannot be read]")

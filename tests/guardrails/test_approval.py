@@ -1,0 +1,846 @@
+"""`require_approval`: what a person is asked, decides, edits and grants."""
+
+import asyncio
+import dataclasses
+import json
+import re
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from functool import (
+    ApprovalRequest,
+    Context,
+    Decision,
+    FunctionTool,
+    GuardrailError,
+    ToolCall,
+    WrapperTool,
+)
+from functool.approval import Grant
+from functool.guardrails import budget, max_repeats, rate_limit, redact, require_approval
+from tests.guardrails.tools import call, echo_tool
+
+
+def guarded(when=None, name="pay"):
+    ran = []
+
+    async def pay(amount: int, to: str = "bob"):
+        """Pay."""
+        ran.append((amount, to))
+        return "paid"
+
+    return FunctionTool(pay, name=name, input_guardrails=[require_approval(when)]), ran
+
+
+def asked(tool, arguments, context=None, id="c1"):
+    return call(tool, arguments, context, id).metadata["approval"]
+
+
+def test_without_an_approver_the_result_carries_the_request():
+    """The error's type is `ApprovalRequired`, and the request says what is asked, in JSON too."""
+    tool, ran = guarded()
+    result = call(tool, {"amount": 5})
+    request = result.metadata["approval"]
+
+    assert result.error.type == "ApprovalRequired" and ran == []
+    assert (request.tool, request.arguments, request.call_id) == (
+        "pay",
+        {"amount": 5, "to": "bob"},
+        "c1",
+    )
+    assert ApprovalRequest.from_json(request.to_json()) == request
+    assert set(json.loads(request.to_json())) == {
+        "id",
+        "tool",
+        "definition",
+        "arguments",
+        "call_id",
+        "digest",
+        "created",
+    }
+
+
+def test_an_approved_call_runs_once():
+    """After `approve` the same call runs once; a replay asks again."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(ApprovalRequest.from_json(asked(tool, {"amount": 5}, context).to_json()))
+
+    assert call(tool, '{"amount": 5, "to": "bob"}', context).value == "paid"
+    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert ran == [(5, "bob")]
+
+
+def test_one_approval_is_enough_for_all_who_ask():
+    """Guardrails of one call, a wrapper's too, share a decision; the next call asks again."""
+    tool, ran = guarded()
+    tool.add_input_guardrails([require_approval()])
+    outer = WrapperTool(tool, input_guardrails=[require_approval()])
+    context = Context()
+    context.approve(asked(outer, {"amount": 5}, context))
+
+    assert call(outer, {"amount": 5}, context).value == "paid"
+    assert call(outer, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert ran == [(5, "bob")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "id"),
+    [({"amount": 6}, "c1"), ({"amount": 5, "to": "eve"}, "c1"), ({"amount": 5}, "c2")],
+)
+def test_another_call_is_another_request(arguments, id):
+    """Edited arguments or another call id run nothing."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context))
+
+    assert call(tool, arguments, context, id).error.type == "ApprovalRequired"
+    assert ran == []
+
+
+def test_a_changed_definition_is_another_request():
+    """A tool that claims to be something else runs nothing on the old grant."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context))
+    changed = FunctionTool(
+        tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()]
+    )
+
+    assert call(changed, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arguments": {"amount": 500, "to": "bob"}},
+        {"call_id": "c9"},
+        {"definition": "0" * 64},
+        {"digest": "0" * 64},
+        {"tool": "look"},
+    ],
+)
+def test_a_request_that_does_not_match_itself_is_refused(change):
+    """`approve` recomputes the digest."""
+    tool, ran = guarded()
+    context = Context()
+    request = dataclasses.replace(asked(tool, {"amount": 5}, context), **change)
+
+    with pytest.raises(ValueError, match="digest"):
+        context.approve(request)
+    with pytest.raises(ValueError, match="digest"):
+        context.deny(request)
+    assert call(tool, {"amount": 500}, context).is_error and ran == []
+
+
+FIELDS = dict.fromkeys(["id", "tool", "definition", "call_id", "digest", "created"], "x") | {
+    "arguments": {}
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"id": 1}',
+        "null",
+        json.dumps({**FIELDS, "arguments": []}),
+        json.dumps({**FIELDS, "id": 1}),
+    ],
+)
+def test_a_broken_request_is_a_value_error(text):
+    """`from_json` says what it wants."""
+    with pytest.raises(ValueError):
+        ApprovalRequest.from_json(text)
+
+
+def test_grants_expire(monkeypatch):
+    """A grant counts for `expires_in` seconds, on a clock that nobody sets."""
+    clock = [50.0]
+    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context), expires_in=10)
+    clock[0] += 10.1
+
+    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired" and ran == []
+    with pytest.raises(ValueError):
+        context.approve(asked(tool, {"amount": 5}, context), expires_in=0)
+
+
+def test_a_denied_call_is_refused_with_the_reason():
+    """The model reads why."""
+    tool, ran = guarded()
+    context = Context()
+    context.deny(asked(tool, {"amount": 5}, context), reason="too much")
+
+    assert "too much" in call(tool, {"amount": 5}, context).text and ran == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "paid"),
+    [
+        (True, True),
+        (False, False),
+        (Decision(approved=True), True),
+        (Decision(approved=False, reason="no"), False),
+        (Decision(approved="no"), False),
+        (None, False),
+        ("yes", False),
+        (1, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_approver_decides(answer, paid, is_async):
+    """A bool or a Decision, sync or async; anything else fails closed."""
+    requests = []
+
+    async def aask(request):
+        requests.append(request)
+        return answer
+
+    def ask(request):
+        requests.append(request)
+        return answer
+
+    tool, ran = guarded()
+    result = call(tool, {"amount": 5}, Context(approver=aask if is_async else ask))
+
+    assert (result.success, bool(ran)) == (paid, paid)
+    assert requests[0].arguments == {"amount": 5, "to": "bob"}
+
+
+def test_an_approver_that_crashes_fails_closed():
+    """An exception of the approver refuses the call."""
+    tool, ran = guarded()
+
+    assert call(tool, {"amount": 5}, Context(approver=lambda request: 1 / 0)).is_error and ran == []
+
+
+def test_when_says_which_calls_need_approval():
+    """`when(call, context)`, sync or async, sees canonical arguments."""
+
+    async def big(call, context):
+        return call.arguments["amount"] > 10
+
+    for when in (big, lambda call, context: call.arguments["amount"] > 10):
+        tool, _ = guarded(when)
+        assert call(tool, {"amount": 5}).success
+        assert call(tool, {"amount": 50}).error.type == "ApprovalRequired"
+    tool, _ = guarded(lambda call, context: context.deps == "guest")
+    assert [call(tool, {"amount": 5}, Context(who)).success for who in ("admin", "guest")] == [
+        True,
+        False,
+    ]
+
+
+def test_twenty_executions_of_one_grant_run_once():
+    """A grant is used up before the body starts."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 5}, context))
+
+    async def main():
+        return await asyncio.gather(
+            *(
+                tool.invoke(ToolCall(name="pay", arguments={"amount": 5}, id="c1"), context)
+                for _ in range(20)
+            )
+        )
+
+    results = asyncio.run(main())
+
+    assert ran == [(5, "bob")]
+    assert sum(result.success for result in results) == 1
+
+
+def test_requires_approval_is_seen_from_outside():
+    """`tool.requires_approval` is what integrations read; a wrapper answers for its inner tool."""
+    tool, _ = guarded()
+    plain = echo_tool(1)
+
+    assert tool.requires_approval and WrapperTool(tool).requires_approval
+    assert not plain.requires_approval
+    plain.add_input_guardrails([require_approval()])
+    assert plain.requires_approval
+
+
+def test_an_error_function_does_not_lose_the_request():
+    """Whatever words an error function finds, the request stays in the metadata."""
+    tool, _ = guarded()
+    tool.add_on_error_func(lambda error, context: "please wait")
+    result = call(tool, {"amount": 5})
+
+    assert result.text == "please wait" and result.metadata["approval"].tool == "pay"
+
+
+def test_approval_without_a_schema_fails_closed():
+    """Outside of a call nobody knows what would be approved."""
+    with pytest.raises(TypeError, match="needs the schema"):
+        asyncio.run(require_approval()(ToolCall(name="pay"), Context()))
+
+
+def test_the_definition_is_name_description_and_parameters():
+    """A change of any of the three is another definition; the same three are the same one, whatever the call."""
+
+    def pay(amount: int, to: str = "bob") -> str:
+        return "paid"
+
+    def pay_more(amount: int, to: str = "bob", tip: int = 0) -> str:
+        return "paid"
+
+    def definition(func=pay, **options):
+        tool = FunctionTool(
+            func,
+            **{"name": "pay", "description": "Pay.", **options},
+            input_guardrails=[require_approval()],
+        )
+        return asked(tool, {"amount": 5}).definition
+
+    assert definition() == definition() and re.fullmatch("[0-9a-f]{64}", definition())
+    assert (
+        len(
+            {
+                definition(),
+                definition(name="refund"),
+                definition(description="Pay twice."),
+                definition(pay_more),
+            }
+        )
+        == 4
+    )
+
+
+def test_what_approval_says(caplog):
+    """The model reads that a person is needed, or that one refused, and why if there is a reason; the log tells of an approver's mistake."""
+    tool, _ = guarded()
+
+    def said(answer):
+        return call(tool, {"amount": 5}, Context(approver=lambda request: answer)).text
+
+    assert call(tool, {"amount": 5}).text == "The call of pay needs a person's approval first."
+    assert (said(False), said(Decision(approved=False, reason="no"))) == (
+        "A person refused this call.",
+        "A person refused this call: no",
+    )
+    said("yes")
+    assert (
+        str(caplog.records[0].exc_info[1]) == "the approver returned str, expected bool or Decision"
+    )
+
+
+# ---- edited arguments
+
+
+def noted(request, result, **decision):
+    """What stands in `metadata["decision"]`: the request, asked for anew when it was answered later, and the answer."""
+    told = {"approved": True, "reason": "", "arguments": None, "grant": None, **decision}
+    anew = {name: result.metadata["decision"]["request"][name] for name in ("id", "created")}
+    return {"request": {**json.loads(request.to_json()), **anew}, **told}
+
+
+def decide_by(way, tool, arguments, decision, request=None):
+    """Run a call whose approval is edited: by an approver, sync or async, or by `context.approve`."""
+    if way == "approve":
+        context = Context()
+        request = asked(tool, arguments, context)
+        context.approve(request, arguments=decision)
+        return request, call(tool, arguments, context)
+    seen = []
+
+    def answer(request):
+        seen.append(request)
+        return Decision(approved=True, reason="cheaper", arguments=decision)
+
+    async def aanswer(request):
+        return answer(request)
+
+    context = Context(approver=aanswer if way == "async" else answer)
+    result = call(tool, arguments, context)
+    assert len(seen) == 1
+    return seen[0], result
+
+
+@pytest.mark.parametrize("way", ["approve", "sync", "async"])
+def test_an_edited_call_runs_as_it_was_edited(way):
+    """The body gets what the person wrote; result and metadata say what was asked, edited and decided."""
+    tool, ran = guarded()
+    request, result = decide_by(way, tool, {"amount": 500, "to": "eve"}, {"amount": 5, "to": "eve"})
+    reason = "" if way == "approve" else "cheaper"
+
+    assert ran == [(5, "eve")] and result.value == "paid"
+    assert result.text == "A person changed the arguments of this call: `amount` to 5.\npaid"
+    assert result.metadata["decision"] == noted(
+        request, result, reason=reason, arguments={"amount": 5, "to": "eve"}
+    )
+    assert json.loads(json.dumps(result.metadata["decision"])) == result.metadata["decision"]
+    assert request.arguments == {"amount": 500, "to": "eve"}
+
+
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_edited_arguments_are_all_of_them(way):
+    """What the person leaves out has its default, also where it was sent; null means the default, too."""
+    for edited in ({"amount": 500}, {"amount": 500, "to": None}):
+        tool, ran = guarded()
+        _, result = decide_by(way, tool, {"amount": 500, "to": "eve"}, edited)
+
+        assert ran == [(500, "bob")] and result.success
+        told = "`to` to null" if "to" in edited else "`to` left out"
+        assert result.text.startswith(f"A person changed the arguments of this call: {told}.")
+
+
+@pytest.mark.parametrize(
+    "edited", [{"amount": "x"}, {}, {"amount": 5, "of": 1}, {"amount": 5, "to": ["eve"]}], ids=str
+)
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_edited_arguments_are_validated_again(way, edited):
+    """A person's mistake is an argument error, and nothing runs."""
+    tool, ran = guarded()
+    _, result = decide_by(way, tool, {"amount": 500}, edited)
+
+    assert (result.error.type, ran) == ("ArgumentError", [])
+    assert result.metadata["decision"]["arguments"] == edited
+    assert result.text.partition("\n")[2].startswith(
+        "A person changed the arguments of this call: "
+    )
+
+
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_edited_arguments_meet_all_input_guardrails_again(way):
+    """They are asked from the first on, wherever they stand, and a refusal holds."""
+    log = []
+
+    def look(name):
+        def look(call, context):
+            log.append((name, call.arguments["amount"]))
+            if call.arguments["amount"] == 13:
+                raise GuardrailError(f"{name}: never 13")
+
+        return look
+
+    for amount, expected in ((5, "paid"), (13, "first: never 13")):
+        log.clear()
+        tool, ran = guarded()
+        tool.input_guardrails[:] = [look("first"), *tool.input_guardrails, look("last")]
+        _, result = decide_by(way, tool, {"amount": 500}, {"amount": amount, "to": "bob"})
+        before = [("first", 500)] * (2 if way == "approve" else 1)
+
+        assert log == before + [("first", amount)] + [("last", amount)] * (amount == 5)
+        assert result.text.endswith(expected) or expected in result.text
+        assert ran == ([(5, "bob")] if amount == 5 else [])
+
+
+def test_an_edit_counts_once():
+    """An edited call meets the guardrails that count a second time, and costs one call all the same."""
+    limits = [rate_limit(1, 3600), budget(1), max_repeats(1)]
+    tool, ran = guarded()
+    tool.input_guardrails[:] = [*limits, *tool.input_guardrails]
+    context = Context(approver=lambda request: Decision(approved=True, arguments={"amount": 1}))
+
+    assert call(tool, {"amount": 500}, context).success and ran == [(1, "bob")]
+    assert call(tool, {"amount": 500}, context).text.startswith("Too many calls")
+
+
+def test_an_edited_approval_runs_once():
+    """It is used up before the body starts: of twenty equal calls one runs, as edited, and nothing else does."""
+    tool, ran = guarded()
+    context = Context()
+    context.approve(asked(tool, {"amount": 500}, context), arguments={"amount": 5})
+
+    async def main():
+        one = ToolCall(name="pay", arguments={"amount": 500}, id="c1")
+        return await asyncio.gather(*(tool.invoke(one, context) for _ in range(20)))
+
+    types = [result.error and result.error.type for result in asyncio.run(main())]
+
+    assert sorted(map(str, types)) == ["ApprovalRequired"] * 19 + ["None"]
+    assert ran == [(5, "bob")]
+    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired"
+
+
+@pytest.mark.parametrize("edited", [{"to": "bob", "amount": 5}, {"amount": 5}], ids=str)
+def test_an_edit_that_changes_nothing_is_an_approval(edited):
+    """The same arguments, with or without their defaults, are no edit: nothing is said, and no guardrail is asked twice."""
+    tool, ran = guarded()
+    request, result = decide_by("sync", tool, {"amount": 5}, edited)
+
+    assert (result.text, ran) == ("paid", [(5, "bob")])
+    assert result.metadata == {"decision": noted(request, result, reason="cheaper")}
+
+
+@pytest.mark.parametrize(
+    ("sent", "edited", "runs"),
+    [
+        ({"to": None}, {}, "bob"),
+        ({}, {"to": None}, None),
+        ({"to": "eve"}, {"to": None}, None),
+        ({"to": None}, {"to": None}, None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("way", ["approve", "sync"])
+def test_null_is_null_where_it_can_be_meant(way, sent, edited, runs):
+    """Of an argument that admits null, null and the default are two values: what the person wrote runs."""
+    ran = []
+
+    def pay(to: str | None = "bob") -> None:
+        ran.append(to)
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    _, result = decide_by(way, tool, sent, edited)
+
+    assert result.success and ran == [runs]
+
+
+def test_what_a_guardrail_made_of_an_edit_is_asked_about():
+    """Where another guardrail changes what the person wrote, the person is asked about what would run."""
+    tool, ran = guarded()
+
+    def shout(call, context):
+        if call.arguments["to"].islower():
+            return dataclasses.replace(call, arguments={**call.arguments, "to": "EVE"})
+        return None
+
+    tool.input_guardrails.insert(0, shout)
+    answers = [Decision(approved=True, arguments={"amount": 5, "to": "ada"}), True]
+    seen = []
+    context = Context(approver=lambda request: (seen.append(request), answers[len(seen) - 1])[1])
+    result = call(tool, {"amount": 500, "to": "bob"}, context)
+
+    assert [request.arguments["to"] for request in seen] == ["EVE", "EVE"]
+    assert [request.arguments["amount"] for request in seen] == [500, 5]
+    assert ran == [(5, "EVE")]
+    decision = result.metadata["decision"]
+    assert decision["arguments"] == {"amount": 5, "to": "EVE"}
+    assert decision["request"]["arguments"] == {"amount": 500, "to": "EVE"}
+
+    stubborn = Context(approver=lambda request: answers[0])
+    assert "twice" in call(tool, {"amount": 500, "to": "bob"}, stubborn).text
+    assert len(ran) == 1
+
+
+def test_what_became_of_an_edit_is_asked_about_whatever_when_says():
+    """A person who has edited a call is asked again about what is not their edit, an empty one, too."""
+
+    def pay(amount: int = 500) -> None:
+        ran.append(amount)
+
+    def add(call, context):
+        sent = call.arguments
+        return dataclasses.replace(call, arguments={"amount": 7}) if sent["amount"] == 5 else None
+
+    ran, when = [], lambda call, context: call.arguments["amount"] > 100
+    tool = FunctionTool(pay, input_guardrails=[add, require_approval(when)])
+    for sent, edited in ((1000, {"amount": 5}), (1000, {})):
+        seen = []
+        answers = [Decision(approved=True, arguments=edited), False]
+        context = Context(approver=lambda request: (seen.append(request), answers.pop(0))[1])  # noqa: B023
+        result = call(tool, {"amount": sent}, context)
+        if edited:
+            assert [request.arguments["amount"] for request in seen] == [1000, 7]
+            assert result.is_error and ran == []
+            assert result.metadata["decision"]["arguments"] is None
+        else:
+            assert len(seen) == 1 and ran == [500]
+
+
+def test_an_edit_is_enough_for_all_who_ask():
+    """Guardrails of one call, and those of a wrapper, share an edited approval, whatever `when` says of the new arguments."""
+    tool, ran = guarded(lambda call, context: call.arguments["amount"] > 100)
+    tool.add_input_guardrails([require_approval()])
+    outer = WrapperTool(tool, input_guardrails=[require_approval()])
+    seen = []
+    decision = Decision(approved=True, arguments={"amount": 5})
+    context = Context(approver=lambda request: (seen.append(request), decision)[1])
+    result = call(outer, {"amount": 500}, context)
+
+    assert (len(seen), ran, result.value) == (1, [(5, "bob")], "paid")
+    assert result.metadata["decision"]["arguments"] == {"amount": 5}
+
+
+def test_an_edit_of_a_call_inside_stays_there():
+    """The decision on an agent's inner call stands in the inner result only."""
+    tool, ran = guarded()
+    inner = []
+
+    @FunctionTool
+    async def outer(ctx: Context) -> str:
+        one = ToolCall(name="pay", arguments={"amount": 500}, id="i1")
+        inner.append(await tool.invoke(one, ctx))
+        return "done"
+
+    approver = lambda request: Decision(approved=True, arguments={"amount": 5})  # noqa: E731
+    result = call(outer, {}, Context(approver=approver))
+
+    assert (result.text, result.metadata, ran) == ("done", {}, [(5, "bob")])
+    assert inner[0].metadata["decision"]["arguments"] == {"amount": 5}
+
+
+def test_output_guardrails_see_what_the_model_is_told():
+    """What a person wrote leaves through the same guardrails as everything else."""
+    tool, _ = guarded()
+    tool.add_output_guardrails([redact(["secret"])])
+    _, result = decide_by("sync", tool, {"amount": 5}, {"amount": 5, "to": "secret"})
+
+    assert result.text == 'A person changed the arguments of this call: `to` to "[redacted]".\npaid'
+
+
+def test_a_long_edit_is_shown_in_short():
+    """The model reads the beginning of a long text; the metadata hold it whole."""
+    tool, _ = guarded()
+    _, result = decide_by("sync", tool, {"amount": 5}, {"amount": 5, "to": "x" * 5000})
+
+    assert (
+        result.text == f'A person changed the arguments of this call: `to` to "{"x" * 199}….\npaid'
+    )
+    assert result.metadata["decision"]["arguments"]["to"] == "x" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments", [5, "x", [("amount", 5)], {"amount": object()}, {"amount": float("nan")}], ids=str
+)
+def test_nonsense_for_arguments(arguments):
+    """`approve` refuses at once what is no JSON object; an approver that answers with it fails closed."""
+    tool, ran = guarded()
+    context = Context()
+    with pytest.raises((TypeError, ValueError), match="^arguments must "):
+        context.approve(asked(tool, {"amount": 5}, context), arguments=arguments)
+    _, result = decide_by("sync", tool, {"amount": 5}, arguments)
+
+    assert (result.error.type, ran) == ("GuardrailError", [])
+
+
+def test_the_arguments_of_a_refusal_are_nothing():
+    """A person who refuses runs nothing, whatever else they wrote."""
+    tool, ran = guarded()
+    decision = Decision(approved=False, reason="no", arguments={"amount": 1})
+    result = call(tool, {"amount": 500}, Context(approver=lambda request: decision))
+
+    assert (result.text, ran) == ("A person refused this call: no", [])
+    assert result.metadata["decision"]["arguments"] is None
+
+
+# ---- what is asked is what runs
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_an_approver_that_changes_the_request_in_place_is_refused(honest):
+    """Also at depth, and also where it computes the digest anew; the message says what to return."""
+
+    async def pay(order: dict[str, int]) -> str:
+        ran.append(order)
+        return "paid"
+
+    ran = []
+
+    def approver(request):
+        request.arguments["order"]["amount"] = 1
+        if not honest:
+            fresh = ApprovalRequest.of(
+                request.tool, request.definition, request.arguments, request.call_id
+            )
+            request.digest = fresh.digest
+        return True
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    result = call(tool, {"order": {"amount": 1000}}, Context(approver=approver))
+
+    assert (result.error.type, ran) == ("GuardrailError", [])
+    assert result.text == (
+        "The approver changed the request in place, so the call was refused. To change the"
+        " arguments, it returns a new Decision(approved=True, arguments={...})."
+    )
+
+
+def test_a_kept_decision_cannot_be_changed():
+    """What a host does with its own objects after `approve` changes neither the approval nor the body's arguments."""
+
+    async def pay(order: dict[str, int]) -> str:
+        ran.append(order)
+        return "paid"
+
+    ran = []
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    context, edited = Context(), {"order": {"amount": 5}}
+    request = asked(tool, {"order": {"amount": 500}}, context)
+    context.approve(request, arguments=edited)
+    edited["order"]["amount"] = 9999
+    request.arguments["order"]["amount"] = 9999
+
+    assert call(tool, {"order": {"amount": 500}}, context).success
+    assert ran == [{"amount": 5}]
+
+
+def test_sources_are_shown_and_bound():
+    """A request says where values came from, and an approval holds for those sources only."""
+    tool, ran = guarded()
+    sources = {"/to": ["read_mail"]}
+    context = Context()
+
+    def run(metadata):
+        one = ToolCall(name="pay", arguments={"amount": 5}, id="c1", metadata=metadata)
+        return asyncio.run(tool.invoke(one, context))
+
+    request = run({"sources": sources}).metadata["approval"]
+    assert request.sources == sources
+    context.approve(request)
+
+    assert run({}).error.type == "ApprovalRequired"
+    assert run({"sources": {"/to": ["search"]}}).error.type == "ApprovalRequired"
+    assert run({"sources": sources}).success and ran == [(5, "bob")]
+
+
+def test_a_decision_stands_in_the_metadata():
+    """An approval and a refusal, whoever gave them, can be read from the result; where nobody was asked there is none."""
+    tool, _ = guarded(lambda call, context: call.arguments["amount"] > 1)
+    seen = []
+
+    def approver(request):
+        seen.append(request)
+        return Decision(approved=request.arguments["amount"] < 100, reason="as agreed")
+
+    context = Context(approver=approver)
+    small, fine, dear = (call(tool, {"amount": amount}, context) for amount in (1, 10, 1000))
+
+    assert small.metadata == {}
+    assert fine.metadata == {"decision": noted(seen[0], fine, reason="as agreed")}
+    assert dear.metadata["decision"] == noted(seen[1], dear, approved=False, reason="as agreed")
+    assert "decision" not in call(tool, {"amount": 5}).metadata
+    denied = Context()
+    denied.deny(asked(tool, {"amount": 5}, denied), "no")
+    assert call(tool, {"amount": 5}, denied).metadata["decision"]["approved"] is False
+
+
+# ---- standing grants
+
+
+def test_a_grant_covers_calls_without_asking():
+    """As many as it has uses; what it covers is seen by the arguments that run, and the result names the grant."""
+    tool, ran = guarded()
+    context, seen = Context(approver=lambda request: seen.append(request) or False), []
+    grant = Grant.of(tool, {"to": "ada"}, free=("amount",), uses=2)
+    context.grant(grant)
+    results = [
+        call(tool, arguments, context, f"c{i}")
+        for i, arguments in enumerate(
+            [
+                {"amount": 1, "to": "eve"},
+                {"amount": 2, "to": "ada"},
+                {"amount": 3},
+                '{"to": "ada", "amount": 4}',
+                {"amount": 5, "to": "ada"},
+            ]
+        )
+    ]
+
+    assert ran == [(2, "ada"), (4, "ada")]
+    assert [request.arguments["amount"] for request in seen] == [1, 3, 5]
+    decision = results[1].metadata["decision"]
+    assert decision["grant"] == grant.id and decision["approved"] is True
+    assert decision["request"]["arguments"] == {"amount": 2, "to": "ada"}
+
+
+def test_arguments_that_a_grant_does_not_name_are_at_their_defaults():
+    """A default may be left out or sent; anything else is asked about."""
+    tool, ran = guarded()
+    context = Context()
+    context.grant(Grant.of(tool, {"amount": 5}, uses=10))
+    for arguments in ({"amount": 5}, {"amount": 5, "to": "bob"}, {"amount": 5, "to": "eve"}):
+        call(tool, arguments, context)
+
+    assert ran == [(5, "bob"), (5, "bob")]
+
+
+def test_a_grant_compares_as_json():
+    """True is not 1, and 1 is not "1"."""
+    ran = []
+    tool = FunctionTool(lambda x: ran.append(x), name="put", input_guardrails=[require_approval()])
+    context = Context()
+    context.grant(Grant.of(tool, {"x": 1}, uses=9))
+    for value in (True, "1", 1.0, [1], None, 1):
+        call(tool, {"x": value}, context)
+
+    assert ran == [1]
+
+
+def test_a_changed_tool_needs_a_new_grant():
+    """A grant names a definition; another description, parameter or name is another one."""
+    tool, ran = guarded()
+    context = Context()
+    context.grant(Grant.of(tool, {}, free=("amount", "to"), uses=9))
+    changed = FunctionTool(
+        tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()]
+    )
+
+    assert call(changed, {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert call(guarded(name="buy")[0], {"amount": 5}, context).error.type == "ApprovalRequired"
+    assert call(tool, {"amount": 5}, context).success
+
+
+def test_a_grant_is_used_up_before_the_body():
+    """Of twenty calls at once as many run as it has uses; a body that fails has used one, too."""
+    tool, ran = guarded()
+    context = Context()
+    context.grant(Grant.of(tool, {}, free=("amount",), uses=3))
+
+    async def main():
+        calls = [ToolCall(name="pay", arguments={"amount": n}, id=str(n)) for n in range(20)]
+        return await asyncio.gather(*(tool.invoke(one, context) for one in calls))
+
+    results = asyncio.run(main())
+    assert len(ran) == 3 == sum(result.success for result in results)
+
+    broken = FunctionTool(lambda: 1 / 0, name="broken", input_guardrails=[require_approval()])
+    context.grant(Grant.of(broken, {}))
+    types = [call(broken, {}, context).error.type for _ in range(2)]
+    assert types == ["ZeroDivisionError", "ApprovalRequired"]
+
+
+def test_one_use_of_a_grant_is_enough_for_all_who_ask():
+    """Guardrails of one call and of a wrapper share it; a call that nobody asks about costs none."""
+    tool, ran = guarded(lambda call, context: call.arguments["amount"] > 1)
+    tool.add_input_guardrails(
+        [require_approval(lambda call, context: call.arguments["amount"] > 1)]
+    )
+    outer = WrapperTool(tool, input_guardrails=[require_approval()])
+    context = Context()
+    context.grant(Grant.of(tool, {}, free=("amount",), uses=2))
+
+    assert call(tool, {"amount": 1}, context).success
+    assert call(outer, {"amount": 5}, context).success
+    assert [grant.uses for grant in context.grants()] == [1]
+
+
+def test_a_decision_on_the_call_itself_comes_first():
+    """Who denied a call is not overruled by a grant, and an approval leaves the grant as it is."""
+    tool, ran = guarded()
+    context = Context()
+    request = asked(tool, {"amount": 5}, context)
+    context.grant(Grant.of(tool, {"amount": 5}))
+    context.deny(request, "not this one")
+
+    assert call(tool, {"amount": 5}, context).text == "A person refused this call: not this one"
+    context.approve(request)
+    assert call(tool, {"amount": 5}, context).success and len(context.grants()) == 1
+
+
+def test_a_grant_names_parameters():
+    """The names are those of the request: a parameter's own, whatever name a model uses."""
+    ran = []
+
+    def pay(amount: Annotated[int, Field(alias="Amount")], to: str = "bob") -> None:
+        ran.append(amount)
+
+    tool = FunctionTool(pay, input_guardrails=[require_approval()])
+    context = Context()
+    context.grant(Grant.of(tool, {"amount": 5}, uses=9))
+    for amount in (5, 6):
+        call(tool, {"Amount": amount}, context)
+
+    assert ran == [5]

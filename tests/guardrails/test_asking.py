@@ -1,0 +1,207 @@
+"""How the road asks guardrails: every verdict at every position, and what is listed of it."""
+
+import asyncio
+import dataclasses
+import functools
+import itertools
+
+import pytest
+
+from functool import (
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    InputGuardrail,
+    OutputGuardrail,
+    TextContent,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Tripwire,
+)
+from tests.guardrails.tools import call, echo_tool
+
+
+def test_the_aliases_are_generic():
+    """A host can use the aliases on its own message types."""
+    assert InputGuardrail[ToolCall] == InputGuardrail[ToolCall]
+    assert OutputGuardrail[str] != OutputGuardrail[ToolResult]
+
+
+VERDICTS = ["pass", "replace", "refuse", "crash", "trip", "nonsense"]
+
+
+def guardrail(verdict, stage, is_async, log):
+    def judge(value, context):
+        log.append((stage, verdict))
+        if verdict == "refuse":
+            raise GuardrailError("refused")
+        if verdict == "crash":
+            raise RuntimeError("crashed")
+        if verdict == "trip":
+            raise Tripwire("tripped")
+        if verdict == "nonsense":
+            return 42
+        if verdict == "replace":
+            if stage == "input":
+                return dataclasses.replace(value, arguments={"n": value.arguments["n"] + 1})
+            return dataclasses.replace(value, output=[TextContent(text=value.text + "!")])
+        return None
+
+    async def ajudge(value, context):
+        await asyncio.sleep(0)
+        return judge(value, context)
+
+    return ajudge if is_async else judge
+
+
+def oracle(inputs, outputs):
+    """What has to come of it: ("trip",), ("error", body ran), or ("ok", value)."""
+    n, ran = 0, False
+    refused = False
+    for verdict in inputs:
+        if verdict == "trip":
+            return ("trip",), ran
+        if verdict in ("refuse", "crash", "nonsense"):
+            refused = True
+            break
+        n += verdict == "replace"
+    if not refused:
+        ran = True
+    text = "E" if refused else str(n)
+    for verdict in outputs:
+        if verdict == "trip":
+            return ("trip",), ran
+        if verdict in ("refuse", "crash", "nonsense"):
+            return ("error",), ran
+        text += "!" if verdict == "replace" else ""
+    return ("error",) if refused else ("ok", text), ran
+
+
+@pytest.mark.parametrize("inputs", list(itertools.product(VERDICTS, repeat=2)), ids="-".join)
+def test_every_verdict_at_every_position(inputs, caplog):
+    """Two input and two output guardrails of every verdict, sync and async, do what the oracle says."""
+    caplog.set_level(
+        "CRITICAL", "functool"
+    )  # The tracebacks of thousands of crashes take longer than the rest.
+
+    async def main():
+        for outputs, is_async in itertools.product(
+            itertools.product(VERDICTS, repeat=2), (False, True)
+        ):
+            log, ran = [], []
+
+            async def body(n: int):
+                ran.append(n)
+                return str(n)
+
+            tool = FunctionTool(
+                body,
+                input_guardrails=[guardrail(v, "input", is_async, log) for v in inputs],
+                output_guardrails=[guardrail(v, "output", is_async, log) for v in outputs],
+            )
+            expected, should_run = oracle(inputs, outputs)
+            try:
+                result = await tool.invoke(ToolCall(name="body", arguments={"n": 0}))
+                actual = ("error",) if result.is_error else ("ok", result.text)
+            except Tripwire:
+                actual = ("trip",)
+
+            assert (actual, bool(ran)) == (expected, should_run), (inputs, outputs)
+
+    asyncio.run(main())
+
+
+def test_the_name_of_a_partial_is_its_functions():
+    """Guardrails made with `functools.partial`, and objects with an async `__call__`, are listed by a name that says something."""
+
+    def refuse(words, value, context):
+        raise GuardrailError(words)
+
+    class Keeper:
+        async def __call__(self, value, context):
+            raise GuardrailError("no")
+
+    for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
+        tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
+        assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [
+            {"name": name, "stage": "input", "did": "refused"}
+        ]
+
+
+def test_a_refusal_says_who_refused_where(caplog):
+    """Error functions read the stage and the guardrail, the author's own words for them first; the log names one that failed."""
+    seen = []
+
+    def plain(value, context):
+        raise GuardrailError("no")
+
+    def own(value, context):
+        raise GuardrailError("no", stage="billing", guardrail="budget")
+
+    def broken(value, context):
+        raise RuntimeError("boom")
+
+    note = lambda error, context: seen.append((error.stage, error.guardrail))  # noqa: E731
+    for guardrail in (plain, own, broken):
+        for stage in ("input", "output"):
+            answer = call(echo_tool(1, on_error_func=note, **{f"{stage}_guardrails": [guardrail]}))
+            assert answer.text == (
+                f"The guardrail broken failed, so the {stage} was refused."
+                if guardrail is broken
+                else "no"
+            )
+
+    assert seen == [
+        ("input", "plain"),
+        ("output", "plain"),
+        *[("billing", "budget")] * 2,
+        ("input", "broken"),
+        ("output", "broken"),
+    ]
+    assert ["guardrail broken" in message for message in caplog.messages] == [True, True]
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["boom", "boom"]
+
+
+class Both(list):
+    """A list that can be called."""
+
+    def __call__(self, value, context):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [("", "str"), (Both(), "Both"), (print, "builtin_function_or_method"), (5, "int")],
+    ids=["text", "both", "function", "number"],
+)
+def test_one_guardrail_is_no_list_of_them(given, kind):
+    """What can be called is never taken for a list, even if it could be read as one, nor is a text, even an empty one."""
+    with pytest.raises(
+        DefinitionError, match=f" input_guardrails must be a list of callables, not {kind}$"
+    ):
+        echo_tool(1, input_guardrails=given)
+
+
+def test_a_replacement_is_listed_and_its_value_kept_in_step(caplog):
+    """Where there was nothing the value becomes the text that a guardrail wrote, too; an error without a value gets none."""
+
+    def write(result, context):
+        return dataclasses.replace(result, output=[TextContent(text="written")])
+
+    nothing, failed = (
+        call(echo_tool(value, output_guardrails=[write])) for value in (None, ToolError("x"))
+    )
+
+    assert (nothing.text, nothing.value) == ("written", "written")
+    assert (failed.text, failed.value) == ("x\nwritten", None)
+    assert (
+        nothing.metadata
+        == failed.metadata
+        == {"guardrails": [{"name": "write", "stage": "output", "did": "replaced"}]}
+    )
+    call(echo_tool(1, input_guardrails=[lambda value, context: 42]))
+    assert (
+        str(caplog.records[0].exc_info[1])
+        == "the guardrail returned int, expected ToolCall or None"
+    )

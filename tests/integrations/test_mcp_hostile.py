@@ -1,0 +1,336 @@
+"""Servers that break the protocol: one answer, definition or line is lost, and nothing else."""
+
+import asyncio
+import os
+import sys
+import tracemalloc
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+
+from functool import FunctionTool, ToolCall
+from functool.integrations import mcp
+from tests.integrations import mcp_hostile
+from tests.integrations.mcp_sample import tools
+
+HOSTILE = [sys.executable, str(Path(__file__).parent / "mcp_hostile.py")]
+ROOT = Path(__file__).parents[2]
+LIMIT = 30
+"""Seconds after which a call that hangs is a ToolTimeoutError."""
+both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+@contextmanager
+def listening(wants=None):
+    """Run the hostile server over HTTP and give its address."""
+    server = mcp_hostile.listen(wants=wants)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def results(target, *names, **options):
+    """Call tools one after the other over one connection."""
+
+    async def main():
+        async with mcp.connect(target, mode="legacy", timeout=LIMIT, **options) as toolset:
+            return [await toolset.call(ToolCall(name=name)) for name in names]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["surrogate", "null", "digits", "long"])
+def test_a_malformed_answer_ends_its_call(name):
+    """Over stdio an answer that cannot be read is an error of its call at once, and the next works."""
+    broken, fine = results(HOSTILE, name, "fine")
+
+    assert broken.error.type == "MCPError"
+    assert "not valid" in broken.error.message
+    assert fine.text == "ok"
+
+
+@pytest.mark.parametrize("name", ["surrogate", "null", "digits", "long", "bomb"])
+def test_a_malformed_answer_over_http(name):
+    """Over HTTP too; an answer that is too large, or compressed, is among them."""
+    with listening() as url:
+        broken, fine = results(url, name, "fine")
+
+    assert broken.error.type == "MCPError"
+    assert "larger than 16 MiB" in broken.error.message
+    assert fine.text == "ok"
+
+
+@pytest.mark.parametrize("name", ["long", "bomb"])
+def test_an_answer_takes_bounded_memory(name, monkeypatch):
+    """What a server sends beyond the limit is never held in memory."""
+    monkeypatch.setattr("functool.integrations.mcp_transport.MAX_ANSWER_BYTES", 1_000_000)
+    with listening() as url:
+
+        async def main():
+            async with mcp.connect(url, mode="legacy", timeout=LIMIT) as toolset:
+                tracemalloc.start()
+                try:
+                    # What the server itself builds is counted too: it lives in this process.
+                    own = len(mcp_hostile.called(1, name))
+                    tracemalloc.reset_peak()
+                    before = tracemalloc.get_traced_memory()[0]
+                    result = await toolset.call(ToolCall(name=name))
+                    return result, tracemalloc.get_traced_memory()[1] - before - 3 * own
+                finally:
+                    tracemalloc.stop()
+
+        result, peak = asyncio.run(main())
+
+    assert result.is_error
+    assert peak < 130_000_000 if name == "bomb" else peak < 10_000_000
+
+
+@pytest.mark.parametrize("name", ["bytes", "noise"])
+def test_a_bad_line_loses_itself_alone(name):
+    """Bytes that are no UTF-8, and logs on standard output, lose no call and no server."""
+    odd, fine = results(HOSTILE, name, "fine")
+
+    assert odd.success
+    assert odd.text == {"bytes": "\ufffd!", "noise": "ok"}[name]
+    assert fine.text == "ok"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_bad_definition_loses_itself_alone(transport):
+    """A definition that breaks the protocol is a tool that says so, and the others work."""
+
+    async def main(target):
+        async with mcp.connect(target, mode="legacy", timeout=LIMIT) as toolset:
+            bad = await toolset.call(ToolCall(name="schemaless"))
+            return list(toolset), bad, await toolset.call(ToolCall(name="fine"))
+
+    with listening() as url:
+        names, bad, fine = asyncio.run(main(url if transport == "http" else HOSTILE))
+
+    assert names == ["schemaless", "odd_hints", *mcp_hostile.NAMES]
+    assert "does not follow the protocol" in bad.error.message
+    assert fine.text == "ok"
+
+
+def test_an_error_shows_no_escapes():
+    """The words of a server's failure hold nothing that a terminal obeys; a result is left alone."""
+    [failed, told] = results(HOSTILE, "escaping_error", "escapes")
+
+    assert failed.error.message == "]0;owned[31mredgnp.exe"
+    assert told.text == mcp_hostile.ESCAPES
+
+
+def test_a_question_shows_no_escapes():
+    """What a server asks a person, and the titles of its form, hold nothing that is not seen."""
+    asked = []
+
+    def elicit(message, form):
+        asked.append((message, form["properties"]["name"]["title"]))
+        return {"name": "Ada"}
+
+    [answered] = results(HOSTILE, "form", elicit=elicit)
+
+    assert answered.text == "form accept"
+    assert asked == [("Proceed? ]0;owned[31mredgnp.exe", "Name ]0;owned[31mredgnp.exe")]
+
+
+def test_a_question_with_hidden_names_is_declined():
+    """A form whose names hold what nobody sees is shown to nobody."""
+    form = types.ElicitRequestFormParams(
+        message="Name?",
+        requested_schema={"type": "object", "properties": {"a\u202e": {"type": "string"}}},
+    )
+    asked = []
+
+    async def list_tools(context, params):
+        return types.ListToolsResult(
+            tools=[types.Tool(name="ask", input_schema={"type": "object"})]
+        )
+
+    async def call_tool(context, params):
+        if params.input_responses:
+            text = params.input_responses["x"].action
+            return types.CallToolResult(content=[types.TextContent(text=text)])
+        return types.InputRequiredResult(input_requests={"x": types.ElicitRequest(params=form)})
+
+    async def main():
+        server = Server("odd", on_list_tools=list_tools, on_call_tool=call_tool)
+        elicit = lambda message, form: asked.append(form)  # noqa: E731
+        async with mcp.connect(server, elicit=elicit) as toolset:
+            return await toolset.call(ToolCall(name="ask"))
+
+    assert asyncio.run(main()).text == "decline"
+    assert asked == []
+
+
+# At a terminal
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    """A function that runs the program in a pseudo-terminal and returns what it shows."""
+    pexpect = pytest.importorskip("pexpect")
+    pytest.importorskip("rich")
+
+    def run(*words, answers=()):
+        code = "from functool.cli import main; main(prog_name='functool')"
+        child = pexpect.spawn(
+            sys.executable,
+            ["-c", code, *words],
+            cwd=str(ROOT),
+            encoding="utf-8",
+            timeout=60,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        shown = ""
+        for expected, answer in answers:
+            child.expect(expected)
+            shown += child.before + child.after
+            child.sendline(answer)
+        shown += child.read()
+        child.wait()
+        return shown, child.exitstatus
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["escapes", "escaping_error"])
+def test_a_terminal_gets_no_escapes(terminal, name):
+    """Neither a result nor an error of a server reaches the terminal's own commands."""
+    shown, _ = terminal("call", " ".join(HOSTILE), name)
+
+    assert "]0;owned[31mredgnp.exe" in shown
+    assert not set("\x1b\x07\u202e\u2069") & set(shown.split("]0;owned")[1])
+    assert "\x1b]0;owned" not in shown
+
+
+def test_a_form_at_a_terminal_gets_no_escapes(terminal):
+    """Neither does a form: its question and the titles of its fields."""
+    answers = [(r"\[y/N\]: ", "y"), ("Name [^:]*: ", "Ada")]
+    shown, code = terminal("call", " ".join(HOSTILE), "form", answers=answers)
+
+    assert "form accept" in shown
+    assert code == 0
+    assert "\x1b]0;owned" not in shown
+    assert "\u202e" not in shown
+
+
+def test_progress_with_brackets_at_a_terminal(terminal):
+    """A progress text that looks like rich's markup is shown as it is, and the call ends well."""
+    shown, code = terminal("call", " ".join(HOSTILE), "progress")
+
+    assert "[/nope] [red" in shown
+    assert "ok" in shown
+    assert code == 0
+
+
+# What changes while it is watched
+
+
+@both_eras
+def test_a_new_tool_appears(mode):
+    """A tool that the server announces is there without a call and without connecting again."""
+    told = []
+
+    async def main():
+        server = mcp.server([tools["add"]])
+        connection = mcp.connect(server, mode=mode, prefix="x_", changed=told.append)
+        async with connection as toolset:
+            before = list(toolset)
+            await server.replace([tools["add"], FunctionTool(lambda: "new", name="fresh")])
+            while "x_fresh" not in toolset:
+                await asyncio.sleep(0.01)
+                if mode == "legacy":  # Nobody listens before the handshake has been heard.
+                    await server.replace(server.toolset)
+            result = await toolset.call(ToolCall(name="x_fresh"))
+            return before, result, list(toolset), [tool.name for tool in toolset.enabled()], toolset
+
+    before, result, after, enabled, toolset = asyncio.run(asyncio.wait_for(main(), 60))
+
+    assert before == ["x_add"]
+    assert result.text == "new"
+    assert after == enabled == ["x_add", "x_fresh"]
+    assert told[0] is toolset
+
+
+def test_a_changed_function_that_fails(caplog):
+    """A crash of the host's own function is logged, and the new tool is there."""
+
+    def changed(toolset):
+        raise KeyError("typo")
+
+    async def main():
+        server = mcp.server([tools["add"]])
+        async with mcp.connect(server, changed=changed) as toolset:
+            await server.replace([tools["add"], tools["city"]])
+            while "city" not in toolset:
+                await asyncio.sleep(0.01)
+            return await toolset.call(ToolCall(name="city", arguments={"name": "Berlin"}))
+
+    assert asyncio.run(asyncio.wait_for(main(), 60)).success
+    assert "changed function" in caplog.text
+
+
+# Keys
+
+
+def test_a_401_says_what_to_do():
+    """A server that wants credentials is told apart from one that is down, with the remedy."""
+    with listening(wants="Bearer s3cret") as url:
+        with pytest.raises(ConnectionError, match="401.*headers=.*--header") as caught:
+            results(url, "fine", headers={"Authorization": "Bearer wr0ng"})
+        [fine] = results(url, "fine", headers={"Authorization": "Bearer s3cret"})
+
+    assert "wr0ng" not in str(caught.value)
+    assert fine.text == "ok"
+
+
+def test_a_key_that_expires_while_connected():
+    """A 401 in the middle of a session is an error of the call that says the same."""
+    server = mcp_hostile.listen()
+    Thread(target=server.serve_forever, daemon=True).start()
+
+    async def main():
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        async with mcp.connect(url, mode="legacy", timeout=LIMIT) as toolset:
+            server.wants = "Bearer new"
+            return await toolset.call(ToolCall(name="fine"))
+
+    try:
+        result = asyncio.run(main())
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert "401" in result.error.message
+
+
+def test_an_auth_object_is_asked():
+    """`auth` is an object of the HTTP client's, as the SDK's OAuth provider is."""
+    import httpx2
+
+    class Key(httpx2.Auth):
+        def auth_flow(self, request):
+            request.headers["Authorization"] = "Bearer s3cret"
+            yield request
+
+    with listening(wants="Bearer s3cret") as url:
+        [fine] = results(url, "fine", auth=Key())
+
+    assert fine.text == "ok"
+
+
+def test_headers_go_with_a_url():
+    """A command or a server of the SDK's takes no headers, and says so."""
+    with pytest.raises(TypeError, match="URL"):
+        results(HOSTILE, "fine", headers={"Authorization": "Bearer x"})

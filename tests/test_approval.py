@@ -1,0 +1,197 @@
+"""The values of approvals: requests, decisions and grants."""
+
+import dataclasses
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functool import ApprovalRequest, FunctionTool
+from functool.approval import Grant
+
+SOURCES = {"/to": ["read_mail"], "/items/0": ["search", "fetch"]}
+
+
+def send(to: str, body: str = "", copies: int = 1) -> str:
+    """Send a mail."""
+    return "sent"
+
+
+TOOL = FunctionTool(send)
+
+
+def request(arguments=None, **options):
+    return ApprovalRequest.of("pay", "d" * 64, arguments or {"amount": 5}, "c1", **options)
+
+
+def test_a_request_holds_a_copy():
+    """What happens to the arguments afterwards, at any depth, does not change what is asked."""
+    arguments = {"to": {"list": [1]}}
+    asked = request(arguments)
+    arguments["to"]["list"].append(2)
+
+    assert asked.arguments == {"to": {"list": [1]}} and asked.matches_itself
+
+
+def test_sources_are_in_the_digest_and_in_the_json():
+    """Where values came from is part of what is approved; without sources the JSON and the digest are as they were."""
+    plain, labelled = request(), request(sources=SOURCES)
+
+    assert labelled.sources == SOURCES and labelled.matches_itself
+    assert plain.digest != labelled.digest
+    assert ApprovalRequest.from_json(labelled.to_json()) == labelled
+    assert not dataclasses.replace(labelled, sources={"/to": ["ada"]}).matches_itself
+    assert not dataclasses.replace(labelled, sources={}).matches_itself
+    assert "sources" not in json.loads(plain.to_json()) and plain.sources == {}
+    assert json.loads(labelled.to_json())["sources"] == SOURCES
+
+
+def test_the_dict_of_a_request_is_a_copy():
+    """A host may do with it what it wants."""
+    asked = request({"a": {"b": 1}}, sources=SOURCES)
+    shown = asked.to_dict()
+    shown["arguments"]["a"]["b"] = 2
+    shown["sources"]["/to"].clear()
+
+    assert asked.matches_itself and json.loads(asked.to_json())["arguments"] == {"a": {"b": 1}}
+
+
+@pytest.mark.parametrize("sources", [[], {"/to": "read_mail"}, {"/to": [1]}, None])
+def test_broken_sources_are_a_value_error(sources):
+    """Sources are lists of names."""
+    text = json.dumps({**request().to_dict(), "sources": sources})
+    with pytest.raises(ValueError, match="^not an approval request: "):
+        ApprovalRequest.from_json(text)
+
+
+# ---- grants
+
+
+@pytest.mark.parametrize("expires_at", [None, 1.9e9, 2_000_000_000])
+def test_a_grant_round_trips_as_json(expires_at):
+    """Every part of it comes back, and the keys of its JSON are its names."""
+    grant = Grant.of(
+        TOOL, {"to": "ada@example.org"}, free=("body",), uses=10, expires_at=expires_at
+    )
+
+    assert Grant.from_json(grant.to_json()) == grant
+    assert (grant.tool, grant.arguments) == ("send", {"to": "ada@example.org"})
+    assert (grant.free, grant.uses, grant.expires_at) == (("body",), 10, expires_at)
+    assert json.loads(grant.to_json()) == {
+        "id": grant.id,
+        "tool": "send",
+        "definition": grant.definition,
+        "arguments": {"to": "ada@example.org"},
+        "free": ["body"],
+        "uses": 10,
+        "expires_at": expires_at,
+    }
+    assert Grant.of(TOOL, {}).id != Grant.of(TOOL, {}).id
+
+
+def test_a_grant_holds_a_copy():
+    """What happens to the arguments afterwards does not change what is granted."""
+    arguments = {"to": ["ada"]}
+    grant = Grant.of(TOOL, arguments)
+    arguments["to"].append("eve")
+
+    assert grant.arguments == {"to": ["ada"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"uses": 0}, "uses must be a positive int, not 0"),
+        ({"uses": -1}, "uses must be a positive int, not -1"),
+        ({"uses": True}, "uses must be a positive int, not True"),
+        ({"uses": 1.5}, "uses must be a positive int, not 1.5"),
+        ({"free": "body"}, "free must be a list of argument names, not 'body'"),
+        ({"free": [1]}, r"free must be a list of argument names, not \(1,\)"),
+        ({"free": ["to"]}, "an argument is either given or free, not both: to"),
+        ({"expires_at": "soon"}, "expires_at must be seconds since the epoch or None, not 'soon'"),
+        ({"expires_at": True}, "expires_at must be seconds since the epoch or None, not True"),
+        ({"expires_at": float("nan")}, "expires_at must be seconds since the epoch or None, not"),
+        ({"arguments": {"to": object()}}, "arguments must hold JSON values: "),
+        ({"arguments": {"to": float("inf")}}, "arguments must hold JSON values: "),
+    ],
+    ids=str,
+)
+def test_a_grant_refuses_nonsense(options, message):
+    """What cannot be meant is refused when the grant is made."""
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Grant.of(TOOL, **{"arguments": {"to": "ada"}, **options})
+
+
+def test_a_grant_is_for_a_tool():
+    """A name, a function or a list of pairs is a TypeError that says what was expected."""
+    for thing in ("send", send, None):
+        with pytest.raises(TypeError, match="^a grant is for a tool, not for "):
+            Grant.of(thing, {})
+    with pytest.raises(TypeError, match="^arguments must be a mapping, not list$"):
+        Grant.of(TOOL, [("to", "ada")])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"uses": "1"},
+        {"uses": True},
+        {"uses": -1},
+        {"free": "body"},
+        {"free": [1]},
+        {"arguments": []},
+        {"expires_at": "x"},
+        {"expires_at": True},
+        {"id": 1},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_broken_grant_is_a_value_error(change):
+    """`from_json` takes what `to_json` wrote and nothing else."""
+    text = json.dumps({**json.loads(Grant.of(TOOL, {}).to_json()), **change})
+    with pytest.raises(ValueError):
+        Grant.from_json(text)
+    with pytest.raises(ValueError):
+        Grant.from_json("{}")
+
+
+VALUES = st.sampled_from([0, 1, 1.0, True, "1", None, [1], ""])
+NAMES = ["to", "body", "copies", "other"]
+DEFAULTS = {"body": "", "copies": 1}
+ARGUMENTS = st.dictionaries(st.sampled_from(NAMES), VALUES)
+
+
+@given(ARGUMENTS, ARGUMENTS, st.sets(st.sampled_from(NAMES)))
+def test_covers_law(named, sent, free):
+    """Law: a call is covered when each argument is free, or is as named, or is not named and at its default."""
+    free -= named.keys()
+    grant = Grant.of(TOOL, named, free=sorted(free))
+    asked = ApprovalRequest.of("send", grant.definition, sent, "c1")
+
+    def fits(name):
+        if name in free:
+            return True
+        if name in named:
+            return name in sent and json.dumps(sent[name]) == json.dumps(named[name])
+        if name in sent:
+            return name in DEFAULTS and json.dumps(sent[name]) == json.dumps(DEFAULTS[name])
+        return True
+
+    assert grant.covers(asked, DEFAULTS) == all(map(fits, NAMES))
+
+
+def test_what_ends_a_grant():
+    """It covers no call of another tool or definition, none after its time, and none when it is used up."""
+    asked = ApprovalRequest.of("send", Grant.of(TOOL, {}).definition, {}, "c1")
+    now = time.time()
+
+    def covers(**options):
+        return Grant.of(TOOL, {}, **options).covers(asked, {})
+
+    assert covers() and covers(expires_at=now + 60)
+    assert not covers(expires_at=now - 1)
+    for change in ({"uses": 0}, {"tool": "other"}, {"definition": "0" * 64}):
+        assert not dataclasses.replace(Grant.of(TOOL, {}), **change).covers(asked, {})
