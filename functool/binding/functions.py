@@ -16,7 +16,7 @@ from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
+from pydantic_core import ValidationError, core_schema, from_json, to_json
 
 from functool.binding.json_text import (
     Arguments,
@@ -33,6 +33,7 @@ from functool.binding.json_text import (
 from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
+from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
 from functool.schema.rewrite import failing_fast
 from functool.schema.signature import FunctionSchema
@@ -229,10 +230,7 @@ class FunctionBinder:
         }
         root = {**root, "fields": fields, "extra_behavior": extra}
         whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        # Without `_use_prebuilt` pydantic would leave a model to its own validator, and with it
-        # what functool.schema.rewrite changed inside of the model.
-        validator = SchemaValidator(whole, {"allow_inf_nan": False}, _use_prebuilt=False)
-        return validator.validate_json
+        return compiled(whole, {"allow_inf_nan": False}).validate_json
 
     @cached_property
     def _containers(self) -> list[str]:

@@ -45,7 +45,10 @@ _OURS = (None, "function", 0, 1, "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL")
 
 
 def definition(tool: Tool) -> dict[str, Any]:
-    """Return the tool as an entry of a request's `tools`; `xai_sdk.chat.tool` takes its `function`."""
+    """Return the tool as an entry of a request's `tools`.
+
+    `xai_sdk.chat.tool` takes its `function`.
+    """
     return fresh(tool, _build)
 
 
