@@ -417,5 +417,8 @@ def _dialect(name: str) -> Any:
 
 def _demands(system: str, tool: Tool) -> Sequence[str]:
     if system in DIALECTS:
-        return list(_dialect(system).losses(tool))
+        from functool.dialects import Lost
+
+        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
+        return [loss for loss in _dialect(system).losses(tool) if isinstance(loss, Lost)]
     return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))
