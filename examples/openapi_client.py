@@ -143,7 +143,10 @@ async def person(request: ApprovalRequest) -> bool:
 
 
 async def tidy_up(tools: Toolset) -> None:
-    """Stands for a model that plans, does and clears away: each step depends on what it has read."""
+    """Stands for a model that plans, does and clears away.
+
+    Each step depends on what it has read.
+    """
     context = Context(approver=person)
 
     async def use(name: str, **arguments: Any) -> Any:
