@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any, TypeAlias
@@ -76,9 +77,18 @@ def opened(url: str) -> dict[str, Any]:
     return {"data": data, "media_type": media_type}
 
 
-def media(media_type: str, **where: Any) -> Content:
+def bytes_of(text: str) -> bytes:
+    """Return the bytes that base64 text stands for.
+
+    Raises:
+        ValueError: It is no base64.
+    """
+    return base64.b64decode(text, validate=True)
+
+
+def media(media_type: str, *, data: bytes | None = None, uri: str | None = None) -> Content:
     """Return the content that a media type asks for: an image, a sound, or a file."""
     family = media_type.partition("/")[0]
     kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
-    part: Content = kind(**{**where, "media_type": media_type})
+    part: Content = kind(data=data, media_type=media_type, uri=uri)
     return part
