@@ -209,7 +209,8 @@ class _Adopted(Tool):
                 raise Paused
             return await self._native_call(tool, arguments, run)
         except Paused:
-            edited = await require_approval()(call, context)  # type: ignore[misc]
+            ask: Any = require_approval()
+            edited = await ask(call, context)
             if edited is not None:  # What a person approves is what runs, and this cannot take it.
                 refusal = as_it_was(Decision(approved=True, arguments=edited.arguments))
                 raise GuardrailError(str(refusal)) from None

@@ -31,7 +31,8 @@ def each(tools: Tools) -> list[Tool]:
     Raises:
         DefinitionError: Something is no tool, or two tools have one name.
     """
-    return list(Toolset([tools] if isinstance(tools, Tool) else tools).values())
+    given: Any = [tools] if isinstance(tools, Tool) else tools  # A Toolset takes another one too.
+    return list(Toolset(given).values())
 
 
 def levels(tool: Tool) -> Iterator[Tool]:
