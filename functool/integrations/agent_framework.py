@@ -114,36 +114,19 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
         raise DefinitionError(
             f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}"
         )
-    parameters = copy.deepcopy(tool.schema.parameters)
 
-    class Arguments(RootModel[dict[str, Any]]):
-        # With a schema as `input_model` the framework checks first and hides our message behind a
-        # fixed sentence: this model publishes the schema and lets every call through to our own
-        # check.
-        @classmethod
-        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return copy.deepcopy(parameters)
-
+    # The framework hands its context over under this parameter's name, `_CONTEXT`.
     async def call(
         functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]
     ) -> Any:
-        given = arguments if functool_invocation is None else dict(functool_invocation.arguments)
+        invocation = functool_invocation
+        given = arguments if invocation is None else dict(invocation.arguments)
         # Only the framework's loop asks a person, and only it gives the id of a call.
-        asked = (
-            functool_invocation is not None
-            and functool_invocation.metadata.get("call_id") is not None
-        )
-        result = await _invoke(
-            tool,
-            given,
-            functool_invocation,
-            approved=asked and native.approval_mode == "always_require",
-        )
-        if (
-            result.error is not None
-            and on_error == "raise"
-            and result.error.type != "ArgumentError"
-        ):
+        asked = invocation is not None and invocation.metadata.get("call_id") is not None
+        approved = asked and native.approval_mode == "always_require"
+        result = await _invoke(tool, given, invocation, approved=approved)
+        failure = "" if result.error is None else result.error.type
+        if failure not in ("", "ArgumentError") and on_error == "raise":
             raise ToolExecutionException(result.text)
         return _contents(result)
 
@@ -151,11 +134,27 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
         name=tool.name,
         description=tool.description,
         approval_mode="always_require" if tool.requires_approval else "never_require",
-        input_model=Arguments,
+        input_model=_arguments_model(tool),
         func=call,
     )
     native.strict = tool.schema.strict
     return native
+
+
+def _arguments_model(tool: Tool) -> type[RootModel[dict[str, Any]]]:
+    """Return a model that publishes the tool's schema and lets every call through to its own check.
+
+    With a schema as `input_model` the framework would check first, and hide our message behind a
+    fixed sentence.
+    """
+    parameters = copy.deepcopy(tool.schema.parameters)
+
+    class Arguments(RootModel[dict[str, Any]]):
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return copy.deepcopy(parameters)
+
+    return Arguments
 
 
 def export_all(
@@ -193,8 +192,8 @@ def demands(tool: Tool) -> list[str]:
     found = []
     if "raw" in properties and required <= {"raw"}:
         found.append(
-            "a call whose arguments are no JSON object arrives as {'raw': text}, and would run with a parameter named"
-            " 'raw': rename the parameter, or require another one too"
+            "a call whose arguments are no JSON object arrives as {'raw': text}, and would run with"
+            " a parameter named 'raw': rename the parameter, or require another one too"
         )
     if _CONTEXT in properties:
         found.append(f"a parameter cannot be named {_CONTEXT!r}")
@@ -202,8 +201,9 @@ def demands(tool: Tool) -> list[str]:
 
 
 def adopt(native: af.FunctionTool) -> Tool:
-    """Return their tool as ours: checked by its schema, `Context.deps` and `Context.thread` handed on.
+    """Return their tool as ours, checked by its schema.
 
+    `Context.deps` and `Context.thread` are handed on.
     A tool that always requires approval gets our `require_approval`.
 
     Raises:

@@ -46,16 +46,15 @@ async def runner(
         )
     key = key_of(__name__, context, text)
     pause: _Pause | None = context.state.pop(key, None)
+    pausing = isinstance(agent.checkpointer, BaseCheckpointSaver)
     thread = context.thread
     # Without a thread, a checkpointer keeps nothing.
-    if thread is None and isinstance(agent.checkpointer, BaseCheckpointSaver):
+    if thread is None and pausing:
         thread = pause.thread if pause else uuid.uuid4().hex
     if thread is not None:
         config = options.get("config", {})
-        options["config"] = {
-            **config,
-            "configurable": {"thread_id": thread, **config.get("configurable", {})},
-        }
+        configurable = {"thread_id": thread, **config.get("configurable", {})}
+        options["config"] = {**config, "configurable": configurable}
     before = pause.before if pause else await _count(agent, options.get("config"))
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
@@ -68,7 +67,7 @@ async def runner(
         state, pending = await _run(agent, given, context, options)
         if not pending:
             break
-        if not isinstance(agent.checkpointer, BaseCheckpointSaver):
+        if not pausing:
             raise ToolError(
                 "The agent waits for a person, and cannot go on afterwards:"
                 " its graph has no checkpointer."
@@ -136,7 +135,10 @@ async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
 
 
 def _calls(interrupt_id: str, told: dict[str, Any]) -> list[ToolCall]:
-    """Return the calls that an interrupt asks about; one that is no approval is a call of itself."""
+    """Return the calls that an interrupt asks about.
+
+    An interrupt that is no approval stands for a call of itself.
+    """
     if "action_requests" in told:  # `HumanInTheLoopMiddleware`, for all calls of a turn.
         actions = enumerate(told["action_requests"])
         return [

@@ -1,4 +1,4 @@
-"""openai-agents: functool tools in its agents, its tools in functool, its agents behind `AgentTool`.
+"""openai-agents: functool tools in its agents, its tools in functool, its agents as tools.
 
 An exported tool finds the run's own context object as `context.deps`, or, where that is a functool
 `Context`, gets it itself. Otherwise all calls of one run share one context, so that a rate limit
@@ -242,21 +242,22 @@ class _Adopted(Tool):
 
 def _input_guardrails(native: FunctionTool) -> list[Any]:
     async def ask_enabled(call: ToolCall, context: Context[Any]) -> None:
-        if not await _maybe(native.is_enabled(_native_context(call, context), None)):  # type: ignore[operator]
+        enabled: Any = native.is_enabled
+        if not await _maybe(enabled(_native_context(call, context), None)):
             raise GuardrailError(f"The tool {native.name!r} is not available here.")
 
     async def needs_approval(call: ToolCall, context: Context[Any]) -> bool:
-        needs, arguments = native.needs_approval, dict(call.arguments)  # type: ignore[arg-type]
+        needs, arguments = native.needs_approval, call.arguments
+        if isinstance(needs, bool):
+            return needs
         # The framework takes a plain function too.
-        return (
-            needs
-            if isinstance(needs, bool)
-            else bool(await _maybe(needs(_native_context(call, context), arguments, call.id)))
-        )
+        asked: Any = needs
+        return bool(await _maybe(asked(_native_context(call, context), arguments, call.id)))
 
     def translated(guardrail: Any) -> Any:
         async def check(call: ToolCall, context: Context[Any]) -> None:
-            data = ToolInputGuardrailData(context=_native_context(call, context), agent=None)  # type: ignore[arg-type]
+            nobody: Any = None
+            data = ToolInputGuardrailData(context=_native_context(call, context), agent=nobody)
             _obey((await guardrail.run(data)).behavior)
 
         return check

@@ -1,4 +1,4 @@
-"""OpenTelemetry: one `execute_tool` span a call, with the attributes of the GenAI semantic conventions.
+"""OpenTelemetry: an `execute_tool` span for each call, by the GenAI semantic conventions.
 
 Without a provider nothing is built: no attribute is computed and nothing becomes current. The names
 are written out here, because the conventions moved out of the package that had them as constants.

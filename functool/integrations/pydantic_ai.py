@@ -182,7 +182,8 @@ class _Adopted(Tool):
         if tool is None:
             raise ToolDisabledError.of(call.name)
         try:
-            arguments = tool.args_validator.validate_json(to_json(dict(call.arguments)))  # type: ignore[arg-type]
+            text = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+            arguments = tool.args_validator.validate_json(text)
         except ValidationError as invalid:
             raise argument_error(invalid) from invalid
         try:
@@ -250,7 +251,7 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
 def _as_asked(
     tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
 ) -> tuple[ToolCall, dict[str, Any] | None]:
-    """Return an approved call as the model made it, and the arguments with which a person edited it.
+    """Return an approved call as the model made it, and the arguments as a person edited them.
 
     pydantic-ai hands over the edited call only (`override_args`). The road needs both: it checks
     the edited arguments, asks the guardrails again, and tells the model what was changed.
@@ -312,7 +313,7 @@ def _forget(key: tuple[int, int]) -> None:
 
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
-    """Return the request to which a person agreed, where the approval's metadata brought it back."""
+    """Return the request that a person saw, where the approval's metadata brought it back."""
     sent = (
         run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
     )

@@ -1,4 +1,4 @@
-"""What every bridge does alike: it takes some tools, and turns content into a framework's and back."""
+"""What every bridge does alike: it takes some tools, and turns content into other forms."""
 
 from __future__ import annotations
 
