@@ -68,7 +68,9 @@ def outcome_of(text: str) -> Outcome:
     """Return what `text_of` wrote."""
     form = json.loads(text)
     value, error, parts = form["value"], form.get("error"), form.get("output")
-    output = [TextContent(text=value)] if parts is None else [_content(part) for part in parts]
+    output: list[Content] = [TextContent(text=value)]
+    if parts is not None:
+        output = [_content(part) for part in parts]
     result = ToolResult(output=output, value=value, metadata=form.get("metadata") or {})
     raised = None
     if error is not None:
@@ -90,9 +92,10 @@ def _raised(kind: str, failure: ToolFailure) -> Exception:
     if kind == "Tripwire":
         return Tripwire(message)
     if kind == "ToolError":
-        return type(name, (ToolError,), {})(message, details=failure.details)
-    again: Exception = type(name, (Exception,), {})(message)
-    return again
+        known: ToolError = type(name, (ToolError,), {})(message, details=failure.details)
+        return known
+    other: Exception = type(name, (Exception,), {})(message)
+    return other
 
 
 def failure_from(error: Exception) -> tuple[ToolResult, str]:
