@@ -30,6 +30,7 @@ from functool.layers.journal_errors import (
     NotRecorded,
     OutcomeUnknown,
 )
+from functool.layers.journal_lines import Recording
 from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key
 from functool.layers.journal_record import outcome_of, text_of
 from functool.layers.journal_replay import Replay, tool_from
@@ -202,9 +203,15 @@ class Journal:
             raise TypeError(f"before must be a datetime, not {type(before).__name__}")
         return self._store.purge(before.timestamp())
 
-    def definitions(self, run: str) -> dict[str, str]:
-        """Return the last definition of each tool that a run called, as the text of a JSON object."""
-        return self._store.definitions(run)
+    def recordings(self, run: str | None = None) -> dict[str, Recording]:
+        """Return what was recorded, by run: the form that `functool journal export` prints."""
+        runs = self._store.runs() if run is None else [run]
+        return {
+            name: Recording(
+                self._store.definitions(name), [entry_of(row) for row in self._store.rows(name)]
+            )
+            for name in runs
+        }
 
     def _state(self, row: Row) -> State:
         """Return a call's state as it is: what nobody runs any more is unknown, unless it may run again."""
