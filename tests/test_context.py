@@ -573,8 +573,8 @@ def test_grants_are_listed_with_what_is_left():
     context.grant(grant)
     assert context.grants() == [grant]
 
-    context.grants()[0].arguments["n"] = 5
-    grant.arguments["n"] = 5
+    context.grants()[0].arguments["other"] = 5
+    grant.arguments["other"] = 5
     left = []
     for _ in range(3):
         left.append([item.uses for item in context.grants()])

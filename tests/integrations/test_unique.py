@@ -417,7 +417,8 @@ def test_the_configuration_is_the_deps() -> None:
 
 def test_the_calls_of_one_manager_share_their_state() -> None:
     """What calls remember lives as long as the tool of one manager: a rate limit holds for its run, and not for the next."""
-    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[rate_limit(2, 3600)]))
+    limit = rate_limit(2, 3600, per="context")
+    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[limit]))
     host, next_host = (Host([{"name": "door", "configuration": {}}]) for _ in range(2))
     assert [answer.content for answer in host.run(*[("door", {})] * 3)] == ["in", "in", ""]
     assert host.run(("door", {}))[0].error_message.startswith(
