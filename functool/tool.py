@@ -10,7 +10,6 @@ the road.
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import logging
 from abc import ABC, abstractmethod
@@ -195,7 +194,10 @@ class Tool(ABC):
         return twin
 
     def _twin(self: T) -> T:
-        twin = copy.copy(self)
+        # `copy.copy` would ask `__reduce__`, by which a tool that pickles by name is its own copy.
+        twin = object.__new__(type(self))
+        for name, value in vars(self).items():
+            setattr(twin, name, value)
         twin.input_guardrails = [*self.input_guardrails]
         twin.output_guardrails = [*self.output_guardrails]
         twin._error_funcs = [*self._error_funcs]
