@@ -34,7 +34,7 @@ from functool.layers.journal_lines import Recording
 from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key
 from functool.layers.journal_record import outcome_of, text_of
 from functool.layers.journal_replay import Replay, tool_from
-from functool.layers.journal_store import Row, Store
+from functool.layers.journal_store import Row, Store, waiting
 from functool.layers.journal_times import iso, when
 from functool.layers.some_tools import OneTool, each
 
@@ -178,7 +178,8 @@ class Journal:
         if not isinstance(result, ToolResult):
             raise TypeError(f"result must be a ToolResult, not {type(result).__name__}")
         row = self._interrupted(key)
-        if not self._store.settle(key, row.attempt, text_of(result), uuid4().hex):
+        text, mine = text_of(result), uuid4().hex
+        if not waiting(lambda: self._store.settle(key, row.attempt, text, mine)):
             raise JournalError(f"the call {key!r} has just changed: look at it again")
 
     def reopen(self, key: str) -> None:
@@ -188,7 +189,7 @@ class Journal:
             JournalError: There is no such call, or it is running or done.
         """
         row = self._interrupted(key)
-        if not self._store.forget(key, row.attempt):
+        if not waiting(lambda: self._store.forget(key, row.attempt)):
             raise JournalError(f"the call {key!r} has just changed: look at it again")
 
     def purge(self, before: datetime) -> int:
@@ -201,7 +202,7 @@ class Journal:
         """
         if not isinstance(before, datetime):
             raise TypeError(f"before must be a datetime, not {type(before).__name__}")
-        return self._store.purge(before.timestamp())
+        return waiting(lambda: self._store.purge(before.timestamp()))
 
     def recordings(self, run: str | None = None) -> dict[str, Recording]:
         """Return what was recorded, by run: the form that `functool journal export` prints."""

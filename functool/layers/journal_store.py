@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from functool.layers.journal_errors import JournalError
-from functool.layers.journal_file import journal_error, open_database, refuse_network
+from functool.layers.journal_file import (
+    OPEN_SECONDS,
+    Busy,
+    journal_error,
+    open_database,
+    refuse_network,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -247,6 +253,22 @@ class Store:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             raise
+
+
+def waiting(act: Callable[[], T]) -> T:
+    """Return `act()`, as soon as no other process is writing: for whoever may block.
+
+    Raises:
+        Busy: Others kept writing.
+    """
+    end = time.monotonic() + OPEN_SECONDS
+    while True:
+        try:
+            return act()
+        except Busy:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.005)
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:
