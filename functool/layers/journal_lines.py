@@ -61,7 +61,7 @@ def recordings_in(lines: Iterable[str], name: str) -> dict[str, Recording]:
             elif "definition" in line:
                 recording = found.setdefault(line["run"], Recording())
                 form = line["definition"]
-                recording.definitions[form["name"]] = json.dumps(form, sort_keys=True)
+                recording.definitions[form["name"]] = json.dumps(form)
             else:
                 found.setdefault(line["run"], Recording()).entries.append(_entry(line))
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -49,7 +49,8 @@ def definition_of(tool: Tool) -> Definition:
         "strict": schema.strict,
         "output": schema.output,
     }
-    text = json.dumps(form, sort_keys=True)
+    # The order of arguments stays: what a provider is sent shall be the same to the byte.
+    text = json.dumps(form)
     return Definition(text, hashlib.sha256(text.encode()).hexdigest())
 
 
