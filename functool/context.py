@@ -108,6 +108,14 @@ class Context(Generic[Deps]):
         return self._notes
 
     @property
+    def noted(self) -> Mapping[str, Any] | None:
+        """What a layer wants in `result.metadata`, whoever answers the call: `notes["metadata"]`.
+
+        A layer that raises has no result to write into, and an error function may write its own.
+        """
+        return None if self._notes is None else self._notes.get("metadata")
+
+    @property
     def decision(self) -> Mapping[str, Any] | None:
         """Inside a call, what a person or a grant decided about it, as JSON; else None.
 

@@ -149,9 +149,10 @@ class Trip:
         """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
         given = self.sent.metadata
         decided = None if self.made is None else self.made.decision
-        if not (untrusted or self.record or given or decided or result.metadata):
+        noted = None if self.made is None else self.made.noted
+        if not (untrusted or self.record or given or decided or noted or result.metadata):
             return result if result.call_id == self.id else changed(result, call_id=self.id)
-        told: dict[str, Any] = {}
+        told: dict[str, Any] = {**noted} if noted else {}
         metadata = given if isinstance(given, Mapping) else {}
         if self.record:
             told["guardrails"] = [*self.record]
