@@ -12,7 +12,7 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wil
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp package)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local $(addprefix test-,layers dialects systems agents bundled mcp package)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -53,6 +53,10 @@ demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
 #: make test           set up, and run the core's tests
 test: $(VENV)/.core
 	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
+
+#: make test-layers    what stands around tools: the journal, the catalogue, long results, repair, the cache
+test-layers: $(VENV)/.core
+	$(VENV)/bin/python $(PYTEST) tests/layers --hypothesis-profile=quick
 
 #: make laws           the core's laws again, with a thousand examples each
 laws: $(VENV)/.core
