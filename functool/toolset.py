@@ -199,10 +199,9 @@ class Toolset(Mapping[str, Tool]):
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
             result = await self._outcome(call, tool, context, conflict)
-        except BaseException as stopped:
-            if not isinstance(
-                stopped, GeneratorExit
-            ):  # A coroutine that is being closed can await nothing.
+        except BaseException as stopped:  # A call that is cancelled ends with its event too.
+            # A coroutine that is being closed can await nothing.
+            if not isinstance(stopped, GeneratorExit):
                 failure = ToolFailure(
                     type=type(stopped).__name__, message=str(stopped) or "The call was stopped."
                 )
@@ -307,7 +306,7 @@ def _run_beside(work: Coroutine[Any, Any, T]) -> T:
     def drive() -> None:
         try:
             outcome.set_result(asyncio.run(cancellable()))
-        except BaseException as error:
+        except BaseException as error:  # It belongs to whoever waits, not to this thread.
             outcome.set_exception(error)
 
     # A daemon, which no executor has: what hangs there does not keep the process alive.
