@@ -1,0 +1,1 @@
+"""What stands around tools: one file a layer."""
