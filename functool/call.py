@@ -297,7 +297,7 @@ def render(value: Any) -> list[Content]:
         return [value]
     if isinstance(value, (list, tuple)) and any(isinstance(item, CONTENT_TYPES) for item in value):
         return [part for item in value for part in render(item)]
-    return [TextContent(text=json_text(value))]
+    return [TextContent(text=to_json(value))]
 
 
 def fingerprint(arguments: Any) -> bytes:
@@ -308,13 +308,11 @@ def fingerprint(arguments: Any) -> bytes:
         return b""
 
 
-def json_text(value: Any) -> str:
+def to_json(value: Any) -> str:
     """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
 
     def within(part: Any) -> str:
-        if (
-            part is value
-        ):  # Alone it is no JSON string, but text: the lines of a table, say, as they stand.
+        if part is value:  # Alone it is text as it stands, such as the lines of a table.
             raise TypeError
         return cut_str(part)
 

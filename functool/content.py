@@ -1,5 +1,6 @@
 """What a model can read: text, images, audio and files."""
 
+import base64
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -46,3 +47,27 @@ Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent
 
 CONTENT_TYPES = (TextContent, ImageContent, AudioContent, FileContent)
 """The members of `Content`, for `isinstance`."""
+
+
+def base64_of(part: ImageContent | AudioContent | FileContent) -> str:
+    """Return the bytes of a part as base64, empty text where it has none."""
+    return base64.b64encode(part.data or b"").decode()
+
+
+def data_url(part: ImageContent | AudioContent | FileContent) -> str:
+    """Return where a part can be found: its `uri`, or a data URL that holds its bytes."""
+    if part.data is None:
+        return part.uri or ""
+    return f"data:{part.media_type};base64,{base64_of(part)}"
+
+
+def from_data_url(url: str) -> tuple[str, bytes]:
+    """Return the media type and the bytes of a base64 data URL.
+
+    Raises:
+        ValueError: It is no data URL, or its base64 is not valid.
+    """
+    head, found, body = url.partition(";base64,")
+    if not found or not head.startswith("data:"):
+        raise ValueError("not a base64 data URL")
+    return head.removeprefix("data:"), base64.b64decode(body, validate=True)

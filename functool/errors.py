@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
+_NOUNS = ("a ", "an ", "one of ", "true or ")
 
 
 class FunctoolError(Exception):
@@ -128,6 +129,11 @@ class UnknownToolError(ToolError):
 class ToolDisabledError(ToolError):
     """The tool exists, but is switched off in this context."""
 
+    @classmethod
+    def of(cls, name: str) -> ToolDisabledError:
+        """Return the error for the tool of this name."""
+        return cls(f"The tool {name!r} is disabled.")
+
 
 class Tripwire(FunctoolError):
     """Stop the run: raised by a guardrail, and never turned into a result.
@@ -150,6 +156,8 @@ def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:
             if problem.get("choices")
             else ""
         )
+        if path and str(expected).startswith(_NOUNS) and not problem.get("own_words"):
+            expected = f"expected {expected}"
         lines.append(f"{path}: {expected}{choices}" if path else f"{expected}{choices}")
     if len(problems) > MAX_PROBLEMS:
         lines.append(f"and {len(problems) - MAX_PROBLEMS} more")

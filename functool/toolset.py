@@ -95,10 +95,7 @@ class Toolset(Mapping[str, Tool]):
         limits = [
             limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None
         ]
-        return Toolset(
-            [*self.values(), *other.values()],
-            max_concurrency=min(limits, default=None),
-        )
+        return Toolset([*self.values(), *other.values()], max_concurrency=min(limits, default=None))
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
         """Return the tools that are switched on in this context."""
@@ -226,7 +223,7 @@ class Toolset(Mapping[str, Tool]):
         if conflict is not None:
             return _failed(call, ToolError(conflict))
         if not tool.is_enabled(context):
-            return _failed(call, ToolDisabledError(f"The tool {call.name!r} is disabled."))
+            return _failed(call, ToolDisabledError.of(call.name))
         return await tool.invoke(call, context)
 
     def _named(self, call: ToolCall) -> Tool | None:

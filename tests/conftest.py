@@ -3,7 +3,10 @@
 Where `CI=true` the same examples are drawn each time, so that a red run is the change's own.
 """
 
+import logging
 import os
+
+import pytest
 
 try:
     from hypothesis import settings
@@ -18,3 +21,12 @@ else:
         "laws", derandomize=IN_CI, max_examples=1_000, deadline=None, print_blob=True
     )
     settings.load_profile("laws" if IN_CI else "quick")
+
+
+@pytest.fixture(autouse=True)
+def the_logger_as_it_was():
+    """Leave the level of functool's logger as it was: a page may set it."""
+    logger = logging.getLogger("functool")
+    level = logger.level
+    yield
+    logger.setLevel(level)

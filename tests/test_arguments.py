@@ -17,7 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
 
-from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
+from functool import (
+    ArgumentError,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    SchemaTool,
+    ToolCall,
+    WrapperTool,
+)
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
@@ -536,7 +544,7 @@ def test_a_message_of_the_author_is_shown_unless_it_repeats_what_was_sent(
     message = send(Annotated[annotation, AfterValidator(check)], {"x": sent}).message
 
     assert message == "Invalid arguments. x: " + (
-        said if shown else "a value that the tool's own check accepts"
+        said if shown else "expected a value that the tool's own check accepts"
     )
 
 
@@ -739,7 +747,7 @@ def test_a_foreign_schema_fills_defaults_and_drops_nulls():
     assert ask(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
     assert (
         ask(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text
-        == "Invalid arguments. a: a value of type integer"
+        == "Invalid arguments. a: expected an integer"
     )
 
 
@@ -821,7 +829,7 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
     assert ask(closed, {"xx": 1}).value == {"xx": 1} and ask(closed, {"xx": 1, name: 1}).is_error
     assert (
         ask(typed, {"xx": 1, name: True}).success
-        and ask(typed, {name: 1}).text == "Invalid arguments. [key]: a value of type boolean"
+        and ask(typed, {name: 1}).text == "Invalid arguments. [key]: expected true or false"
     )
     assert (
         ask(unevaluated, {name: 1}).text
@@ -845,7 +853,7 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
         (
             {"additionalProperties": {"type": "integer"}},
             {"known": "a", "x-1": "a", "zz": "a"},
-            "[key]: a value of type integer",
+            "[key]: expected an integer",
         ),
     ],
 )
@@ -863,7 +871,7 @@ def test_a_great_many_mistakes_are_a_short_answer():
     text = ask(foreign({"xs": numbers}), {"xs": ["a"] * 100_000}).text
 
     assert text.startswith(
-        "Invalid arguments. xs[0]: a value of type integer; xs[1]:"
+        "Invalid arguments. xs[0]: expected an integer; xs[1]:"
     ) and text.endswith("; and 94 more")
 
 
@@ -964,42 +972,42 @@ def test_a_validator_that_crashes_only_in_lax_mode_is_an_argument_error():
 @pytest.mark.parametrize(
     ("annotation", "value", "words"),
     [
-        (int, "a", "x: a valid integer, unable to parse string as an integer"),
-        (str, None, "x: a valid string"),
-        (dict[str, int], 3, "x: an object"),
-        (Literal["a", "b"], "c", "x: one of the choices (choices: a, b)"),
-        (Annotated[int, Field(ge=3)], 1, "x: greater than or equal to 3"),
+        (int, "a", "x: expected an integer"),
+        (str, None, "x: expected a string"),
+        (dict[str, int], 3, "x: expected an object"),
+        (Literal["a", "b"], "c", "x: expected one of the choices (choices: a, b)"),
+        (Annotated[int, Field(ge=3)], 1, "x: expected a value greater than or equal to 3"),
         (Annotated[str, Field(min_length=3)], "a", "x: String should have at least 3 characters"),
         (Size, {}, "x.width: required, but missing"),
         (
             Size | int | list[int],
             {},
-            "x.width: required, but missing; x: a valid integer, or a valid array",
+            "x.width: required, but missing; x: expected an integer, or a list",
         ),
         (
             list[Size],
             [{"width": "a"}],
-            "x[0].width: a valid number, unable to parse string as a number",
+            "x[0].width: expected a number",
         ),
         (
             int | list[int],
             "a",
-            "x: a valid integer, unable to parse string as an integer, or a valid array",
+            "x: expected an integer, or a list",
         ),
         (
             int | Literal["a", "b"],
             "c",
-            "x: a valid integer, unable to parse string as an integer, or one of the choices (choices: a, b)",
+            "x: expected an integer, or one of the choices (choices: a, b)",
         ),
         (
             Annotated[Cat | Dog, Field(discriminator="kind")],
             {"kind": "cow"},
-            "x: a 'kind' out of 'cat', 'dog'",
+            "x: expected a 'kind' out of 'cat', 'dog'",
         ),
         (
             Literal["a"] | Annotated[list[Literal["b"]], Field(max_length=3)],
             1,
-            "x: one of the choices, or a valid array (choices: a)",
+            "x: expected one of the choices, or a list (choices: a)",
         ),
     ],
     ids=str,
@@ -1043,35 +1051,35 @@ FOREIGN = {
     ("arguments", "words"),
     [
         ({}, "missing: city"),
-        ({"city": 3}, "city: a value of type string"),
-        ({"city": "x"}, "city: a value with minLength 2"),
-        ({"city": "abcdef"}, "city: a value with maxLength 5"),
-        ({"city": "A1"}, "city: a value with pattern ^[a-z]+$"),
+        ({"city": 3}, "city: expected a string"),
+        ({"city": "x"}, "city: expected a value with minLength 2"),
+        ({"city": "abcdef"}, "city: expected a value with maxLength 5"),
+        ({"city": "A1"}, "city: expected a value with pattern ^[a-z]+$"),
         ({"cit": "ab"}, "cit: unknown argument; did you mean 'city'?; missing: city"),
-        ({"city": "ab", "days": 0}, "days: a value with minimum 1"),
+        ({"city": "ab", "days": 0}, "days: expected a value with minimum 1"),
         (
             {"city": "ab", "days": 11},
-            "days: a value with maximum 9; days: a value with multipleOf 2",
+            "days: expected a value with maximum 9; days: expected a value with multipleOf 2",
         ),
-        ({"city": "ab", "mode": "fas"}, "mode: one of the choices (choices: fast, slow)"),
-        ({"city": "ab", "kind": "k"}, "kind: one of the choices (choices: K)"),
-        ({"city": "ab", "xs": []}, "xs: a value with minItems 1"),
-        ({"city": "ab", "xs": ["a"]}, "xs[0]: a value of type integer"),
+        ({"city": "ab", "mode": "fas"}, "mode: expected one of the choices (choices: fast, slow)"),
+        ({"city": "ab", "kind": "k"}, "kind: expected one of the choices (choices: K)"),
+        ({"city": "ab", "xs": []}, "xs: expected a value with minItems 1"),
+        ({"city": "ab", "xs": ["a"]}, "xs[0]: expected an integer"),
         ({"city": "ab", "o": {}}, "o: missing: a"),
-        ({"city": "ab", "o": {"a": "x"}}, "o.a: a value of type integer"),
-        ({"city": "ab", "u": "x"}, "u: a value of type integer, or a value of type null"),
+        ({"city": "ab", "o": {"a": "x"}}, "o.a: expected an integer"),
+        ({"city": "ab", "u": "x"}, "u: expected an integer, or null"),
         (
             {"city": "ab", "deep": {"k": "x"}},
-            "deep: deep.k: a value of type integer, or one of the choices (choices: a, b)",
+            "deep: deep.k: an integer, or one of the choices (choices: a, b)",
         ),
-        ({"city": "ab", "other": "s"}, "other: a value that satisfies 'not'"),
-        ({"city": "ab", "either": "s"}, "either: a value of type integer or boolean"),
+        ({"city": "ab", "other": "s"}, "other: expected a value that satisfies 'not'"),
+        ({"city": "ab", "either": "s"}, "either: expected an integer or true or false"),
         (
             {"city": "ab", "mixed": "s"},
-            'mixed: one of the choices (choices: a, 1, null, {"k": "v"})',
+            'mixed: expected one of the choices (choices: a, 1, null, {"k": "v"})',
         ),
-        ({"city": "ab", "fixed": "s"}, "fixed: one of the choices (choices: two words)"),
-        ({"city": "ab", "long": "s"}, "long: a value with pattern " + "a" * 200),
+        ({"city": "ab", "fixed": "s"}, "fixed: expected one of the choices (choices: two words)"),
+        ({"city": "ab", "long": "s"}, "long: expected a value with pattern " + "a" * 200),
         ({"city": "ab", "never": 1}, "no argument that the schema forbids"),
         ({"city": "ab", "two": {}}, "two: missing: l, r"),
         ({"city": "ab", "two": {"l": 1}}, "two: missing: r"),
@@ -1333,6 +1341,108 @@ def test_many_mistakes_are_not_all_looked_at():
     """Of thousands of mistakes a thousand are looked at, and their number is said."""
     error = send(list[int], {"x": ["no"] * 1_500})
 
-    assert error.message.endswith(
-        "x[5]: a valid integer, unable to parse string as an integer; and 994 more"
+    assert error.message.endswith("x[5]: expected an integer; and 994 more")
+
+
+DOUBLING = {
+    f"n{i}": {"anyOf": [{"$ref": f"#/$defs/n{i + 1}"}] * 2} if i < 28 else {"type": "string"}
+    for i in range(29)
+}
+
+
+def test_a_schema_that_costs_too_much_is_refused_not_run():
+    """References that double 28 times are given up, and the model is told to send less."""
+    tool = SchemaTool(
+        "f", "F.", {"type": "object", "properties": {"a": DOUBLING["n0"]}, "$defs": DOUBLING}, len
     )
+
+    assert ask(tool, {"a": 3}).text == (
+        "Invalid arguments. the arguments take too much work to check against the tool's schema:"
+        " send less at once"
+    )
+    assert ask(tool, {"a": "x"}).success
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ([{"k": i} for i in range(4_000)], True),
+        ([1, True, "1", None, False, 0], True),
+        ([1, 1.0], False),
+        ([{"a": [1, 2]}, {"a": [1, 2]}], False),
+        ([[], {}], True),
+    ],
+    ids=["objects", "kinds", "numbers", "equal objects", "empty"],
+)
+def test_items_are_unique_as_json_schema_says(items, unique):
+    """Items are compared in linear time: 1 is 1.0 and not true, objects are equal by their members."""
+    tool = SchemaTool(
+        "f",
+        "F.",
+        {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}},
+        lambda arguments: len(arguments["a"]),
+    )
+
+    assert ask(tool, {"a": items}).success is unique
+
+
+def test_long_text_names_the_first_problem_of_each_list():
+    """Beyond 64 KiB the other items of a wrong list are not looked at; short text names each."""
+
+    def take(xs: list[int], ys: list[int]):
+        return len(xs)
+
+    tool = FunctionTool(take)
+    long = ask(tool, {"xs": ["no"] * 20_000, "ys": ["no"] * 3}).error
+    short = ask(tool, {"xs": ["no"] * 2, "ys": [1]}).error
+
+    assert long.message == (
+        "Invalid arguments. xs[0]: expected an integer; ys[0]: expected an integer"
+    )
+    assert short.message == (
+        "Invalid arguments. xs[0]: expected an integer; xs[1]: expected an integer"
+    )
+
+
+@pytest.mark.parametrize("size", [10, 60])
+def test_more_bytes_than_the_limit_are_refused(size):
+    """The limit counts bytes of UTF-8, and None lifts it; a wrapper keeps the limit of its tool."""
+
+    def take(text: str):
+        return len(text)
+
+    tool = FunctionTool(take, max_argument_bytes=100)
+    sent = json.dumps({"text": "ä" * size}, ensure_ascii=False)
+    fits = len(sent.encode()) <= 100
+
+    for each in (tool, WrapperTool(tool)):
+        assert asyncio.run(each(ToolCall(name="take", arguments=sent))).success is fits
+        assert (
+            asyncio.run(each(ToolCall(name="take", arguments={"text": "ä" * size}))).success is fits
+        )
+    free = FunctionTool(take, max_argument_bytes=None)
+    assert asyncio.run(free(ToolCall(name="take", arguments=sent))).value == size
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
+def test_a_limit_of_bytes_is_a_positive_int(limit):
+    """Anything else is refused at definition."""
+    with pytest.raises(DefinitionError, match="max_argument_bytes"):
+        FunctionTool(lambda: None, name="f", max_argument_bytes=limit)
+
+
+def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch):
+    """Only a name with an escape in it makes the binder look at every name."""
+    read = []
+    monkeypatch.setattr(
+        "functool.binding.json_text._refuse_repeats", lambda text: read.append(text)
+    )
+
+    def take(text: str, size: Size):
+        return text
+
+    tool = FunctionTool(take)
+    values = {"text": 'a\n"b" \\', "size": {"width": 1}}
+
+    assert ask(tool, json.dumps(values)).success and read == []
+    assert ask(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and len(read) == 1

@@ -7,7 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from functool import Context, Decision, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool import (
+    Context,
+    Decision,
+    FunctionTool,
+    ToolCall,
+    ToolError,
+    ToolEvent,
+    ToolResult,
+    Toolset,
+)
 from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.testing import EventLog
@@ -564,8 +573,8 @@ def test_grants_are_listed_with_what_is_left():
     context.grant(grant)
     assert context.grants() == [grant]
 
-    context.grants()[0].arguments["n"] = 5
-    grant.arguments["n"] = 5
+    context.grants()[0].arguments["other"] = 5
+    grant.arguments["other"] = 5
     left = []
     for _ in range(3):
         left.append([item.uses for item in context.grants()])
@@ -699,3 +708,23 @@ def test_a_decision_is_seen_inside_of_its_call():
     call(outer, context)
 
     assert seen == [True, None] and context.decision is None
+
+
+def test_a_layer_notes_metadata_whoever_answers():
+    """What a layer notes as metadata stands in the result, also when an error function wrote it."""
+
+    async def layer(call, context, proceed):
+        context.notes["metadata"] = {"layer": call.id}
+        return await proceed()
+
+    def add(a: int) -> int:
+        return 1 // a
+
+    def answer(error, context):
+        return ToolResult.failed("no", metadata={"mine": 1})
+
+    tool = FunctionTool(add, on_error_func=answer).around(layer)
+    run = lambda a: asyncio.run(tool(ToolCall(name="add", arguments={"a": a}, id="7")))  # noqa: E731
+
+    assert run(1).metadata == {"layer": "7"}
+    assert run(0).metadata == {"mine": 1, "layer": "7"}

@@ -369,3 +369,26 @@ def test_a_text_of_blanks_is_empty(text):
     """Blank lines under the name of a parameter are no description."""
     assert parse(text).params == {"a": ""}
     assert parse(":returns:\n    ").returns == ""
+
+
+@pytest.mark.parametrize("stars", ["**", r"\*\*", r"\**", "*", r"\*", ""])
+def test_stars_of_a_field(stars):
+    """A star, escaped or not, is no part of a name: each of two may have a backslash of its own."""
+    found = parse(f"Go.\n\n:param {stars}kwargs: All else.\n:param n: A number.")
+
+    assert found.params == {"kwargs": "All else.", "n": "A number."} and found.summary == "Go."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S.\n\nAttributes:\n    x: An x.\n    y (int): A y.\n\nBehind.",
+        "S.\n\nAttributes\n----------\nx : int\n    An x.\ny\n    A y.\n",
+    ],
+)
+def test_attributes_are_kept_apart(text):
+    """The attributes of a class are read, and are no parameters of a function."""
+    found = parse(text)
+
+    assert found.attributes == {"x": "An x.", "y": "A y."} and found.params == {}
+    assert found.summary.startswith("S.")

@@ -94,8 +94,8 @@ def test_an_argument_error_names_field_problem_and_choices():
         )
     )
 
-    assert "items[2].price: a number" in text
-    assert "mode: one of the choices (choices: fast, deep)" in text
+    assert "items[2].price: expected a number" in text
+    assert "mode: expected one of the choices (choices: fast, deep)" in text
 
 
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():

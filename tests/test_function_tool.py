@@ -727,7 +727,7 @@ def test_a_type_that_is_strict_itself_stays_strict(annotation):
 
     assert (
         answer.error.type == "ArgumentError"
-        and "a valid integer" in answer.text
+        and "an integer" in answer.text
         and "lax" not in answer.text
     )
 
@@ -740,7 +740,10 @@ def test_a_member_of_an_enum_in_a_literal_is_named_by_its_value():
 
     for sent in ("HEARTS", ["h"], 1, None):
         answer = call(FunctionTool(take), {"x": sent})
-        assert answer.error.message == "Invalid arguments. x: one of the choices (choices: h, x)"
+        assert (
+            answer.error.message
+            == "Invalid arguments. x: expected one of the choices (choices: h, x)"
+        )
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 needs Python 3.12")

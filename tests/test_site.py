@@ -30,7 +30,7 @@ QUESTIONS = {
     "What does the model read when my function raises?": ("errors.md", "hide_errors"),
     "Where does functool log?": ("errors.md", "The logger is named `functool`"),
     "How does it compare with pydantic-ai?": ("compare.md", "pydantic-ai"),
-    "What may a hostile call do?": ("security.md", "What"),
+    "Against whom do the bundled tools stand?": ("security.md", "**Threat model.**"),
     "Which names may I rely on?": ("reference/index.md", "DeprecationWarning"),
 }
 

@@ -224,6 +224,16 @@ def test_what_is_in_the_subset_stays() -> None:
     assert made.reasons == ()
 
 
+@pytest.mark.parametrize("keyword", ["examples", "deprecated", "readOnly", "writeOnly", "x-unit"])
+def test_an_annotation_outside_of_the_subset_is_said(keyword: str) -> None:
+    """What no strict schema may hold is a sentence in the description, and no reason to refuse."""
+    schema = {"type": "integer", "description": "N.", keyword: [1], "$comment": "ours"}
+    made = codec(closed(v=schema), refuse=True)
+
+    assert form(made) == {"type": "integer", "description": f"N. {keyword}: [1]."}
+    assert f"#/properties/v: keyword-{keyword}" in violations(closed(v=schema))
+
+
 @pytest.mark.parametrize(
     ("schema", "strict"),
     [

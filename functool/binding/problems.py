@@ -6,20 +6,14 @@ import re
 from ast import literal_eval
 from collections.abc import Mapping, Set
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from pydantic_core import ValidationError, core_schema
 
-from functool.binding.json_text import (
-    shown_name,
-)
+from functool.binding.json_text import shown_name
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.steps import repeats_key
-
-if TYPE_CHECKING:
-    pass
-
 
 _CHOICE = re.compile(
     r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)"""
@@ -34,9 +28,18 @@ _MOST = 1000  # problems to look at: there may be millions
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 
 
-# Of the last three pydantic's own words repeat a character that was sent, or hold a URL.
+_OBJECT = "an object"
+# Plain words for what pydantic names by its own types. Of the last three its words repeat a
+# character that was sent, or hold a URL.
 _EXPECTED = {
     "missing": "required, but missing",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("string_type",), "a string"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
+    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "mapping_type"), _OBJECT),
+    **dict.fromkeys(("model_attributes_type", "dataclass_exact_type"), _OBJECT),
     "uuid_parsing": "a valid UUID",
     "complex_type": "a complex number, such as '1+2j'",
     "complex_str_parsing": "a complex number, such as '1+2j'",
@@ -44,14 +47,14 @@ _EXPECTED = {
 
 
 def problems_of(
-    error: ValidationError, sent: Any, schema: Mapping[str, Any]
+    error: ValidationError, sent: Any, schema: Mapping[str, Any], known: Set[str] | None = None
 ) -> list[dict[str, Any]]:
     """Return what is wrong, a problem a path, without any value that was sent.
 
-    `schema` is that of the arguments.
+    `schema` is that of the arguments, `known` holds the names of its properties at every depth.
     """
     found: dict[str, dict[str, Any]] = {}
-    known = set(property_names(schema))
+    known = set(property_names(schema)) if known is None else known
     for detail in error.errors(include_url=False)[:_MOST]:
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
@@ -106,8 +109,15 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
         if _echoes(message, detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
-        return {"expected": message[:500]}
-    return {"expected": message.removeprefix("Input should be ").removeprefix("Input ")[:500]}
+        return {"expected": message[:500], "own_words": True}
+    wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
+    return {
+        "expected": f"a value {wanted}" if wanted[:1].islower() and not _is_noun(wanted) else wanted
+    }
+
+
+def _is_noun(wanted: str) -> bool:
+    return wanted.startswith(("a ", "an ", "one of ", "should ", "true "))
 
 
 def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
@@ -123,6 +133,7 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
 
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
+    """Return the problem of a name that is unknown, with the nearest known one."""
     close = get_close_matches(name[:64], names, n=1)
     hint = (
         f"did you mean {close[0]!r}?"

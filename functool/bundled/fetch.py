@@ -149,7 +149,6 @@ async def _markdown(html: str, limit: int) -> str:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        cwd=os.sep,
         env={name: os.environ[name] for name in START if name in os.environ},
     )
     request = json.dumps({"limit": limit}).encode() + b"\n" + html.encode("utf-8", "replace")

@@ -108,10 +108,4 @@ def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
     """Return what changes with a file: a program can set its other times, but not the last."""
     if status is None:
         return None
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

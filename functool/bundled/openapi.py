@@ -36,6 +36,7 @@ from functool.bundled.openapi_operation import (
     Operation,
     is_json,
     operations,
+    size_of,
 )
 from functool.bundled.openapi_request import UnsafeValue, prepare
 from functool.bundled.openapi_wire import Answer, Client, Wire
@@ -55,6 +56,12 @@ TIMEOUT = 60.0
 
 MAX_TOLD = 20
 """How many operations an error names."""
+
+MAX_GROWTH = 1_000
+"""Characters of JSON that all tools of a document may take for each value that it has."""
+
+LEAST_SIZE, MOST_SIZE = 20_000_000, 400_000_000
+"""Characters that the tools of a small document may take, and those of a large one at most."""
 
 _Item = TypeVar("_Item", Listed, Operation)
 _Made = TypeVar("_Made")
@@ -162,7 +169,7 @@ def openapi_tools(
     """
     document = read(spec)
     keyring = _keyring(auth, base_url, document)
-    chosen = _each(_chosen(document, include, exclude), lambda listed: listed.read())
+    chosen = _each(_chosen(document, include, exclude), _reading(document))
     if pinned is not None:
         _check_pins(document, chosen, pinned)
 
@@ -172,17 +179,24 @@ def openapi_tools(
     return Toolset(_each(chosen, made))
 
 
-def pin(spec: Spec) -> dict[str, str]:
+def pin(
+    spec: Spec, *, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
+) -> dict[str, str]:
     """Return the fingerprint of every operation by tool name: what is told, and what is sent where.
 
     Keep it where the code is kept, and pass it to `openapi_tools(..., pinned=...)`: a definition
     that has changed since then is an error. An operation that cannot be a tool has no fingerprint.
 
+    Args:
+        spec: The document, as for `openapi_tools`.
+        include: Patterns of the operations to take, as for `openapi_tools`.
+        exclude: Patterns of those to leave out.
+
     Raises:
-        DefinitionError: It is no OpenAPI document.
+        DefinitionError: It is no OpenAPI document, or its operations take too much to describe.
     """
     document = read(spec)
-    return _fingerprints(document, _sound(operations(document)))
+    return _fingerprints(document, _sound(document, _chosen(document, include, exclude)))
 
 
 def _chosen(
@@ -211,9 +225,10 @@ def _each(found: Iterable[_Item], make: Callable[[_Item], _Made]) -> list[_Made]
     for one in found:
         try:
             made.append(make(one))
+        except _TooMuch:
+            raise
         except DefinitionError as error:
-            place = f"{one.name} ({one.method} {one.path[:100]})"
-            broken.setdefault(str(error), []).append(place)
+            broken.setdefault(str(error), []).append(_place(one))
     if broken:
         told = [f"{_several(places)}: {error}" for error, places in broken.items()]
         raise DefinitionError(
@@ -221,6 +236,36 @@ def _each(found: Iterable[_Item], make: Callable[[_Item], _Made]) -> list[_Made]
             f" {_several(told, '; ')}"
         )
     return made
+
+
+class _TooMuch(DefinitionError):
+    """All operations together are too much: none of them is to blame."""
+
+
+def _place(one: Listed | Operation) -> str:
+    return f"{one.name} ({one.method} {one.path[:100]})"
+
+
+def _reading(document: Document) -> Callable[[Listed], Operation]:
+    """Return a function that reads operations as long as they are not too much in all.
+
+    Operations can share what they refer to, and each tool has it all: a short document may stand
+    for any amount of tools.
+    """
+    left = most = min(max(document.size * MAX_GROWTH, LEAST_SIZE), MOST_SIZE)
+
+    def reading(listed: Listed) -> Operation:
+        nonlocal left
+        if left < 0:
+            raise _TooMuch(
+                f"the operations before {_place(listed)} take more than {most:,} characters to"
+                " describe: include fewer of them"
+            )
+        found = listed.read()
+        left -= size_of(found)
+        return found
+
+    return reading
 
 
 def _several(texts: list[str], between: str = ", ") -> str:
@@ -262,10 +307,13 @@ def _named(document: Document, name: str) -> Operation:
     raise DefinitionError(f"the document has no operation {name!r}")
 
 
-def _sound(found: Iterable[Listed]) -> Iterator[Operation]:
+def _sound(document: Document, found: Iterable[Listed]) -> Iterator[Operation]:
+    reading = _reading(document)
     for listed in found:
         try:
-            yield listed.read()
+            yield reading(listed)
+        except _TooMuch:
+            raise
         except DefinitionError:
             continue
 

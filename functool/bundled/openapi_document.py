@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from functool import DefinitionError
+from functool.bundled.visible import visible
 
 Spec: TypeAlias = Mapping[str, Any] | str | bytes
 
@@ -28,14 +28,11 @@ MAX_DIGITS = 4_300
 MAX_HOPS = 32
 """How often one reference may lead to another."""
 
+MAX_REFERENCE = 10_000
+"""Characters of one reference."""
+
 _TOO_LONG = 10**MAX_DIGITS
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# Not of category C, and yet nothing to see: fillers and variation selectors, in which whole
-# messages have been hidden.
-_BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +42,9 @@ class Document:
     root: dict[str, Any]
     legacy: bool
     """Whether this is version 3.0, whose schemas are not yet JSON Schema."""
+
+    size: int = 0
+    """How many values it has."""
 
     def paths(self) -> Iterator[tuple[str, Any]]:
         """Yield each path with its path item, which may be a reference to one."""
@@ -72,6 +72,10 @@ class Document:
         Raises:
             DefinitionError: It leads out of the document, or to nothing.
         """
+        if len(reference) > MAX_REFERENCE:
+            raise DefinitionError(
+                f"the reference {reference[:200]!r}… has more than {MAX_REFERENCE:,} characters"
+            )
         if not reference.startswith("#"):
             raise DefinitionError(
                 f"the reference {reference[:200]!r} leads out of the document, and is not fetched"
@@ -104,12 +108,14 @@ def read(spec: Spec) -> Document:
         raise DefinitionError(
             "no OpenAPI document: give the document or its text, not a file name or URL"
         )
-    root = _Cleaner().clean(raw, (), 0)
+    cleaner = _Cleaner()
+    root = cleaner.clean(raw, (), 0)
     version = root.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
         found = f"version {str(root['swagger'])[:100]}" if "swagger" in root else "no version"
         raise DefinitionError(f"an OpenAPI document of version 3 is needed; this one says {found}")
-    return Document(root=root, legacy=version.startswith("3.0"))
+    size = MAX_NODES - cleaner.left
+    return Document(root=root, legacy=version.startswith("3.0"), size=size)
 
 
 def security_schemes(document: Document) -> dict[str, dict[str, Any]]:
@@ -138,19 +144,6 @@ def sequence(node: Any) -> list[Any]:
     return node if isinstance(node, list) else []
 
 
-def visible(text: str) -> str:
-    """Return a text without the characters that a reader cannot see or that change direction."""
-    text = _CONTROLS.sub("", text)
-    if text.isascii():
-        return text
-    seen = "".join(
-        c
-        for c in text
-        if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cs", "Cn")
-    )
-    return _BLANK.sub("", seen)
-
-
 class _Cleaner:
     """Copies a tree of plain data.
 
@@ -158,7 +151,7 @@ class _Cleaner:
     """
 
     def __init__(self) -> None:
-        self._left = MAX_NODES
+        self.left = MAX_NODES
 
     def clean(self, node: Any, place: tuple[Any, ...], depth: int) -> Any:
         """Return a copy of a node.
@@ -168,8 +161,8 @@ class _Cleaner:
             place: The key of the node, behind the place of its parent.
             depth: How many nodes stand above it.
         """
-        self._left -= 1
-        if self._left < 0:
+        self.left -= 1
+        if self.left < 0:
             raise DefinitionError(f"the OpenAPI document has more than {MAX_NODES:,} values")
         if depth > MAX_DEPTH:
             raise DefinitionError(

@@ -1,4 +1,4 @@
-"""Keep the credentials of a query out of the logs of the HTTP client.
+"""Keep the credentials of a query out of the logs of a host's HTTP client.
 
 httpx2 and httpx log the URL of every request at INFO, and with it a key that stands in its query.
 """

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from functool import DefinitionError
 from functool.bundled.openapi_document import METHODS, Document, mapping, sequence
 from functool.bundled.openapi_names import UniqueNames, valid_name
-from functool.bundled.openapi_parameters import (
-    BODY,
-    VARIABLE,
-    Parameter,
-    Parameters,
-    described,
-)
+from functool.bundled.openapi_parameters import BODY, VARIABLE, Parameter, Parameters, described
 from functool.bundled.openapi_schema import MAX_NODES, Schemas, shortened, weight
 
 MAX_OUTPUT_NODES = 4_000
 MAX_SERVER = 2_000
 """Characters of a server's URL."""
+
+PARAMETER_SIZE = 400
+"""Characters that a parameter counts beside its schema."""
 
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
@@ -30,6 +28,7 @@ MAX_ALTERNATIVES = 100
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 
+_T = TypeVar("_T")
 _FILE_TEXT = "Text, or for bytes a data: URL with base64."
 
 
@@ -81,6 +80,12 @@ class Listed:
     read: Callable[[], Operation]
 
 
+def size_of(operation: Operation) -> int:
+    """Return how many characters of JSON describe an operation, with all that it refers to."""
+    schemas = len(json.dumps([operation.schema, operation.output]))
+    return schemas + PARAMETER_SIZE * len(operation.parameters)
+
+
 def operations(document: Document) -> Iterator[Listed]:
     """Yield every operation in the order of the document, under names that are valid and unique.
 
@@ -121,6 +126,7 @@ class _Reader:
         self._requests = Schemas(document, "readOnly")
         self._responses = Schemas(document, "writeOnly")
         self._parameters = Parameters(document, self._requests)
+        self._made: dict[tuple[str, int], Any] = {}
 
     def operation(
         self, name: str, path: str, method: str, item: dict[str, Any], node: dict[str, Any]
@@ -132,7 +138,7 @@ class _Reader:
         """
         if not path.startswith("/") or any(part in (".", "..") for part in path.split("/")):
             raise DefinitionError("the path does not begin with a slash, or has a '..' in it")
-        body = self._body(node)
+        body = self._once(self._body, mapping(self._document.resolve(node.get("requestBody"))))
         parameters = self._parameters.read(path, item, node)
         root: dict[str, Any] = {
             "type": "object",
@@ -148,25 +154,29 @@ class _Reader:
                 f"it takes more than {MAX_NODES:,} values to describe its arguments"
             )
         schema, _ = self._requests.with_definitions({**root, "additionalProperties": False})
-        texts = [str(node.get(word) or "").strip() for word in ("summary", "description")]
         return Operation(
             name=name,
             method=method.upper(),
             path=path,
-            description=shortened(
-                "\n\n".join(dict.fromkeys(filter(None, texts))) or f"{method.upper()} {path}"
-            ),
+            description=self._once(_description, node) or shortened(f"{method.upper()} {path}"),
             parameters=parameters,
             body=body,
             server=_server(node, item, self._document.root),
             security=_security(node, self._document.root),
-            tags=tuple(tag for tag in sequence(node.get("tags")) if isinstance(tag, str)),
+            tags=self._once(_tags, node),
             schema=schema,
-            output=self._output(node),
+            output=self._once(self._output, node),
         )
 
-    def _body(self, node: dict[str, Any]) -> Body | None:
-        body = mapping(self._document.resolve(node.get("requestBody")))
+    def _once(self, make: Callable[[dict[str, Any]], _T], node: dict[str, Any]) -> _T:
+        """Return what is made of a node, and make it once: many paths may refer to one."""
+        key = (make.__name__, id(node))  # The document keeps its nodes.
+        if key not in self._made:
+            self._made[key] = make(node)
+        made: _T = self._made[key]
+        return made
+
+    def _body(self, body: dict[str, Any]) -> Body | None:
         content = mapping(body.get("content"))
         if not content:
             return None
@@ -224,6 +234,16 @@ class _Reader:
                     schema, whole = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
                     return schema if whole else None
         return None
+
+
+def _description(node: dict[str, Any]) -> str:
+    said = [node.get(word) for word in ("summary", "description")]
+    texts = [shortened(str(text)) for text in said if isinstance(text, (str, int, float))]
+    return shortened("\n\n".join(dict.fromkeys(filter(None, texts))))
+
+
+def _tags(node: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(tag for tag in sequence(node.get("tags")) if isinstance(tag, str))
 
 
 def _with_files(schema: dict[str, Any], files: frozenset[str]) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class Parameters:
     def __init__(self, document: Document, schemas: Schemas) -> None:
         self._document = document
         self._schemas = schemas
+        # By the identity of its node, which the document keeps: many paths may refer to one.
+        self._known: dict[int, Parameter | None] = {}
         # What a security scheme sends is the host's to give, also where the document lists it as a
         # parameter.
         self._keys = {
@@ -67,7 +69,10 @@ class Parameters:
         if len(entries) > MAX_PARAMETERS:
             raise DefinitionError(f"it has more than {MAX_PARAMETERS:,} parameters")
         for entry in entries:
-            parameter = self._parameter(mapping(self._document.resolve(entry)))
+            node = mapping(self._document.resolve(entry))
+            if id(node) not in self._known:
+                self._known[id(node)] = self._parameter(node)
+            parameter = self._known[id(node)]
             if parameter is not None:
                 found[parameter.place, parameter.name] = parameter
         named = dict.fromkeys(VARIABLE.findall(path))

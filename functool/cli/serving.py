@@ -56,7 +56,7 @@ def serve_targets(
         # A thread waits for a line of standard input, which Python would wait for in turn: let
         # Ctrl-C end the process.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    options = {"token": token, "allowed_hosts": allowed_hosts}
+    options: dict[str, Any] = {"token": token, "allowed_hosts": allowed_hosts}
     if not any(target.startswith(SERVER) for _, target in parts):
         tools = [
             tool for prefix, target in parts for tool in _local(prefix, target, guards).values()

@@ -87,7 +87,8 @@ def is_remote(target: str) -> bool:
     if target.startswith(("http://", "https://", SERVER)):
         return True
     place, _, name = target.rpartition(":")
-    if Path(target).exists() or (place and name.isidentifier()):
+    is_path = " " not in place or Path(place).exists()
+    if Path(target).exists() or (place and name.isidentifier() and is_path):
         return False
     return " " in target or (not target.endswith(".py") and shutil.which(target) is not None)
 
@@ -162,8 +163,8 @@ def _imported(path: Path) -> ModuleType:
     dotted = ".".join(names[:-1] if names[-1] == "__init__" else names)
     if len(names) > 1 and all(name.isidentifier() for name in names):
         # Other files of the package may be imported by `from . import ...`.
-        found = import_module(dotted)
-        if Path(found.__file__ or "").resolve() == path.resolve():
+        found = _in_package(dotted)
+        if found is not None and Path(found.__file__ or "").resolve() == path.resolve():
             return found
     # Its own name, so that other processes can import what they unpickle; never that of another
     # module.
@@ -173,6 +174,16 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _in_package(name: str) -> ModuleType | None:
+    """Import a module by its dotted name; None where another package has taken that."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return None
 
 
 def _named(module: ModuleType, name: str) -> Any:
@@ -219,7 +230,8 @@ def _made_of(value: Any, target: str) -> Sequence[Any]:
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(value)
     kind = type(value).__name__
+    article = "an" if kind[0].lower() in "aeiou" else "a"
     raise click.ClickException(
-        f"{target} is a {kind}: a target is a tool, a list of tools, a Toolset, a ToolModel or a "
-        "function"
+        f"{target} is {article} {kind}: "
+        "a target is a tool, a list of tools, a Toolset, a ToolModel or a function"
     )

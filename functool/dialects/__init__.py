@@ -3,3 +3,21 @@
 Each has `definition(tool)`, `definitions(tools)`, `losses(*tools)`, `calls(message)` and
 `result(result)`. A definition is a new dict each time; no dialect changes a name.
 """
+
+from __future__ import annotations
+
+
+class Lost(str):
+    """A loss that the model or the provider feels: a limit or a name that the request breaks.
+
+    Any other loss is a plain `str`: the definition says the same in other keywords or in words, and
+    the tool enforces it all the same. A gate lets these pass:
+    `[loss for loss in losses(*tools) if isinstance(loss, Lost)]`.
+    """
+
+    __slots__ = ()
+
+
+def placed(place: str, loss: str) -> str:
+    """Return a loss with its place in front; what is lost stays a `Lost`."""
+    return type(loss)(f"{place}: {loss}")

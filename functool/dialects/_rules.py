@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from functool.schema.shapes import NAMES
+
 SCALARS = ("string", "number", "boolean", "null")
-"""What an untyped node becomes where every node needs a type: the same as in the strict form of a tool."""
+"""What an untyped node becomes where every node needs a type, as in the strict form of a tool."""
 
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _BELONGS = {
@@ -24,15 +26,6 @@ _BELONGS = {
     "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     "number": _NUMERIC,
     "integer": _NUMERIC,
-}
-_TYPES = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
 }
 
 Node = dict[str, Any]
@@ -44,7 +37,9 @@ class Rules:
 
     `keywords`, `formats` and `enums` (the Python types of enum values) are all there is, or None
     for no limit. `refuses` finds in a `pattern` what the provider's regular expressions lack.
-    `at_most` is the largest value of a keyword.
+    `at_most` is the largest value of a keyword. `refs` says where a reference may stand: anywhere
+    ("keep"), without siblings ("wrap"), not as a member of a union ("unions"), or nowhere
+    ("inline").
     """
 
     keywords: frozenset[str] | None = None
@@ -52,7 +47,7 @@ class Rules:
     enums: tuple[type, ...] | None = None
     refuses: re.Pattern[str] | None = None
     at_most: Mapping[str, int] = field(default_factory=dict)
-    refs: Literal["keep", "wrap", "inline"] = "keep"
+    refs: Literal["keep", "wrap", "unions", "inline"] = "keep"
     recursion: Literal["keep", "optional", "cut"] = "keep"
     all_of: Literal["keep", "no-ref", "one", "none"] = "keep"
     anchored: bool = False  # a pattern matches the whole text
@@ -218,7 +213,7 @@ def _enum(rules: Rules, node: Node) -> Iterator[str]:
     if kinds is None or not isinstance(values, list):
         return
     rest = [value for value in values if value is not None]
-    types = sorted({_TYPES.get(type(value), "string") for value in rest})
+    types = sorted({NAMES.get(type(value), "string") for value in rest})
     if len(rest) < len(values) and type(None) not in kinds and rest:
         del node["enum"]
         node.pop("type", None)

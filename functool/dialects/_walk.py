@@ -1,10 +1,11 @@
-"""The walker: renders a JSON Schema by the rules of one provider, and says what was dropped or rewritten, and where."""
+"""Renders a JSON Schema by the rules of one provider, and says what was rewritten, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from functool.dialects import Lost, placed
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
 from functool.schema.json_schema import Names, children, reachable, resolved
 
@@ -50,10 +51,8 @@ class _Walk:
             key: value for key, value in self.schema.items() if key not in ("$defs", "definitions")
         }
         if "$ref" in node:
-            self.lose(
-                "#",
-                f"$ref {words(node['$ref'])} is replaced by what it points at: the arguments are an object",
-            )
+            reason = "is replaced by what it points at: the arguments are an object"
+            self.lose("#", f"$ref {words(node['$ref'])} {reason}")
             node = self.resolved(node)
         self.flatten(node)
         if node.get("type", "object") != "object":
@@ -68,7 +67,7 @@ class _Walk:
         return found if isinstance(found, dict) else {}
 
     def lose(self, path: str, *losses: str) -> None:
-        self.losses += [f"{path}: {loss}" for loss in losses]
+        self.losses += [placed(path, loss) for loss in losses]
 
     def node(self, schema: Any, path: str, rest: str = "") -> Node:
         self.nodes += 1
@@ -90,7 +89,11 @@ class _Walk:
         return node
 
     def drop(self, node: Node, keyword: str, path: str) -> str:
-        """Take out a keyword that the provider does not understand, and return what the description has to say."""
+        """Take out a keyword that the provider does not understand.
+
+        Returns:
+            What the description has to say of it, if anything.
+        """
         value = node[keyword]
         if self.rules.takes(keyword, value):
             return ""
@@ -128,7 +131,10 @@ class _Walk:
             }
 
     def flatten(self, node: Node) -> None:
-        """Take out of the root what only nodes below it may hold; the properties of its alternatives become its own."""
+        """Take out of the root what only nodes below it may hold.
+
+        The properties of its alternatives become its own.
+        """
         if merged := self.merged(node):
             node.clear()
             node.update(merged)
@@ -139,8 +145,7 @@ class _Walk:
             value = node.pop(keyword)
             properties = dict(node.get("properties") or {})
             for member in map(
-                self.resolved,
-                value if keyword.endswith("Of") and isinstance(value, list) else (),
+                self.resolved, value if keyword.endswith("Of") and isinstance(value, list) else ()
             ):
                 for name, child in (member.get("properties") or {}).items():
                     known = properties.setdefault(name, child)
@@ -148,13 +153,17 @@ class _Walk:
                         properties[name] = {"anyOf": [known, child]}
             node["properties"] = properties
             describe(node, f"{keyword}: {words(value)}")
-            self.lose(
-                "#",
-                f"{keyword} {words(value)} is moved into the description: the root holds none here",
-            )
+            reason = "is moved into the description: the root holds none here"
+            self.lose("#", f"{keyword} {words(value)} {reason}")
 
     def all_of(self, node: Node, path: str, whole: bool = False) -> None:
-        """Merge allOf into the node where the provider does not take it, or tell it in the description; `whole`: in any case."""
+        """Merge allOf into the node where the provider does not take it, or describe it.
+
+        Args:
+            node: Where it stands.
+            path: The place of the node.
+            whole: Merge it in any case.
+        """
         members, rule = node.get("allOf"), self.rules.all_of
         if not isinstance(members, list) or (
             not whole and (rule == "keep" or (rule == "one" and len(members) == 1))
@@ -195,10 +204,8 @@ class _Walk:
         ref, rules = node.pop("$ref"), self.rules
         name = self.names.of(ref)
         if not name:
-            self.lose(
-                path,
-                f"$ref {ref} leads nowhere that a model can follow, and is moved into the description",
-            )
+            reason = "leads nowhere that a model can follow, and is moved into the description"
+            self.lose(path, Lost(f"$ref {ref} {reason}"))
             describe(node, f"as {ref} describes")
             return self.node(node, path)
         target, back = self.names.target(name), name in self.open
@@ -211,28 +218,44 @@ class _Walk:
             self.lose(path, f"$ref {ref} is cut: a schema that holds itself cannot be said here")
             describe(node, f"the same shape as {'the whole' if name == '#' else name}")
             return self.node({"type": target.get("type", "object"), **node}, path)
-        if rules.refs == "inline":
-            self.lose(path, f"$ref {ref} is replaced by what it points at")
-            clash = any(
-                target.get(key, value) != value for key, value in node.items() if key not in _SAID
-            )
-            whole = (
-                {**node, "allOf": [*node.get("allOf", ()), target]} if clash else {**target, **node}
-            )
-            return self.enter(name, whole, path)
+        if rules.refs == "inline" or (rules.refs == "unions" and self.writes_out(name, path)):
+            return self.inlined(node, ref, path)
         new = "#" if name == "#" else f"#/$defs/{name}"
         if not back and name not in self.defs:
             self.defs[name] = {}
             self.defs[name] = self.enter(name, target, new)
         if new != ref:
             self.lose(path, f"$ref {ref} is written as {new}")
-        if not node:
-            return {"$ref": new}
-        if rules.refs == "wrap" and "anyOf" in node:
+        return self.beside(node, new, path) if node else {"$ref": new}
+
+    def inlined(self, node: Node, ref: str, path: str) -> Node:
+        """Replace a reference by what it points at."""
+        self.lose(path, f"$ref {ref} is replaced by what it points at")
+        name = self.names.of(ref)
+        target = self.names.target(name)
+        clash = any(
+            target.get(key, value) != value for key, value in node.items() if key not in _SAID
+        )
+        both = {**node, "allOf": [*node.get("allOf", ()), target]}
+        return self.enter(name, both if clash else {**target, **node}, path)
+
+    def writes_out(self, name: str, path: str) -> bool:
+        """Whether a reference is a member of a union, and can be written out there."""
+        *_, keyword, place = path.split("/")
+        if keyword not in ("anyOf", "oneOf") or not place.isdigit():
+            return False
+        if name in self.names.cycles():
+            self.lose(path, Lost(f"$ref {name} stays in a union: it holds itself"))
+            return False
+        return self.nodes <= MAX_NODES
+
+    def beside(self, node: Node, new: str, path: str) -> Node:
+        """Write what stands beside a reference."""
+        if self.rules.refs == "wrap" and "anyOf" in node:
             self.lose(path, f"anyOf {words(node['anyOf'])} is moved into the description")
             describe(node, f"anyOf: {words(node.pop('anyOf'))}")
         beside = self.node({"anyOf": (), **node}, path)  # a union: so that no type is asked for
-        if rules.refs == "wrap":
+        if self.rules.refs == "wrap":
             self.lose(path, f"$ref beside {', '.join(node)} is wrapped in anyOf")
             return {**beside, "anyOf": [{"$ref": new}]}
         if "anyOf" not in node:
@@ -267,7 +290,7 @@ def _refers(members: Any) -> bool:
 
 
 def _together(parts: Iterable[Node]) -> Node | None:
-    """Return one schema that says what all `parts` say, or None where that takes more than putting them together."""
+    """Return one schema that says what all `parts` say, or None where they contradict."""
     out: Node = {}
     for part in parts:
         for key, value in part.items():

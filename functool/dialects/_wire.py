@@ -1,8 +1,7 @@
-"""What every dialect does alike: renderings kept as text, names, sizes, and reading an SDK's objects."""
+"""What every dialect does alike: definitions kept as text, names, sizes, and reading messages."""
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,16 +11,16 @@ from weakref import WeakKeyDictionary
 from pydantic_core import from_json, to_json
 
 from functool import (
-    AudioContent,
     Content,
-    FileContent,
-    ImageContent,
     TextContent,
     Tool,
     ToolCall,
     ToolResult,
     ToolSchema,
 )
+from functool.content import base64_of as base64_of
+from functool.content import data_url
+from functool.dialects import Lost, placed
 from functool.schema.json_schema import children, lookup
 
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
@@ -33,6 +32,8 @@ _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, .
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
+
+url_of = data_url
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The images that most models can see."""
@@ -46,7 +47,7 @@ def fresh(tool: Tool, build: Build) -> dict[str, Any]:
 
 def told(tools: Iterable[Tool], build: Build) -> list[str]:
     """Return what the definitions of `tools` lost, each loss under the name of its tool."""
-    return [f"{tool.name}: {loss}" for tool in tools for loss in _text(tool, build)[2]]
+    return [placed(tool.name, loss) for tool in tools for loss in _text(tool, build)[2]]
 
 
 def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]:
@@ -67,25 +68,22 @@ def name_losses(name: str, pattern: re.Pattern[str] = PLAIN_NAME) -> list[str]:
     if pattern.fullmatch(name):
         return []
     better = re.sub(r"[^a-zA-Z0-9_-]", "_", name).lstrip("-0123456789")[:64] or "tool"
-    return [
-        f"name {name!r} does not fit {pattern.pattern}: WrapperTool(tool, name={better!r}) renames the tool"
-    ]
+    remedy = f"WrapperTool(tool, name={better!r}) renames the tool"
+    return [Lost(f"name {name!r} does not fit {pattern.pattern}: {remedy}")]
 
 
 def argument_losses(schema: Mapping[str, Any], pattern: re.Pattern[str]) -> list[str]:
     """Return the arguments whose names a provider refuses."""
     names = [name for name in schema.get("properties", {}) if not pattern.fullmatch(name)]
-    return [
-        f"#/properties/{name}: the name of the argument does not fit {pattern.pattern}"
-        for name in names
-    ]
+    reason = f"the name of the argument does not fit {pattern.pattern}"
+    return [Lost(f"#/properties/{name}: {reason}") for name in names]
 
 
 def twice(tools: Iterable[Tool]) -> list[str]:
     """Return the names that two tools of one request share."""
     names = [tool.name for tool in tools]
     return [
-        f"request: {names.count(name)} tools are named {name!r}"
+        Lost(f"request: {names.count(name)} tools are named {name!r}")
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
@@ -93,7 +91,7 @@ def twice(tools: Iterable[Tool]) -> list[str]:
 
 def over(what: str, count: int, limit: int) -> list[str]:
     """Return the loss of a limit that is broken."""
-    return [f"{what}: {count:,}, and the limit is {limit:,}"] if count > limit else []
+    return [Lost(f"{what}: {count:,}, and the limit is {limit:,}")] if count > limit else []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +112,7 @@ class Size:
 
 
 def size(schema: Mapping[str, Any]) -> Size:
-    """Measure a schema; each definition counts once, and depth follows references until they repeat."""
+    """Measure a schema: each definition counts once, and depth follows a reference once."""
     found = Size()
     _measure(schema, found)
     for name, definition in schema.get("$defs", {}).items():
@@ -151,7 +149,7 @@ def _depth(node: Any, root: Any, seen: tuple[str, ...]) -> int:
 
 
 def get(node: Any, *names: str) -> Any:
-    """Return the first of `names` that an SDK's object, or its dict, has a value for; None without one."""
+    """Return the first value that an SDK's object, or its dict, has under `names`, or None."""
     for name in names:
         value = node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
         if value is not None:
@@ -160,12 +158,15 @@ def get(node: Any, *names: str) -> Any:
 
 
 def call(name: Any, arguments: Any, id: Any) -> ToolCall:
-    """Return a call as a provider sent it: no arguments are an empty object, a missing id is empty."""
+    """Return a call as a provider sent it; what is missing is empty."""
     return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
 
 
 def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) -> list[ToolCall]:
-    """Return the calls of a chat completion (its first choice), of its message, or of their dicts, of these types."""
+    """Return the calls of these types that a chat completion holds, or its message, or their dicts.
+
+    Of a completion, the first choice is read.
+    """
     choices = get(message, "choices")
     message = get(choices[0], "message") if choices else message
     entries = [
@@ -182,24 +183,12 @@ def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) ->
 
 
 def contents(result: ToolResult) -> list[Content]:
-    """Return what a model reads of a result, part by part, without blank texts: providers refuse them."""
+    """Return what a model reads of a result. Blank texts are left out: providers refuse them."""
     failure = [] if result.error is None else [TextContent(text=result.error.message)]
     parts: list[Content] = [*failure, *result.output]
     return [part for part in parts if not isinstance(part, TextContent) or part.text.strip()]
 
 
 def text_of(part: Content) -> str:
-    """Return a part as text; what is none becomes a placeholder that names its type and place."""
+    """Return a part as text; another part becomes a placeholder that names its type and place."""
     return ToolResult(output=[part]).text
-
-
-def base64_of(part: ImageContent | AudioContent | FileContent) -> str:
-    """Return the bytes of a part as base64."""
-    return base64.b64encode(part.data or b"").decode()
-
-
-def url_of(part: ImageContent | AudioContent | FileContent) -> str:
-    """Return where a part can be found, or a data URL that holds it."""
-    return (
-        part.uri or "" if part.data is None else f"data:{part.media_type};base64,{base64_of(part)}"
-    )

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects import Lost
 from functool.dialects._rules import Rules, split
 from functool.dialects._walk import render
 from functool.dialects._wire import (
@@ -38,7 +39,8 @@ PLAIN = Rules()
 
 STRICT = Rules(
     keywords=split(
-        "type title description properties required additionalProperties items minItems enum const anyOf allOf $ref format pattern"
+        "type title description properties required additionalProperties items minItems "
+        "enum const anyOf allOf $ref format pattern"
     ),
     formats=split("date-time time date duration email hostname uri ipv4 ipv6 uuid"),
     enums=(str, int, float, bool, type(None)),
@@ -65,7 +67,7 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 
 def losses(*tools: Tool) -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     strict = [size(entry["input_schema"]) for entry in definitions(tools) if entry["strict"]]
     return [*told(tools, _build), *twice(tools), *budget(strict)]
 
@@ -94,7 +96,10 @@ def result(result: ToolResult) -> dict[str, Any]:
 
 
 def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str], bool]:
-    """Return the schema of the arguments, what it lost, and whether it is strict: a recursive one never is."""
+    """Return the schema of the arguments, what it lost, and whether it is strict.
+
+    A recursive one never is.
+    """
     schema = tool.schema
     if not schema.strict:
         return *render(schema.plain, PLAIN), False
@@ -102,11 +107,8 @@ def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str]
     if recursive:
         what = ", ".join("the whole" if name == "#" else name for name in recursive)
         plain, lost = render(schema.plain, PLAIN)
-        return (
-            plain,
-            [f"strict is false: {what} holds itself, and a strict schema may not", *lost],
-            False,
-        )
+        reason = Lost(f"strict is false: {what} holds itself, and a strict schema may not")
+        return plain, [reason, *lost], False
     rest = [
         name
         for name in schema.parameters.get("properties", {})

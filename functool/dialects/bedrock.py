@@ -57,7 +57,7 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 
 def losses(*tools: Tool) -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     specs = [entry["toolSpec"] for entry in definitions(tools)]
     strict = [size(spec["inputSchema"]["json"]) for spec in specs if spec.get("strict")]
     return [*told(tools, _build), *twice(tools), *anthropic.budget(strict)]

@@ -31,8 +31,8 @@ Field = Literal["parameters_json_schema", "parameters"]
 
 JSON_SCHEMA = Rules(
     keywords=split(
-        "type format title description enum items prefixItems minItems maxItems minimum maximum anyOf oneOf "
-        "properties additionalProperties required propertyOrdering $ref"
+        "type format title description enum items prefixItems minItems maxItems minimum maximum "
+        "anyOf oneOf properties additionalProperties required propertyOrdering $ref"
     ),
     enums=(str, int, float),
     refs="wrap",
@@ -43,9 +43,9 @@ JSON_SCHEMA = Rules(
 
 OPENAPI = Rules(
     keywords=split(
-        "type nullable enum format items minItems maxItems minimum maximum minLength maxLength pattern "
-        "minProperties maxProperties anyOf properties required propertyOrdering default example title "
-        "description"
+        "type nullable enum format items minItems maxItems minimum maximum minLength maxLength "
+        "pattern minProperties maxProperties anyOf properties required propertyOrdering default "
+        "example title description"
     ),
     formats=split("date-time enum float double int32 int64"),
     enums=(str,),
@@ -78,7 +78,7 @@ def definitions(
 
 
 def losses(*tools: Tool, field: Field = "parameters_json_schema") -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     return [
         *told(tools, _BUILDS[field]),
         *twice(tools),
@@ -87,8 +87,9 @@ def losses(*tools: Tool, field: Field = "parameters_json_schema") -> list[str]:
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a `GenerateContentResponse` (its first candidate), of a `Content`, or of their dicts.
+    """Return the calls of a `GenerateContentResponse`, of a `Content`, or of their dicts.
 
+    Of a response, the first candidate is read.
     The API may leave the id out: then it is empty.
     """
     candidates = get(message, "candidates")

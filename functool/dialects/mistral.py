@@ -24,7 +24,7 @@ from functool.dialects._wire import (
     twice,
     url_of,
 )
-from functool.schema.subset import violations
+from functool.dialects.openai import rewritten
 
 PLAIN = Rules()
 """Anything that JSON Schema has; the root holds no combinators."""
@@ -41,12 +41,15 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 
 def losses(*tools: Tool) -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     return [*told(tools, _build), *twice(tools)]
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a chat completion (its first choice), its message, a conversation, or their dicts."""
+    """Return the calls of a chat completion, its message, a conversation, or their dicts.
+
+    Of a completion, the first choice is read.
+    """
     entries = [
         entry for entry in get(message, "outputs") or () if get(entry, "type") == "function.call"
     ]
@@ -73,8 +76,7 @@ def result(result: ToolResult) -> dict[str, Any]:
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema = tool.schema
     if schema.strict:
-        lost = [f"{reason} (rewritten in the strict form)" for reason in violations(schema.plain)]
-        parameters = schema.parameters
+        parameters, lost = schema.parameters, rewritten(schema)
     else:
         parameters, lost = render(schema.plain, PLAIN)
     function = {

@@ -10,7 +10,8 @@ import mimetypes
 from collections.abc import Iterable
 from typing import Any
 
-from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
+from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult, ToolSchema
+from functool.dialects import Lost
 from functool.dialects._rules import Rules
 from functool.dialects._walk import render
 from functool.dialects._wire import (
@@ -46,7 +47,7 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 
 def losses(*tools: Tool) -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
 
 
@@ -69,12 +70,13 @@ def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema = tool.schema
     if not schema.strict:
         return render(schema.plain, PLAIN)
-    rewritten = [f"{reason} (rewritten in the strict form)" for reason in violations(schema.plain)]
-    return schema.parameters, [
-        *rewritten,
-        *violations(schema.parameters),
-        *_limits(schema.parameters),
-    ]
+    left = map(Lost, violations(schema.parameters))
+    return schema.parameters, [*rewritten(schema), *left, *_limits(schema.parameters)]
+
+
+def rewritten(schema: ToolSchema) -> list[str]:
+    """Return where the plain form of a strict tool leaves the strict subset."""
+    return [f"{reason} (rewritten in the strict form)" for reason in violations(schema.plain)]
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

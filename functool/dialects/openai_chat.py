@@ -21,12 +21,15 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 
 def losses(*tools: Tool) -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a `ChatCompletion` (its first choice), of a `ChatCompletionMessage`, or of their dicts."""
+    """Return the calls of a `ChatCompletion`, of a `ChatCompletionMessage`, or of their dicts.
+
+    Of a completion, the first choice is read.
+    """
     return function_calls(message)
 
 

@@ -18,9 +18,10 @@ from functool.dialects._wire import call, fresh, function_calls, get, name_losse
 
 RULES = Rules(
     keywords=split(
-        "type title description default examples properties required additionalProperties items prefixItems "
-        "minItems maxItems uniqueItems minLength maxLength pattern format minimum maximum exclusiveMinimum "
-        "exclusiveMaximum multipleOf minProperties maxProperties enum const anyOf oneOf allOf $ref"
+        "type title description default examples properties required additionalProperties items "
+        "prefixItems minItems maxItems uniqueItems minLength maxLength pattern format minimum "
+        "maximum exclusiveMinimum exclusiveMaximum multipleOf minProperties maxProperties "
+        "enum const anyOf oneOf allOf $ref"
     ),
     formats=split("date time date-time email uuid ipv4 ipv6 uri"),
     enums=(str, int, float, bool, type(None)),
@@ -40,11 +41,14 @@ RULES = Rules(
 MAX_TOOLS = 128
 
 _OURS = (None, "function", 0, 1, "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL")
-"""The types of calls that are not run by the provider itself; the SDK's messages number them."""
+"""The types of calls that the host runs; the messages of the SDK number them."""
 
 
 def definition(tool: Tool) -> dict[str, Any]:
-    """Return the tool as an entry of a request's `tools`; `xai_sdk.chat.tool` takes its `function`."""
+    """Return the tool as an entry of a request's `tools`.
+
+    `xai_sdk.chat.tool` takes its `function`.
+    """
     return fresh(tool, _build)
 
 
@@ -54,12 +58,12 @@ def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 
 
 def losses(*tools: Tool) -> list[str]:
-    """Return every keyword dropped or rewritten, and every limit broken, of a request with these tools."""
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
     return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of the SDK's `Response` or its message, a chat completion, a Responses object, or their dicts.
+    """Return the calls of the SDK's `Response` or its message, or of OpenAI's objects, or dicts.
 
     Those of tools that run at the provider are left out.
     """

@@ -14,7 +14,7 @@ from functool.approval import (
     json_copy,
     same_json,
 )
-from functool.call import ToolCall, ToolResult, changed, json_text
+from functool.call import ToolCall, ToolResult, changed, to_json
 from functool.content import TextContent
 from functool.context import Context
 from functool.errors import ApprovalRequired, GuardrailError
@@ -40,8 +40,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     """
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
-        before = context.decision
-        edited = before and before["arguments"]
+        before = context.decision or {}
+        edited = before.get("arguments")
         if edited is None and when is not None and not await inline(when, call, context):
             return None
         request = _request(call, context)
@@ -58,7 +58,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         # A guardrail may have changed what the person wrote: then what runs is what it became.
         runs = edit if edited is None or not decision.approved else request.arguments
         record = context.notes["decision"] = {
-            "request": before["request"] if before and edited else request.to_dict(),
+            "request": request.to_dict() if edited is None else before["request"],
             "approved": decision.approved,
             "reason": decision.reason,
             "arguments": runs,
@@ -151,5 +151,5 @@ def _is_edit(
 
 
 def _short(value: Any) -> str:
-    text = json_text(value) if not isinstance(value, str) else f'"{value}"'
+    text = to_json(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

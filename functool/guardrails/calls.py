@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from functool.call import ToolCall, json_text
+from functool.call import ToolCall, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.guardrails.asking import InputGuardrail
@@ -216,4 +216,4 @@ def _texts(value: Any) -> Iterable[str]:
         for item in value:
             yield from _texts(item)
     elif value is not None:
-        yield from (value,) if isinstance(value, str) else (str(value), json_text(value))
+        yield from (value,) if isinstance(value, str) else (str(value), to_json(value))

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from functool.call import MAX_REPR, ToolResult, changed, json_text, render, valid_text
+from functool.call import MAX_REPR, ToolResult, changed, render, to_json, valid_text
 from functool.content import CONTENT_TYPES, Content, TextContent
 from functool.context import Context
 from functool.errors import DefinitionError
@@ -99,9 +99,7 @@ def _cleaned(patterns: list[re.Pattern[str]], value: Any) -> Any:
     try:
         value = _walked(patterns, value)
     except RecursionError:  # Too deep, or it holds itself: it is shown as one text.
-        value = _clean(patterns, json_text(value))
-    if isinstance(value, str):
-        return value
+        value = _clean(patterns, to_json(value))
     shown = render(value)
     cleaned = [_walked(patterns, part) for part in shown]
     return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
@@ -123,7 +121,7 @@ def _walked(patterns: list[re.Pattern[str]], value: Any) -> Any:
     elif type(value) in (list, tuple, set, frozenset):
         new = type(value)(_walked(patterns, item) for item in value)
     else:  # A number is read as JSON writes it, an object in its JSON form.
-        text = json_text(value)
+        text = to_json(value)
         same = _parsed(text)
         new = _clean(patterns, text) if same is text else _walked(patterns, same)
     return value if new == same else new

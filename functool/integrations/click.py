@@ -55,7 +55,9 @@ async def run_call(
     with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
     if result.error is None:
-        click.echo(visible(result.text) if sys.stdout.isatty() else result.text)
+        # Without `color` click would take escapes out of what goes into a pipe.
+        shown = visible(result.text) if sys.stdout.isatty() else result.text
+        click.echo(shown, color=True)
         return
     click.echo(f"Error: {visible(result.text)}", err=True)
     raise click.exceptions.Exit(1)

@@ -132,7 +132,7 @@ class Handlers:
     ) -> ToolResult:
         unsubscribe = context.subscribe(_progress_to(request))
         # The orchestrator of the calls is at the client. The toolset says what may not run.
-        runs = served is not None and served.is_enabled(context)
+        runs = served is not None and served.tool.is_enabled(context)
         invoke = served.tool.invoke if served and runs else self._toolset.call
         try:
             return await invoke(call, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hmac
 import socket
@@ -96,7 +97,15 @@ async def serve_async(
 
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    await uvicorn.Server(uvicorn.Config(app, host=host, port=port, access_log=False)).serve()
+    listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, access_log=False))
+    serving = asyncio.create_task(listener.serve())
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        # Cancelled, uvicorn would leave its sockets open.
+        listener.should_exit = True
+        await serving
+        raise
 
 
 def http_app(

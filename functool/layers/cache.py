@@ -12,14 +12,14 @@ import copy
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from math import copysign
 from typing import Any, Literal, TypeAlias, overload
 from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
-from functool.layers.some_tools import SomeTools, T, each
+from functool.layers.some_tools import OneTool, each
 
 try:
     from cachetools import TTLCache
@@ -37,15 +37,17 @@ _EXACT = 2**53
 
 
 @overload
-def cached(tools: T, seconds: float, maxsize: int = 1024, *, per: Per = "context") -> T: ...
+def cached(
+    tools: OneTool, seconds: float, maxsize: int = 1024, *, per: Per = "context"
+) -> OneTool: ...
 @overload
 def cached(
     tools: Toolset, seconds: float, maxsize: int = 1024, *, per: Per = "context"
 ) -> Toolset: ...
 @overload
 def cached(
-    tools: SomeTools, seconds: float, maxsize: int = 1024, *, per: Per = "context"
-) -> Any: ...
+    tools: Iterable[Tool], seconds: float, maxsize: int = 1024, *, per: Per = "context"
+) -> list[Tool]: ...
 
 
 def cached(tools: Any, seconds: float, maxsize: int = 1024, *, per: Per = "context") -> Any:
@@ -104,8 +106,9 @@ class _Cache:
         async def cache(
             call: ToolCall, context: Context[Any], proceed: Callable[[], Awaitable[ToolResult]]
         ) -> ToolResult:
-            name = context.schema.name if context.schema else call.name
-            key = (f"{tool}:{name}", _canonical(call.arguments))
+            # One function may stand around several tools, which a wrapper has renamed.
+            names = [tool, call.name, context.schema.name if context.schema else ""]
+            key = (json.dumps(names), _canonical(call.arguments))
             return await self._answer(key, context, proceed)
 
         return cache

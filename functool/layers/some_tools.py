@@ -1,40 +1,33 @@
-"""Some tools: a Tool, an iterable of tools, or a Toolset. What comes back is of the same kind."""
+"""What every layer takes and gives back: a tool, several tools, or a toolset."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, overload
 
-from functool import DefinitionError, Tool, Toolset
+from functool import Tool, Toolset
 
-SomeTools: TypeAlias = Tool | Iterable[Tool] | Toolset
-T = TypeVar("T", bound=Tool)
+OneTool = TypeVar("OneTool", bound=Tool)
 
 
 @overload
-def each(tools: T, change: Callable[[Tool], Tool]) -> T: ...
+def each(tools: OneTool, change: Callable[[Any], Any]) -> OneTool: ...
 @overload
-def each(tools: Toolset, change: Callable[[Tool], Tool]) -> Toolset: ...
+def each(tools: Toolset, change: Callable[[Any], Any]) -> Toolset: ...
 @overload
-def each(tools: SomeTools, change: Callable[[Tool], Tool]) -> Any: ...
+def each(tools: Iterable[Tool], change: Callable[[Any], Any]) -> list[Tool]: ...
 
 
-def each(tools: object, change: Callable[[Tool], Tool]) -> object:
-    """Return the tools, each changed: a Tool, a Toolset, a tuple, or a list for any other iterable.
+def each(tools: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the same kind of tools, each as `change(tool)` returns it; of another iterable, a list.
 
     Raises:
-        DefinitionError: Something is no tool.
+        DefinitionError: Something is no tool, or two tools have one name.
     """
     if isinstance(tools, Tool):
         return change(tools)
     if isinstance(tools, Toolset):
-        changed = [change(tool) for tool in tools.values()]
-        return Toolset(changed, max_concurrency=tools.max_concurrency)
-    if not isinstance(tools, Iterable):
-        raise DefinitionError(f"expected a tool, tools or a Toolset, not {type(tools).__name__}")
-    given = [*tools]
-    for tool in given:
-        if not isinstance(tool, Tool):
-            raise DefinitionError(f"expected a tool, not {type(tool).__name__}")
-    found = [change(tool) for tool in given]
-    return tuple(found) if isinstance(tools, tuple) else found
+        return Toolset(map(change, tools.values()), max_concurrency=tools.max_concurrency)
+    known = Toolset(tools.values() if isinstance(tools, Mapping) else tools)
+    changed = [change(tool) for tool in known.values()]
+    return tuple(changed) if type(tools) is tuple else changed

@@ -102,7 +102,9 @@ def find_bool_for_number(
     kind = schema.get("type")
     if isinstance(value, bool):
         if kind in ("integer", "number"):
-            return path, f"a valid {kind}, not a boolean"
+            return path, f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
+        if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
+            return path, f"a valid {schema['format']}, not a boolean"
         choices = schema.get("enum", [schema["const"]] if "const" in schema else [value])
         if all(choice is not value for choice in choices):
             return path, "one of the choices, not a boolean"

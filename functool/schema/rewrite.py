@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -19,6 +19,7 @@ _INNER = frozenset(
     )
 )
 _CLASSES = ("model", "dataclass", "typed-dict")
+_LISTS = ("list", "tuple", "set", "frozenset")
 
 
 def rewritten(core: Any) -> Any:
@@ -34,7 +35,9 @@ def rewritten(core: Any) -> Any:
         return type(core)(map(rewritten, core))
     if not isinstance(core, dict) or core.get("custom_init"):
         return core
-    made: Any = {key: _inner(part) if key in _INNER else part for key, part in core.items()}
+    made: Any = {
+        key: _inner(part, rewritten) if key in _INNER else part for key, part in core.items()
+    }
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
         made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
         # pydantic writes "ignore" for a TypedDict that says nothing.
@@ -53,11 +56,23 @@ def rewritten(core: Any) -> Any:
     )
 
 
-def _inner(part: Any) -> Any:
-    """Rewrite what stands under a key: a core schema, a list of them, or some by name."""
+def failing_fast(core: Any) -> Any:
+    """Return a core schema whose lists stop at their first wrong item, at every depth."""
+    if isinstance(core, (list, tuple)):
+        return type(core)(map(failing_fast, core))
+    if not isinstance(core, dict):
+        return core
+    made = {
+        key: _inner(part, failing_fast) if key in _INNER else part for key, part in core.items()
+    }
+    return {**made, "fail_fast": True} if core.get("type") in _LISTS else made
+
+
+def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
+    """Change what stands under a key: a core schema, a list of them, or some by name."""
     if isinstance(part, dict) and not isinstance(part.get("type"), str):
-        return {name: rewritten(inner) for name, inner in part.items()}
-    return rewritten(part)
+        return {name: change(inner) for name, inner in part.items()}
+    return change(part)
 
 
 def _sets_extra(cls: Any) -> bool:

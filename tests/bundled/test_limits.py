@@ -16,7 +16,7 @@ from functool.bundled.limits import Limiter, ShellLimits
 from functool.bundled.shell import shell_tool
 from tests.bundled.test_shell import living, needs_bwrap
 
-HUNGRY = "head -c 300000000 /dev/zero | tail -c 300000000 | wc -c"
+HUNGRY = "head -c 100000000 /dev/zero | tail -c 100000000 | wc -c"
 BUSY = "while :; do :; done"
 MANY = "for i in $(seq 60); do sleep 60 & done; echo all"
 
@@ -57,11 +57,11 @@ def shell(request, tmp_path):
 
 def test_memory_of_a_process(shell, without_groups):
     """A process that wants more memory than its limit does not get it; with a higher limit it does."""
-    result = run(shell(memory=100_000_000), HUNGRY)
+    result = run(shell(memory=50_000_000), HUNGRY)
 
     assert "memory exhausted" in result.text
     assert (result.metadata["limits"], result.metadata["reached"]) == ("prlimit", None)
-    assert "300000000" in run(shell(memory=1_000_000_000), HUNGRY).value
+    assert "100000000" in run(shell(memory=500_000_000), HUNGRY).value
 
 
 def test_time_of_a_process(shell, without_groups):
@@ -164,12 +164,12 @@ def test_limits_that_are_refused_in_the_end(tmp_path, without_groups, monkeypatc
 
 def test_memory_of_a_group(shell, groups):
     """All processes of a command share one limit of memory; the one that breaks it ends them all, and the answer says so."""
-    many = f"for i in 1 2 3 4; do ({HUNGRY.replace('300000000', '60000000')}) & done; wait"
+    many = f"for i in 1 2 3 4; do ({HUNGRY.replace('100000000', '40000000')}) & done; wait"
     result = run(shell(memory=100_000_000, cgroup=groups), many)
 
     assert result.error.details == {"exit_code": 137, "limit": "memory"}
     assert result.metadata["limits"] == "cgroup"
-    assert run(shell(memory=1_000_000_000, cgroup=groups), many).value == "60000000\n" * 4
+    assert run(shell(memory=500_000_000, cgroup=groups), many).value == "40000000\n" * 4
     assert not list(groups.glob("functool-*"))
 
 

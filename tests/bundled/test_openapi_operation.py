@@ -7,7 +7,10 @@ import httpx2
 import pytest
 
 from functool import DefinitionError
+from functool.bundled import openapi
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
+from functool.bundled.openapi_operation import operations
+from tests.bundled.test_openapi_names import lines
 
 HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
 
@@ -174,3 +177,82 @@ def test_a_reference_that_leads_in_a_circle_is_named():
 
     with pytest.raises(DefinitionError, match="'#/components/parameters/A' leads in a circle"):
         openapi_tools(spec, base_url="https://a.example")
+
+
+@pytest.mark.parametrize("shared", ["path item", "schema"])
+def test_operations_that_share_what_they_refer_to_are_bounded_together(monkeypatch, shared):
+    """A short document that stands for tools without end is refused; fewer of its operations are not."""
+    monkeypatch.setattr(openapi, "LEAST_SIZE", 500_000)
+    monkeypatch.setattr(openapi, "MAX_GROWTH", 100)
+    parameters = [{"name": f"q{n}", "in": "query"} for n in range(1_000)]
+    schema = {"properties": {f"p{n}": {"type": "string"} for n in range(1_000)}}
+    components = {"pathItems": {"I": {"get": {"parameters": parameters}}}, "schemas": {"S": schema}}
+    item = {"$ref": "#/components/pathItems/I"}
+    if shared == "schema":
+        referring = {"name": "q", "in": "query", "schema": {"$ref": "#/components/schemas/S"}}
+        item = {"get": {"parameters": [referring]}}
+    spec = document({f"/{n}": item for n in range(100)}, components=components)
+
+    for make in (pin, lambda spec: openapi_tools(spec, base_url="https://a.example")):
+        with pytest.raises(
+            DefinitionError, match=r"operations before get_\d+ \(GET /\d+\) take more"
+        ):
+            make(spec)
+    pins = pin(spec, include=["get_7", "get_8"])
+    tools = openapi_tools(
+        spec, base_url="https://a.example", include=["get_7", "get_8"], pinned=pins
+    )
+    assert list(tools) == list(pins) == ["get_7", "get_8"]
+    assert list(pin(spec, exclude=["get_*0", "GET /?", "GET /??"])) == []
+
+
+def test_paths_that_refer_to_one_item_read_its_parameters_once():
+    """Many paths that share an item give their tools the same parameters, each with its own path."""
+    item = {
+        "parameters": [{"name": "id", "in": "path", "schema": {"type": "integer"}}],
+        "get": {"parameters": [{"name": "q", "in": "query"}]},
+    }
+    paths = {f"/{n}/{{id}}": {"$ref": "#/components/pathItems/I"} for n in range(3)}
+    paths["/none"] = {"$ref": "#/components/pathItems/I"}
+    spec = document(paths, components={"pathItems": {"I": item}})
+    tools = openapi_tools(spec, base_url="https://a.example")
+
+    assert [list(tool.schema.parameters["properties"]) for tool in tools.values()] == [
+        ["id", "q"],
+        ["id", "q"],
+        ["id", "q"],
+        ["q"],
+    ]
+
+
+def test_what_many_paths_share_is_read_once():
+    """A body, a text and an answer of megabytes cost a hundred paths no more than one."""
+    text = "x" * 500_000
+    schema = {"type": "object", "properties": {"a": {"description": text}}, "default": [text]}
+    content = {"application/json": {"schema": schema}}
+    node = {"summary": text, "requestBody": {"content": content}, "responses": {}, "tags": ["t"]}
+    answer = {"type": "object", "properties": schema["properties"]}
+    node["responses"]["200"] = {"content": {"application/json": {"schema": answer}}}
+
+    def lines_of(count):
+        paths = {f"/{n}": {"$ref": "#/components/pathItems/I"} for n in range(count)}
+        spec = document(paths, components={"pathItems": {"I": {"post": node}}})
+        read_document = openapi.read(spec)
+        found = []
+        cost = lines(lambda: found.extend(one.read() for one in operations(read_document)))
+        assert {one.description for one in found} == {"x" * 1_999 + "…"}
+        assert {one.tags for one in found} == {("t",)}
+        assert len({id(one.output) for one in found}) == 1 and found[0].output["type"] == "object"
+        return cost
+
+    once = lines_of(1)
+    assert lines_of(101) - once < 100 * once / 2
+
+
+def test_a_reference_of_megabytes_points_to_nothing():
+    """A pointer that is longer than any name of a document is refused before it is walked."""
+    spec = document({**get(parameters=[{"$ref": "#" + "/a" * 10_000}]), **get("/y", "y")})
+
+    with pytest.raises(DefinitionError, match=r"x \(GET /x\): .* more than 10,000 characters"):
+        openapi_tools(spec, base_url="https://a.example")
+    assert list(pin(spec)) == ["y"]

@@ -725,7 +725,9 @@ def test_what_may_only_be_read_inside(work, library, tmp_path, attack):
 
 
 @needs_bwrap
-@pytest.mark.parametrize("by", ["the directory", "one above it", "a link in its place"])
+@pytest.mark.parametrize(
+    "by", ["the directory", "one above it", "a link in its place", "another in its place"]
+)
 def test_what_may_only_be_read_was_moved(work, library, by):
     """Once somebody else has moved what is readable inside of the working directory no command runs."""
     tool = shell_tool(work, readable=[library])
@@ -733,6 +735,8 @@ def test_what_may_only_be_read_was_moved(work, library, by):
     moved.rename(work / "away")
     if by == "a link in its place":
         (work / "vendor").symlink_to("away")
+    if by == "another in its place":
+        library.mkdir(parents=True)
     result = run(tool, "touch made; echo x > away/deep/lib/a.txt; echo x > away/a.txt")
 
     assert result.error.type == "SandboxUnavailable"

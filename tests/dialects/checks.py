@@ -1,6 +1,18 @@
 """Each dialect beside the rules of its provider, and what the tests ask of both."""
 
-from functool.dialects import anthropic, bedrock, gemini, mcp, mistral, openai, openai_chat, xai
+from functool.dialects import (
+    anthropic,
+    bedrock,
+    cohere,
+    deepseek,
+    gemini,
+    groq,
+    mcp,
+    mistral,
+    openai,
+    openai_chat,
+    xai,
+)
 from tests.dialects import provider_rules
 
 
@@ -10,6 +22,10 @@ def _openapi(tool):
 
 def _openapi_losses(*tools):
     return gemini.losses(*tools, field="parameters")
+
+
+def _compatible(name):
+    return lambda made: provider_rules.compatible(name, made["function"])
 
 
 CHECKS = {
@@ -38,10 +54,16 @@ CHECKS = {
     ),
     "xai": (xai.definition, xai.losses, lambda made: provider_rules.xai(made["function"])),
     "mcp": (mcp.definition, mcp.losses, provider_rules.mcp),
+    "cohere": (cohere.definition, cohere.losses, _compatible("cohere")),
+    "deepseek": (deepseek.definition, deepseek.losses, _compatible("deepseek")),
+    "groq": (groq.definition, groq.losses, _compatible("groq")),
 }
 """Name -> definition(tool), losses(*tools), and what is wrong with a definition."""
 
-KNOWN_BY_STRICT = ("openai", "openai_chat", "anthropic", "bedrock", "mistral")
+KNOWN_BY_STRICT = (
+    *("openai", "openai_chat", "anthropic", "bedrock", "mistral"),
+    *("cohere", "deepseek", "groq"),
+)
 """Those whose rendering of a strict tool is another one."""
 
 BUDGETS = {"over 24 optional parameters": "optional arguments", "over 16 unions": "union type"}

@@ -366,3 +366,29 @@ def mcp(tool: dict) -> list[str]:
     """One tool of tools/list."""
     wrong = [] if re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", tool["name"]) else [f"name {tool['name']}"]
     return wrong + root_problems(tool["inputSchema"]) + dangling(tool["inputSchema"])
+
+
+COMPATIBLE_UNSAID = {
+    "deepseek": "minLength maxLength minItems maxItems pattern format minimum maximum default",
+    "groq": "minLength maxLength default",
+    "cohere": "minLength maxLength minItems maxItems uniqueItems minimum maximum oneOf allOf not",
+}
+
+
+def compatible(name: str, function: dict) -> list[str]:
+    """One function for a server that speaks OpenAI's Chat Completions."""
+    schema, strict = function["parameters"], function.get("strict", name == "cohere")
+    wrong = (
+        []
+        if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", function["name"])
+        else [f"name {function['name']}"]
+    )
+    wrong += root_problems(schema) + dangling(schema)
+    for path, node in nodes(schema):
+        keys = node.keys() if isinstance(node, dict) else ()
+        lacking = COMPATIBLE_UNSAID[name].split() if strict else []
+        wrong += [f"{path}: {key}" for key in lacking if key in keys]
+        in_union = re.search(r"/(anyOf|oneOf)/[0-9]+$", path)
+        if in_union and "$ref" in keys and not holds_itself(schema):
+            wrong.append(f"{path}: $ref in a union")
+    return wrong

@@ -63,7 +63,7 @@ def test_no_keyword_is_lost_in_silence(schema):
         if key not in ("$defs", "definitions")
     }
 
-    for name in ("openai", "anthropic", "gemini", "xai", "mistral"):
+    for name in ("openai", "anthropic", "gemini", "xai", "mistral", "deepseek", "groq", "cohere"):
         definition, losses, _ = CHECKS[name]
         rendered = schema_in(definition(tool))
         told: dict[str, list[str]] = {}

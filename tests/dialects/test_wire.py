@@ -3,15 +3,33 @@
 import gc
 import weakref
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
-from functool import FunctionTool, Tool, ToolResult, WrapperTool
-from functool.dialects import anthropic, bedrock, gemini, mcp, mistral, openai, openai_chat, xai
+from functool import FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
+from functool.dialects import (
+    Lost,
+    anthropic,
+    bedrock,
+    cohere,
+    deepseek,
+    gemini,
+    groq,
+    mcp,
+    mistral,
+    openai,
+    openai_chat,
+    xai,
+)
 from functool.dialects._wire import name_losses, size
-from tests.dialects.samples import ping, search
+from tests.dialects.samples import ping, plant, search
 
-EVERY = [openai, openai_chat, anthropic, gemini, bedrock, mistral, xai, mcp]
+EVERY = [
+    *(openai, openai_chat, anthropic, gemini, bedrock, mistral, xai, mcp),
+    *(cohere, deepseek, groq),
+]
 
 
 @pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
@@ -132,3 +150,46 @@ def test_sizes_are_counted_over_definitions_once():
     assert (found.properties, found.optional, found.unions, found.depth) == (4, 3, 1, 3)
     assert found.characters == len("a" + "b" + "leaf" + "kids" + "Tree" + "ab" + "c")
     assert (found.enum_values, found.longest_enum) == (2, 0)
+
+
+def test_what_is_lost_is_told_apart_from_what_is_moved():
+    """A gate can fail for a broken name or limit, and pass what stands in the description."""
+
+    def go(n: Annotated[int, Field(ge=3, multiple_of=2)] = 4, kind: Literal["a"] = "a") -> None:
+        """Go."""
+
+    tool, dotted = FunctionTool(go), FunctionTool(go, name="a b")
+    moved = gemini.losses(tool)
+
+    assert any("multipleOf 2 is moved into the description" in loss for loss in moved)
+    assert [loss for loss in moved if isinstance(loss, Lost)] == []
+    for dialect in (openai, gemini, anthropic, mistral, xai, bedrock):
+        lost = [loss for loss in dialect.losses(dotted, dotted) if isinstance(loss, Lost)]
+        assert {loss.split(" does not fit")[0] for loss in lost} == {
+            "a b: name 'a b'",
+            "request: 2 tools are named 'a b'",
+        }
+    recursive = FunctionTool(plant, strict=True)
+    lost = [loss for loss in anthropic.losses(recursive) if isinstance(loss, Lost)]
+    assert lost == ["plant: strict is false: Tree holds itself, and a strict schema may not"]
+
+
+def test_a_strict_form_without_annotations_of_others():
+    """OpenAI's and Mistral's strict forms say examples, deprecations and `x-` words in sentences."""
+    part = {"type": "integer", "examples": [3], "deprecated": True, "readOnly": True}
+    part |= {"writeOnly": False, "x-unit": {"name": "cm"}, "$comment": "ours"}
+    schema = {"type": "object", "properties": {"n": part}, "required": ["n"]}
+    tool = SchemaTool("go", "", schema, dict, strict=True)
+    said = (
+        'examples: [3]. deprecated: true. readOnly: true. writeOnly: false. x-unit: {"name": "cm"}.'
+    )
+
+    for dialect in (openai, openai_chat, mistral, groq, deepseek):
+        made = dialect.definition(tool)
+        made = made.get("function", made)["parameters"]["properties"]["n"]
+        losses = dialect.losses(tool)
+
+        assert made == {"type": "integer", "description": said}
+        assert [loss for loss in losses if isinstance(loss, Lost)] == []
+        for word in ("examples", "deprecated", "readOnly", "writeOnly", "x-unit", "$comment"):
+            assert f"go: #/properties/n: keyword-{word} (rewritten in the strict form)" in losses

@@ -516,11 +516,38 @@ def test_what_a_guardrail_made_of_an_edit_is_asked_about():
     assert [request.arguments["to"] for request in seen] == ["EVE", "EVE"]
     assert [request.arguments["amount"] for request in seen] == [500, 5]
     assert ran == [(5, "EVE")]
-    assert result.metadata["decision"]["arguments"] == {"amount": 5, "to": "EVE"}
+    decision = result.metadata["decision"]
+    assert decision["arguments"] == {"amount": 5, "to": "EVE"}
+    assert decision["request"]["arguments"] == {"amount": 500, "to": "EVE"}
 
     stubborn = Context(approver=lambda request: answers[0])
     assert "twice" in call(tool, {"amount": 500, "to": "bob"}, stubborn).text
     assert len(ran) == 1
+
+
+def test_what_became_of_an_edit_is_asked_about_whatever_when_says():
+    """A person who has edited a call is asked again about what is not their edit, an empty one, too."""
+
+    def pay(amount: int = 500) -> None:
+        ran.append(amount)
+
+    def add(call, context):
+        sent = call.arguments
+        return dataclasses.replace(call, arguments={"amount": 7}) if sent["amount"] == 5 else None
+
+    ran, when = [], lambda call, context: call.arguments["amount"] > 100
+    tool = FunctionTool(pay, input_guardrails=[add, require_approval(when)])
+    for sent, edited in ((1000, {"amount": 5}), (1000, {})):
+        seen = []
+        answers = [Decision(approved=True, arguments=edited), False]
+        context = Context(approver=lambda request: (seen.append(request), answers.pop(0))[1])  # noqa: B023
+        result = call(tool, {"amount": sent}, context)
+        if edited:
+            assert [request.arguments["amount"] for request in seen] == [1000, 7]
+            assert result.is_error and ran == []
+            assert result.metadata["decision"]["arguments"] is None
+        else:
+            assert len(seen) == 1 and ran == [500]
 
 
 def test_an_edit_is_enough_for_all_who_ask():

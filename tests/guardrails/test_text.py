@@ -306,6 +306,7 @@ def test_redact_cleans_numbers_in_details():
         "yes": True,
     }
     assert redacted(ToolResult.failed("x"), Context()) is None
+    assert redacted(ToolResult.of({"card": card}), Context()).text == '{"card":"[redacted]"}'
 
 
 @pytest.mark.parametrize(
@@ -567,9 +568,9 @@ def test_redact_gives_up_on_a_text_that_is_escaped_without_end():
 
 def test_redact_makes_valid_text_of_half_an_emoji():
     """Half of a surrogate pair, which an escape can hide, does not leave as such."""
-    (part,) = call(echo_tool(r"\ud83d s\u0065cret", output_guardrails=[redact(["secret"])])).output
+    result = call(echo_tool(r"\ud83d s\u0065cret", output_guardrails=[redact(["secret"])]))
 
-    assert part.text == "\ufffd [redacted]"
+    assert result.value == result.output[0].text == "\ufffd [redacted]"
 
 
 def test_redact_cleans_a_value_that_holds_itself():

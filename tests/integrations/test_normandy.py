@@ -358,7 +358,7 @@ def test_the_port_ends_quietly_when_its_reader_has_gone() -> None:
     )
     assert process.stdin and process.stdout and process.stderr
     for request in (
-        {"id": 1, "op": "run", "name": "wait", "input": {"seconds": 3_600}, "timeout": 3_600_000},
+        {"id": 1, "op": "run", "name": "wait", "input": {"seconds": 120}, "timeout": 120_000},
         {"id": 2, "op": "schemas"},
     ):
         process.stdin.write(json.dumps(request) + "\n")
@@ -367,8 +367,11 @@ def test_the_port_ends_quietly_when_its_reader_has_gone() -> None:
     process.stdout.close()
     process.stdin.close()
 
-    assert (process.wait(timeout=60), process.stderr.read()) == (0, "")
-    process.stderr.close()
+    try:
+        assert (process.wait(timeout=60), process.stderr.read()) == (0, "")
+    finally:
+        process.kill()
+        process.stderr.close()
 
 
 def test_the_port_writes_what_plain_json_does_not_know() -> None:
@@ -421,7 +424,7 @@ LEAVING = """
 path = System.find_executable(hd(System.argv()))
 arguments = tl(System.argv())
 port = Port.open({:spawn_executable, path}, [:binary, {:line, 65_536}, {:args, arguments}])
-run = ~s({"id": 1, "op": "run", "name": "wait", "input": {"seconds": 3600}, "timeout": 3600000})
+run = ~s({"id": 1, "op": "run", "name": "wait", "input": {"seconds": 120}, "timeout": 120000})
 Port.command(port, run <> "\\n" <> ~s({"id": 2, "op": "schemas"}) <> "\\n")
 receive do
   {^port, {:data, {:eol, _}}} -> IO.puts("leaving")

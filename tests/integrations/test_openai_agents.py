@@ -120,7 +120,7 @@ def test_disabled_tool_is_not_shown() -> None:
 def test_one_context_a_run() -> None:
     """The calls of one run share their context, and so a rate limit; another run begins anew."""
 
-    @FunctionTool(input_guardrails=[rate_limit(1, 60)])
+    @FunctionTool(input_guardrails=[rate_limit(1, 60, per="context")])
     async def count(context: Context) -> int:
         """Count."""
         context.state["n"] = context.state.get("n", 0) + 1

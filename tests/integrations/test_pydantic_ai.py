@@ -244,7 +244,7 @@ def test_metadata_is_the_applications() -> None:
 def test_one_context_a_run() -> None:
     """The calls of one run share their context, and so a rate limit; another run begins anew."""
 
-    @FunctionTool(input_guardrails=[rate_limit(1, 60)])
+    @FunctionTool(input_guardrails=[rate_limit(1, 60, per="context")])
     async def count(context: Context) -> int:
         """Count."""
         context.state["n"] = context.state.get("n", 0) + 1

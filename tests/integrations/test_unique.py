@@ -326,7 +326,7 @@ def test_links_sounds_and_images_alone() -> None:
         (ImageContent(data=noise()[:2_000]), "[image/png: 2000 bytes]"),
         (ImageContent(data=BMP, media_type="image/bmp"), f"[image/bmp: {len(BMP)} bytes]"),
         (ImageContent(uri="data:image/svg+xml;base64,PHN2Zy8+"), "[image/svg+xml: 6 bytes]"),
-        (ImageContent(uri="data:image/svg+xml,<svg/>"), "[image/svg+xml,<svg/>: 0 bytes]"),
+        (ImageContent(uri="data:image/svg+xml,<svg/>"), "[image: a data URL that cannot be read]"),
         (ImageContent(uri="data:image/png;base64,?"), "[image: a data URL that cannot be read]"),
         (ImageContent(uri="data:image/png;base64,"), "[image/png: 0 bytes]"),
     ],
@@ -417,7 +417,8 @@ def test_the_configuration_is_the_deps() -> None:
 
 def test_the_calls_of_one_manager_share_their_state() -> None:
     """What calls remember lives as long as the tool of one manager: a rate limit holds for its run, and not for the next."""
-    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[rate_limit(2, 3600)]))
+    limit = rate_limit(2, 3600, per="context")
+    unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[limit]))
     host, next_host = (Host([{"name": "door", "configuration": {}}]) for _ in range(2))
     assert [answer.content for answer in host.run(*[("door", {})] * 3)] == ["in", "in", ""]
     assert host.run(("door", {}))[0].error_message.startswith(

@@ -340,13 +340,6 @@ def test_mistakes_are_refused_at_definition(arguments, options):
         cached(counting()[0], *arguments, **options)
 
 
-@pytest.mark.parametrize("tools", [3, [3], None])
-def test_what_is_no_tool_is_refused(tools):
-    """Only tools can be cached."""
-    with pytest.raises(DefinitionError, match="expected a tool"):
-        cached(tools, 60)
-
-
 def test_a_missing_extra_says_what_to_install():
     """Without cachetools the import names the extra."""
     code = "import sys; sys.modules['cachetools'] = None; import functool.layers.cache"

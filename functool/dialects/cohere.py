@@ -1,0 +1,56 @@
+"""Cohere's API, by way of OpenAI's Chat Completions or its own `tools`.
+
+Whether schemas are enforced is said once for a request (`strict_tools`): then all tools together
+have at most 200 properties, and each has a required one. Bounds of numbers, texts and arrays move
+into the description, and the tool enforces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Tool
+from functool.dialects import _compatible, openai_chat
+from functool.dialects._rules import Rules, split
+from functool.dialects._wire import fresh
+
+_RULES = Rules(
+    keywords=split(
+        "type title description default enum const anyOf properties required "
+        "additionalProperties items pattern format $ref"
+    ),
+    formats=split("date-time date time uuid"),
+    all_of="none",
+    items=True,
+    refs="unions",
+)
+PROFILE = _compatible.Profile(
+    plain=_RULES,
+    strict=_RULES,
+    says_strict=False,
+    max_fields=200,
+    one_required=True,
+)
+
+calls = openai_chat.calls
+result = openai_chat.result
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    return _compatible.losses(tools, _build, definitions(tools), PROFILE)
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    return _compatible.build(tool, PROFILE)

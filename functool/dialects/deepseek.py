@@ -1,0 +1,50 @@
+"""DeepSeek's API, which speaks OpenAI's Chat Completions.
+
+Its strict mode is a beta of its own address, and its sources disagree about bounds, patterns and
+formats: all of them move into the description, and the tool enforces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Tool
+from functool.dialects import _compatible, openai_chat
+from functool.dialects._rules import Rules, split
+from functool.dialects._wire import fresh
+
+PROFILE = _compatible.Profile(
+    plain=Rules(items=True, refs="unions"),
+    strict=Rules(
+        keywords=split(
+            "type title description enum anyOf properties required additionalProperties items $ref"
+        ),
+        all_of="none",
+        closed=True,
+        items=True,
+        refs="unions",
+    ),
+)
+
+calls = openai_chat.calls
+result = openai_chat.result
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    return _compatible.losses(tools, _build, definitions(tools), PROFILE)
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    return _compatible.build(tool, PROFILE)

@@ -1,0 +1,51 @@
+"""Groq's API, which speaks OpenAI's Chat Completions.
+
+A strict tool is published in its strict form, with the references inside of unions written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from functool import Tool
+from functool.dialects import _compatible, openai_chat
+from functool.dialects._rules import Rules, split
+from functool.dialects._wire import fresh
+
+PROFILE = _compatible.Profile(
+    plain=Rules(items=True, refs="unions"),
+    strict=Rules(
+        keywords=split(
+            "type title description enum const anyOf properties required additionalProperties "
+            "items minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf "
+            "pattern format $ref"
+        ),
+        all_of="none",
+        closed=True,
+        items=True,
+        refs="unions",
+    ),
+)
+
+calls = openai_chat.calls
+result = openai_chat.result
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """Return the tool as an entry of a request's `tools`."""
+    return fresh(tool, _build)
+
+
+def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`."""
+    return [definition(tool) for tool in tools]
+
+
+def losses(*tools: Tool) -> list[str]:
+    """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    return _compatible.losses(tools, _build, definitions(tools), PROFILE)
+
+
+def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
+    return _compatible.build(tool, PROFILE)
