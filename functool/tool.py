@@ -37,7 +37,7 @@ from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_told
-from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, in_order
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -113,6 +113,7 @@ class Tool(ABC):
         self.output_guardrails: list[OutputGuardrail] = callables(
             options.get("output_guardrails", ()), "output_guardrails", takes=2
         )
+        in_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", takes=2
         )
@@ -175,7 +176,13 @@ class Tool(ABC):
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails that see what will leave."""
-        self.output_guardrails.extend(callables(guardrails, "output_guardrails", takes=2))
+        new = callables(guardrails, "output_guardrails", takes=2)
+        in_order([*self._all_output_guardrails(), *new])
+        self.output_guardrails.extend(new)
+
+    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+        """Return the output guardrails on the way out, those of an inner tool first."""
+        return self.output_guardrails
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
         """Append a function that is asked for every exception on the road, after those before it."""
@@ -286,7 +293,9 @@ class Tool(ABC):
                 result = with_edit_told(result, trip.made)
             if self.output_guardrails:
                 try:
-                    result = await trip.ask_output(self.output_guardrails, result)
+                    # Output guardrails see the labels: one may keep a text aside, with its labels.
+                    labelled = trip.conclude(result, self.settings.untrusted)
+                    result = await trip.ask_output(self.output_guardrails, labelled)
                 except (Exception, asyncio.CancelledError) as error:
                     # A refusal is answered once; no output guardrail sees that answer.
                     result = await self._answer(failure_or_raise(error), trip)
@@ -407,6 +416,9 @@ class WrapperTool(Tool):
         twin = self._twin()
         twin.tool = self.tool.around(func)
         return twin
+
+    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+        return [*self.tool._all_output_guardrails(), *self.output_guardrails]
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool."""
