@@ -41,6 +41,8 @@ FLOORS = [
         "binding.problems",
         "binding.foreign",
         "binding.functions",
+        "binding.watched_shapes",
+        "binding.watch",
         "binding.door",
         "guardrails.asking",
         "guardrails.text",
