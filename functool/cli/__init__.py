@@ -19,6 +19,8 @@ except ModuleNotFoundError as error:
         raise SystemExit(f"Error: {missing}") from None
     raise ImportError(missing) from error
 
+from functool.cli.approvals import approvals
+from functool.cli.contexts import context_option, opened_context
 from functool.cli.targets import TARGET_HELP, headers_of, is_remote, local_toolset, opened
 from functool.integrations.visible import visible
 
@@ -196,10 +198,23 @@ def schema(
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @_header
-def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str, ...]) -> None:
+@context_option
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for the images, sounds and files of the result.",
+)
+def call(
+    target: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    headers: tuple[str, ...],
+    context: str | None,
+    save: Path | None,
+) -> None:
     """Call one TOOL of TARGET and print its result.
 
-    The options are the tool's own arguments; --help after the TOOL lists them. A value that starts
+    The options after the TOOL are its own arguments; --help there lists them. A value that starts
     with @ is read from that file (@- is standard input, @@ a plain @). Objects and nested lists are
     JSON. The result goes to standard output, everything else to standard error; the exit code is 1
     when the tool failed.
@@ -222,8 +237,10 @@ def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str,
         chosen = command.main(
             given, prog_name=f"functool call {target} {tool}", standalone_mode=False
         )
-        if isinstance(chosen, tuple):
-            await run_call(toolset, tool, chosen[0], yes=chosen[1])
+        if not isinstance(chosen, tuple):
+            return
+        async with opened_context(context) as ready:
+            await run_call(toolset, tool, chosen[0], yes=chosen[1], context=ready, save=save)
 
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
@@ -256,6 +273,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str,
     help="An input guardrail, or a list of them, that sees every call first.",
 )
 @_header
+@context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
 
@@ -289,18 +307,27 @@ def serve(targets: tuple[str, ...], **options: Any) -> None:
     help="Print an object: the name of each tool, and its findings.",
 )
 @_header
-def check(target: str, systems: tuple[str, ...], as_json: bool, headers: tuple[str, ...]) -> None:
+@context_option
+def check(
+    target: str,
+    systems: tuple[str, ...],
+    as_json: bool,
+    headers: tuple[str, ...],
+    context: str | None,
+) -> None:
     """Check the tools of TARGET, which may be a folder too: all of its files.
 
     The exit code is 1 when something was found. A file of a folder that cannot be loaded is found
-    under its name.
+    under its name. With --context those tools are checked that it enables.
     """
     findings: dict[str, list[str]] = {}
 
     async def run(toolset: Toolset) -> None:
         from functool.testing import check_tool
 
-        for tool in toolset.values():
+        async with opened_context(context) as given:
+            offered = toolset.enabled(given) if given else list(toolset.values())
+        for tool in offered:
             demands = [f"{system}: {each}" for system in systems for each in _demands(system, tool)]
             found = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
             findings[tool.name] = list(dict.fromkeys(found))
@@ -343,6 +370,9 @@ def amplifier(name: str, folder: Path) -> None:
     """Write an Amplifier tool module called NAME."""
     with _told():
         click.echo(import_module("functool.integrations.amplifier_template").scaffold(name, folder))
+
+
+main.add_command(approvals)
 
 
 def _with_toolset(
