@@ -1,9 +1,10 @@
-"""A research assistant: it searches a shelf of documents, reads the best ones, and writes notes that name their sources.
+"""A research assistant that searches documents, reads the best, and writes notes with sources.
 
     python -m examples.research [question]
 
-The model is a small scripted one: it knows nothing of the subject, but goes on from what the tools bring. The shelf
-is the documentation of this project; the notes go to a directory of their own, the only one that can be written to.
+The model is a small scripted one: it knows nothing of the subject, but goes on from what the tools
+bring. The shelf is the documentation of this project; the notes go to a directory of their own, the
+only one that can be written to.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ def index_of(shelf: Path) -> SearchIndex:
 
 
 class ScriptedModel:
-    """Stands for a language model: it searches, reads what was found, and writes down the sentences that fit."""
+    """Stands for a language model: it searches, reads, and writes down the sentences that fit."""
 
     def __init__(self, question: str) -> None:
         self.question = question

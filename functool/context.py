@@ -110,7 +110,11 @@ class Context(Generic[Deps]):
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
-        return self.view(call=call, schema=schema, _mailbox=mailbox)
+        view = object.__new__(type(self))
+        own = view.__dict__
+        own.update(self.__dict__)
+        own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
+        return view
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -118,6 +122,14 @@ class Context(Generic[Deps]):
         if self._notes is None:
             self._notes = {}
         return self._notes
+
+    @property
+    def noted(self) -> Mapping[str, Any] | None:
+        """What a layer wants in `result.metadata`, whoever answers the call: `notes["metadata"]`.
+
+        A layer that raises has no result to write into, and an error function may write its own.
+        """
+        return None if self._notes is None else self._notes.get("metadata")
 
     @property
     def decision(self) -> Mapping[str, Any] | None:

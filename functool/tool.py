@@ -10,7 +10,6 @@ the road.
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import logging
 from abc import ABC, abstractmethod
@@ -195,7 +194,10 @@ class Tool(ABC):
         return twin
 
     def _twin(self: T) -> T:
-        twin = copy.copy(self)
+        # `copy.copy` would return a FunctionTool itself: it pickles by its name.
+        twin = object.__new__(type(self))
+        for name, value in vars(self).items():
+            object.__setattr__(twin, name, value)
         twin.input_guardrails = [*self.input_guardrails]
         twin.output_guardrails = [*self.output_guardrails]
         twin._error_funcs = [*self._error_funcs]
@@ -283,7 +285,11 @@ class Tool(ABC):
             if trip.made is not None and trip.made.decision is not None:
                 result = with_edit_told(result, trip.made)
             if self.output_guardrails:
-                result = await self._guard_output(result, trip)
+                try:
+                    result = await trip.ask_output(self.output_guardrails, result)
+                except (Exception, asyncio.CancelledError) as error:
+                    # A refusal is answered once; no output guardrail sees that answer.
+                    result = await self._answer(failure_or_raise(error), trip)
         finally:
             if self.timeout is None and trip.made is not None and trip.made.listened:
                 await deliver_last(trip.made.delivered())
@@ -299,13 +305,6 @@ class Tool(ABC):
             if trip.made is not None:
                 await deliver_last(trip.made.delivered())
         return trip.conclude(result, self.settings.untrusted)
-
-    async def _guard_output(self, result: ToolResult, trip: Trip) -> ToolResult:
-        """Ask the output guardrails. A refusal is answered once; none of them sees that answer."""
-        try:
-            return await trip.ask_output(self.output_guardrails, result)
-        except (Exception, asyncio.CancelledError) as error:
-            return await self._answer(failure_or_raise(error), trip)
 
     async def _start_body(self, trip: Trip) -> Any:
         """Run the body. Tools whose body takes values, and not the call, override this beside `run`."""

@@ -7,7 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from functool import Context, Decision, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool import (
+    Context,
+    Decision,
+    FunctionTool,
+    ToolCall,
+    ToolError,
+    ToolEvent,
+    ToolResult,
+    Toolset,
+)
 from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.testing import EventLog, MockTool
@@ -735,3 +744,23 @@ async def test_a_view_with_a_listener_of_its_own():
     assert one_heard == ["mine"]
     assert all_heard == ["mine", "other"]
     assert base.state == {"n": 1}
+
+
+def test_a_layer_notes_metadata_whoever_answers():
+    """What a layer notes as metadata stands in the result, also when an error function wrote it."""
+
+    async def layer(call, context, proceed):
+        context.notes["metadata"] = {"layer": call.id}
+        return await proceed()
+
+    def add(a: int) -> int:
+        return 1 // a
+
+    def answer(error, context):
+        return ToolResult.failed("no", metadata={"mine": 1})
+
+    tool = FunctionTool(add, on_error_func=answer).around(layer)
+    run = lambda a: asyncio.run(tool(ToolCall(name="add", arguments={"a": a}, id="7")))  # noqa: E731
+
+    assert run(1).metadata == {"layer": "7"}
+    assert run(0).metadata == {"mine": 1, "layer": "7"}

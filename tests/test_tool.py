@@ -1383,3 +1383,29 @@ def test_what_inner_guardrails_did_stays_when_the_wrapper_refuses(rescued):
         *[replaced] * rescued,
     ]
     assert result.is_error is not rescued
+
+
+@FunctionTool
+def pickled_by_name() -> str:
+    """Answer."""
+    return "body"
+
+
+@pytest.mark.parametrize("kind", ["function", "method"])
+def test_around_leaves_the_tool_as_it_was(kind):
+    """`around` returns a copy, also of a tool that pickles by its name."""
+
+    class Desk:
+        @FunctionTool
+        def tidy(self) -> str:
+            return "body"
+
+    async def shout(call, context, proceed):
+        return ToolResult.of((await proceed()).text.upper())
+
+    tool = pickled_by_name if kind == "function" else Desk().tidy
+    around = tool.around(shout)
+
+    assert around is not tool
+    assert asyncio.run(around(ToolCall(name=tool.name))).text == "BODY"
+    assert asyncio.run(tool(ToolCall(name=tool.name))).text == "body"

@@ -109,9 +109,9 @@ def validator_class() -> Any:
                 )
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if wanted and isinstance(instance, list):
-            if len(set(map(_hashable, instance))) < len(instance):
-                yield SchemaMismatch("an item stands twice")
+        listed = wanted and isinstance(instance, list)
+        if listed and len(set(map(_hashable, instance))) < len(instance):
+            yield SchemaMismatch("an item stands twice")
 
     own = {
         "pattern": pattern,

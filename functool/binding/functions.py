@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
@@ -138,14 +138,14 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that were checked."""
-        text = as_text(arguments)
+        text = arguments if type(arguments) is str else as_text(arguments)
         sent: Any
         if self._decode is not None:
             sent = self._decode(decoded(text))
         else:  # Text that was checked is only read here.
             sent = from_json(text) if text and not text.isspace() else {}
         if self._as_sent:
-            return dict(sent)
+            return cast("dict[str, Any]", sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
         named = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
         canonical: dict[str, Any] = named if self._renamed else sent

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from functool import DefinitionError
+from functool.bundled.visible import visible
 
 Spec: TypeAlias = Mapping[str, Any] | str | bytes
 
@@ -33,12 +33,6 @@ MAX_REFERENCE = 10_000
 
 _TOO_LONG = 10**MAX_DIGITS
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# Not of category C, and yet nothing to see: fillers and variation selectors, in which whole
-# messages have been hidden.
-_BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +142,6 @@ def mapping(node: Any) -> dict[str, Any]:
 def sequence(node: Any) -> list[Any]:
     """Return a node if it is an array, and an empty one otherwise."""
     return node if isinstance(node, list) else []
-
-
-def visible(text: str) -> str:
-    """Return a text without the characters that a reader cannot see or that change direction."""
-    text = _CONTROLS.sub("", text)
-    if text.isascii():
-        return text
-    seen = "".join(
-        c
-        for c in text
-        if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cs", "Cn")
-    )
-    return _BLANK.sub("", seen)
 
 
 class _Cleaner:

@@ -66,10 +66,16 @@ def _context(found: Any, name: str) -> Context[Any]:
 
 
 def run_until_stopped(
-    name: str | None, serve: Callable[[Context[Any] | None], Awaitable[None]]
+    name: str | None,
+    serve: Callable[[Context[Any] | None], Awaitable[None]],
+    last: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `serve(context)` until it ends, or a signal does: the context is closed either way."""
+    """Run `serve(context)` until it ends, or a signal does: the context is closed either way.
+
+    `last()` is called before the process ends by a signal.
+    """
     stopped_by = asyncio.run(_serve(name, serve))
+    last()
     if stopped_by is not None:
         # A thread may wait for a line of standard input, and Python would wait for it in turn.
         os._exit(128 + stopped_by)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,16 +11,15 @@ from weakref import WeakKeyDictionary
 from pydantic_core import from_json, to_json
 
 from functool import (
-    AudioContent,
     Content,
-    FileContent,
-    ImageContent,
     TextContent,
     Tool,
     ToolCall,
     ToolResult,
     ToolSchema,
 )
+from functool.content import base64_of as base64_of
+from functool.content import data_url
 from functool.dialects import Lost, placed
 from functool.schema.json_schema import children, lookup
 
@@ -34,6 +32,8 @@ _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, .
 
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that most providers take."""
+
+url_of = data_url
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The images that most models can see."""
@@ -192,15 +192,3 @@ def contents(result: ToolResult) -> list[Content]:
 def text_of(part: Content) -> str:
     """Return a part as text; another part becomes a placeholder that names its type and place."""
     return ToolResult(output=[part]).text
-
-
-def base64_of(part: ImageContent | AudioContent | FileContent) -> str:
-    """Return the bytes of a part as base64."""
-    return base64.b64encode(part.data or b"").decode()
-
-
-def url_of(part: ImageContent | AudioContent | FileContent) -> str:
-    """Return where a part can be found, or a data URL that holds it."""
-    return (
-        part.uri or "" if part.data is None else f"data:{part.media_type};base64,{base64_of(part)}"
-    )

@@ -14,7 +14,6 @@ from urllib.parse import quote
 from pydantic_core import from_json, to_json
 
 from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
-from functool.dialects._refs import MANY, children
 from functool.dialects._wire import (
     base64_of,
     call,
@@ -26,6 +25,7 @@ from functool.dialects._wire import (
     told,
     twice,
 )
+from functool.schema.json_schema import MANY, children
 
 LATEST = "2026-07-28"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")

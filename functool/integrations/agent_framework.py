@@ -1,62 +1,60 @@
-"""agent-framework: functool tools as its `FunctionTool`, its tools as ours, and its agents for `AgentTool`.
+"""agent-framework: functool tools as its `FunctionTool`, and its tools as ours.
 
-Written against agent-framework-core 1.
+`runner` puts its agents behind `AgentTool`. Written against agent-framework-core 1.
 """
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from functool import (
-    ApprovalRequired,
-    AudioContent,
     Content,
     Context,
     DefinitionError,
     FileContent,
-    GuardrailError,
-    ImageContent,
     SchemaTool,
     TextContent,
     Tool,
     ToolCall,
-    ToolError,
+    ToolDisabledError,
     ToolResult,
-    ToolSchema,
-    Toolset,
     Tripwire,
 )
+from functool.call import failure_of, to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import relayed
+from functool.integrations._agents import asker, relayed
+from functool.integrations.values import Tools, each, media, opened, text_of
 
 try:
     import agent_framework as af
     from agent_framework import FunctionInvocationContext
     from agent_framework.exceptions import ContentError, ToolExecutionException
     from pydantic import RootModel
+
+    from functool.integrations.agent_framework_runner import DEPS, kwargs_of, runner
 except ImportError as error:
     raise ImportError(
-        "the agent-framework integration needs agent-framework-core: pip install 'functool[agent-framework]'"
+        "the agent-framework integration needs agent-framework-core:"
+        " pip install 'functool[agent-framework]'"
     ) from error
 
+__all__ = [
+    "RESULT", "RunStopped", "adopt", "approval_rule", "demands", "export", "export_all", "runner",
+]  # fmt: skip
+
 _CONTEXT = "functool_invocation"
-_DEPS = "deps"
-_USAGE = {
-    "input_token_count": "input_tokens",
-    "output_token_count": "output_tokens",
-    "total_token_count": "total_tokens",
-}
 RESULT = "functool_result"
-"""The key of `FunctionInvocationContext.metadata` under which their middleware finds our whole `ToolResult`."""
+"""The key of `FunctionInvocationContext.metadata` that holds our whole `ToolResult`."""
 
 
 class RunStopped(Tripwire, af.MiddlewareFailure):  # type: ignore[misc]
-    """A `Tripwire` that agent-framework lets through: any other exception becomes a tool result, and the run goes on."""
+    """A `Tripwire` that agent-framework lets through.
+
+    Of any other exception it makes a tool result, and the run goes on.
+    """
 
 
 class _Exported(af.FunctionTool):  # type: ignore[misc]
@@ -65,7 +63,10 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
     strict = False
 
     def to_json_schema_spec(self) -> dict[str, Any]:
-        """Return their definition, and that the schema is strict: what clients for Chat Completions send as it is."""
+        """Return their definition, and that the schema is strict.
+
+        Clients for Chat Completions send it as it is.
+        """
         spec: dict[str, Any] = super().to_json_schema_spec()
         return {**spec, "function": {**spec["function"], "strict": True}} if self.strict else spec
 
@@ -113,36 +114,19 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
         raise DefinitionError(
             f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}"
         )
-    parameters = copy.deepcopy(tool.schema.parameters)
 
-    class Arguments(RootModel[dict[str, Any]]):
-        # With a schema as `input_model` the framework checks first and hides our message behind a
-        # fixed sentence: this model publishes the schema and lets every call through to our own
-        # check.
-        @classmethod
-        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return copy.deepcopy(parameters)
-
+    # The framework hands its context over under this parameter's name, `_CONTEXT`.
     async def call(
         functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]
     ) -> Any:
-        given = arguments if functool_invocation is None else dict(functool_invocation.arguments)
+        invocation = functool_invocation
+        given = arguments if invocation is None else dict(invocation.arguments)
         # Only the framework's loop asks a person, and only it gives the id of a call.
-        asked = (
-            functool_invocation is not None
-            and functool_invocation.metadata.get("call_id") is not None
-        )
-        result = await _invoke(
-            tool,
-            given,
-            functool_invocation,
-            approved=asked and native.approval_mode == "always_require",
-        )
-        if (
-            result.error is not None
-            and on_error == "raise"
-            and result.error.type != "ArgumentError"
-        ):
+        asked = invocation is not None and invocation.metadata.get("call_id") is not None
+        approved = asked and native.approval_mode == "always_require"
+        result = await _invoke(tool, given, invocation, approved=approved)
+        failure = "" if result.error is None else result.error.type
+        if failure not in ("", "ArgumentError") and on_error == "raise":
             raise ToolExecutionException(result.text)
         return _contents(result)
 
@@ -150,18 +134,55 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
         name=tool.name,
         description=tool.description,
         approval_mode="always_require" if tool.requires_approval else "never_require",
-        input_model=Arguments,
+        input_model=_arguments_model(tool),
         func=call,
     )
     native.strict = tool.schema.strict
     return native
 
 
+def _arguments_model(tool: Tool) -> type[RootModel[dict[str, Any]]]:
+    """Return a model that publishes the tool's schema and lets every call through to its own check.
+
+    With a schema as `input_model` the framework would check first, and hide our message behind a
+    fixed sentence.
+    """
+    parameters = copy.deepcopy(tool.schema.parameters)
+
+    class Arguments(RootModel[dict[str, Any]]):
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+            return copy.deepcopy(parameters)
+
+    return Arguments
+
+
 def export_all(
-    toolset: Toolset, *, on_error: Literal["text", "raise"] = "text"
+    tools: Tools, *, on_error: Literal["text", "raise"] = "text"
 ) -> list[af.FunctionTool]:
-    """Return every tool of `toolset` as agent-framework's own `FunctionTool`."""
-    return [export(tool, on_error=on_error) for tool in toolset.values()]
+    """Return each of some tools as agent-framework's own `FunctionTool`."""
+    return [export(tool, on_error=on_error) for tool in each(tools)]
+
+
+def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content], Awaitable[bool]]:
+    """Return a rule for the `auto_approval_rules` of agent-framework's `ToolApprovalMiddleware`.
+
+    The framework pauses for every call of a tool that may ask for approval. By this rule a call
+    runs at once where no condition of `require_approval(when)` asks, or where a grant covers it.
+
+    Args:
+        tools: The tools as they were exported. The rule knows a call by the name of its tool.
+        context: The run's own `Context`, which it has as the only kwarg `deps`; it has the grants.
+    """
+    askers = {tool.name: asker(tool) for tool in each(tools)}
+
+    async def rule(function_call: af.Content) -> bool:
+        asks, arguments = askers.get(function_call.name), function_call.parse_arguments()
+        if asks is None or not isinstance(arguments, Mapping):
+            return False
+        return not await asks(arguments, function_call.call_id or "", context)
+
+    return rule
 
 
 def demands(tool: Tool) -> list[str]:
@@ -171,8 +192,8 @@ def demands(tool: Tool) -> list[str]:
     found = []
     if "raw" in properties and required <= {"raw"}:
         found.append(
-            "a call whose arguments are no JSON object arrives as {'raw': text}, and would run with a parameter named"
-            " 'raw': rename the parameter, or require another one too"
+            "a call whose arguments are no JSON object arrives as {'raw': text}, and would run with"
+            " a parameter named 'raw': rename the parameter, or require another one too"
         )
     if _CONTEXT in properties:
         found.append(f"a parameter cannot be named {_CONTEXT!r}")
@@ -180,8 +201,9 @@ def demands(tool: Tool) -> list[str]:
 
 
 def adopt(native: af.FunctionTool) -> Tool:
-    """Return their tool as ours: checked by its schema, `Context.deps` and `Context.thread` handed on.
+    """Return their tool as ours, checked by its schema.
 
+    `Context.deps` and `Context.thread` are handed on.
     A tool that always requires approval gets our `require_approval`.
 
     Raises:
@@ -196,17 +218,15 @@ def adopt(native: af.FunctionTool) -> Tool:
 
     async def handler(arguments: Mapping[str, Any], context: Context[Any]) -> ToolResult:
         session = context.thread if isinstance(context.thread, af.AgentSession) else None
-        deps = context.deps
-        runtime = {} if deps is None else dict(deps) if isinstance(deps, Mapping) else {_DEPS: deps}
+        runtime = kwargs_of(context.deps)
         if session is not None:
             runtime["session"] = session
         call_id = context.call.id if context.call is not None else ""
         invocation = FunctionInvocationContext(
             native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id}
         )
-        own = (
-            native.result_parser is None
-        )  # Without words of the author's own, the value itself is wanted.
+        # Without words of the author's own, the value itself is wanted.
+        own = native.result_parser is None
         value = await native.invoke(
             arguments=dict(arguments),
             context=invocation,
@@ -217,97 +237,10 @@ def adopt(native: af.FunctionTool) -> Tool:
 
     guardrails = [require_approval()] if native.approval_mode == "always_require" else []
     schema = copy.deepcopy(native.parameters())
-    if native.input_model is not None and not isinstance(
-        native, _Exported
-    ):  # A model would drop what it does not know, and say nothing.
+    # A model would drop what it does not know, and say nothing.
+    if native.input_model is not None and not isinstance(native, _Exported):
         schema.setdefault("additionalProperties", False)
     return SchemaTool(native.name, native.description, schema, handler, input_guardrails=guardrails)
-
-
-async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of agent-framework: the runner for `AgentTool`.
-
-    `context.thread` is the session, `context.deps` the `function_invocation_kwargs` (a mapping as
-    it is, anything else under `deps`), and `options` go to `Agent.run`. While somebody listens, the
-    updates of the run are `tool:progress`. A tool of the agent that waits for approval makes this
-    call wait, and the same call goes on where it stopped.
-
-    Raises:
-        ApprovalRequired: A person has to agree to a call that the agent made.
-        ToolError: The agent waits for something that is no approval.
-    """
-    key = repr(
-        (__name__, context.schema and context.schema.name, context.call and context.call.id, text)
-    )
-    paused: _Paused = context.state.pop(key, None) or _Paused(
-        context.thread or agent.create_session()
-    )
-    while True:
-        try:
-            message = await _decide(paused, context) if paused.requests else text
-        except ApprovalRequired:
-            context.state[key] = paused
-            raise
-        response = await _run(agent, message, paused.session, context, options)
-        # The framework counts tokens only: each reply of the model was a request.
-        paused.usage["requests"] += sum(
-            message.role == "assistant" for message in response.messages
-        )
-        for name, count in (response.usage_details or {}).items():
-            if name in _USAGE:
-                paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + (count or 0)
-        if not response.user_input_requests:
-            return ToolResult.of(response.text, metadata={"usage": paused.usage, "run": response})
-        paused.requests, paused.answers = list(response.user_input_requests), []
-
-
-@dataclass
-class _Paused:
-    """A run of an agent that may wait for approvals: what it asks, and what was answered so far."""
-
-    session: Any
-    requests: list[Any] = field(default_factory=list)
-    answers: list[Any] = field(default_factory=list)
-    usage: dict[str, int] = field(default_factory=lambda: {"requests": 0})
-
-
-async def _decide(paused: _Paused, context: Context[Any]) -> Any:
-    """Answer the agent's requests by the decisions of this context; return the message that tells it."""
-    ask: Any = require_approval()
-    for request in paused.requests[len(paused.answers) :]:
-        if request.type != "function_approval_request":
-            raise ToolError(
-                "The agent stopped to ask for something that cannot be given from here."
-            )
-        wanted = request.function_call
-        call = ToolCall(
-            name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or ""
-        )
-        schema = ToolSchema(name=call.name, description="", parameters={}, plain={})
-        try:
-            edited = await ask(call, context.view(call=call, schema=schema))
-        except ApprovalRequired:
-            raise
-        except GuardrailError:
-            agreed = False
-        else:
-            agreed = edited is None  # What a person approves is what runs: not what they changed.
-        paused.answers.append(request.to_function_approval_response(agreed))
-    return af.Message("user", paused.answers)
-
-
-async def _run(
-    agent: Any, message: Any, session: Any, context: Context[Any], options: dict[str, Any]
-) -> Any:
-    deps = context.deps
-    kwargs = None if deps is None else dict(deps) if isinstance(deps, Mapping) else {_DEPS: deps}
-    given = {"session": session, "function_invocation_kwargs": kwargs, **options}
-    if not context.listened:
-        return await agent.run(message, **given)
-    stream = agent.run(message, stream=True, **given)
-    async for update in stream:
-        context.emit("tool:progress", value=update)
-    return await stream.get_final_response()
 
 
 async def _invoke(
@@ -322,13 +255,13 @@ async def _invoke(
     # The framework adds the session to the kwargs of the run.
     if session is not None and kwargs.get("session") is session:
         del kwargs["session"]
-    deps = kwargs[_DEPS] if set(kwargs) == {_DEPS} else kwargs
+    deps = kwargs[DEPS] if set(kwargs) == {DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     # A functool context of the host's own is used as it is: its state, its listeners, its limits.
     shared: Context[Any] = deps if isinstance(deps, Context) else Context(deps, metadata=metadata)
     context = shared.view(thread=session or shared.thread)
-    if not Toolset([tool]).enabled(context):
-        return ToolResult.failed(f"The tool {tool.name!r} is disabled.", type="ToolDisabledError")
+    if not tool.is_enabled(context):
+        return failure_of(ToolDisabledError.of(tool.name))
     call = ToolCall(
         name=tool.name, arguments=_sent(tool, arguments), id=str(metadata.get("call_id") or "")
     )
@@ -370,7 +303,7 @@ def _content(part: Content) -> Any:
     try:
         return af.Content.from_uri(part.uri or "", media_type=part.media_type, name=name)
     except ContentError:
-        return af.Content.from_text(ToolResult(output=[part]).text)
+        return af.Content.from_text(text_of(part))
 
 
 def _adopted(value: Any) -> ToolResult:
@@ -384,16 +317,7 @@ def _adopted(value: Any) -> ToolResult:
 
 def _part(item: Any) -> Content:
     if item.type not in ("data", "uri") or not item.uri:
-        return TextContent(
-            text=item.text if item.text is not None else ToolResult.of(item.to_dict()).text
-        )
-    head, _, body = item.uri.partition(";base64,")
-    where: dict[str, Any] = {"uri": item.uri}
-    if head.startswith("data:") and body:
-        where = {"data": base64.b64decode(body)}
-    media_type = item.media_type or "application/octet-stream"
-    kind: Any = {"image": ImageContent, "audio": AudioContent}.get(
-        media_type.partition("/")[0], FileContent
-    )
-    part: Content = kind(media_type=media_type, **where)
-    return part
+        return TextContent(text=to_json(item.to_dict()) if item.text is None else item.text)
+    where = opened(item.uri)
+    media_type = where.pop("media_type", "application/octet-stream")
+    return media(item.media_type or media_type, **where)

@@ -6,7 +6,6 @@ against amplifier-core 2.
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,13 +22,17 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
+    ToolDisabledError,
     ToolEvent,
     ToolFailure,
     ToolResult,
     Toolset,
     Tripwire,
 )
+from functool.call import failure_of, to_json
+from functool.content import base64_of
 from functool.executors import inline
+from functool.integrations.values import bytes_of, text_of
 
 try:
     import amplifier_core
@@ -80,7 +83,6 @@ class Exported:
 
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
         self.tool = tool
-        self._alone = Toolset([tool])
         self.context: Context[Any] = Context() if context is None else context
         self.name = tool.name
         self.description = tool.description.strip() or f"The tool {tool.name}."
@@ -99,10 +101,8 @@ class Exported:
                 for key, item in given.items()
                 if key in known or not str(key).startswith("_")
             }
-        if not self._alone.enabled(self.context):
-            return _native(
-                ToolResult.failed(f"The tool {self.name!r} is disabled.", type="ToolDisabledError")
-            )
+        if not self.tool.is_enabled(self.context):
+            return _native(failure_of(ToolDisabledError.of(self.name)))
         try:
             result = await self.tool.invoke(
                 ToolCall(name=self.name, arguments=given, id=call_id), self.context
@@ -273,7 +273,7 @@ def _forward(coordinator: Any) -> Callable[[ToolEvent], Awaitable[None]]:
     async def forward(event: ToolEvent) -> None:
         data = {"tool_name": event.tool_name, "tool_call_id": event.call_id, **event.data}
         # The hooks are Rust: they take JSON only.
-        await coordinator.hooks.emit(event.kind, json.loads(ToolResult.of(data).text))
+        await coordinator.hooks.emit(event.kind, json.loads(to_json(data)))
 
     return forward
 
@@ -303,7 +303,7 @@ def _error(failure: ToolFailure) -> dict[str, Any]:
     """
     own = {"message": failure.message, "type": failure.type}
     # As JSON: hosts log a result and hand it through hooks that take nothing else.
-    details: dict[str, Any] = json.loads(ToolResult.of(dict(failure.details or {})).text)
+    details: dict[str, Any] = json.loads(to_json(dict(failure.details or {})))
     taken = {key: item for key, item in details.items() if key in own}
     return details | own | ({"details": taken} if taken else {})
 
@@ -312,7 +312,7 @@ def _output(result: ToolResult, text: str) -> Any:
     """The output as JSON data where the value is data; a text for everything else."""
     if not result.output:
         return None
-    if result.value is None or isinstance(result.value, str):
+    if result.structured is None or isinstance(result.structured, str):
         return text
     try:
         return json.loads(text)
@@ -329,11 +329,10 @@ def _blocks(result: ToolResult) -> list[Any] | None:
     )
     for part in result.output:
         if isinstance(part, ImageContent) and part.data and _is_shown(part):
-            data = base64.b64encode(part.data).decode()
-            source = {"type": "base64", "media_type": part.media_type, "data": data}
+            source = {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
             blocks.append(amplifier_core.ImageBlock(source=source))
         else:
-            blocks.append(amplifier_core.TextBlock(text=ToolResult(output=[part]).text))
+            blocks.append(amplifier_core.TextBlock(text=text_of(part)))
     return blocks
 
 
@@ -364,6 +363,5 @@ def _adopted(native: Any) -> ToolResult:
 def _part(block: Any) -> Content:
     if isinstance(block, amplifier_core.TextBlock):
         return TextContent(text=block.text)
-    return ImageContent(
-        data=base64.b64decode(block.source["data"]), media_type=block.source["media_type"]
-    )
+    source = block.source
+    return ImageContent(data=bytes_of(source["data"]), media_type=source["media_type"])

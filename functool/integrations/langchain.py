@@ -1,19 +1,18 @@
-"""LangChain and LangGraph: functool tools in their agents, their tools in functool, their agents behind `AgentTool`.
+"""LangChain and LangGraph: functool tools in their agents, and their tools in functool.
 
-An exported tool finds the graph's `context=` as `context.deps`, or, where that is a functool `Context`, gets it itself. LangGraph has no
-object that stands for one run, so that otherwise every call has a context of its own: pass a `Context` for a rate limit per run.
+`runner` puts their agents behind `AgentTool`. An exported tool finds the graph's `context=` as
+`context.deps`, or, where that is a functool `Context`, gets it itself. LangGraph has no object that
+stands for one run, so that otherwise every call has a context of its own: pass a `Context` for a
+rate limit per run.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import copy
-import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from typing import Any, get_origin
 
 from pydantic import ValidationError
@@ -21,40 +20,44 @@ from pydantic.fields import FieldInfo
 
 from functool import (
     ApprovalRequest,
-    ApprovalRequired,
     AudioContent,
     Content,
     Context,
+    Decision,
     DefinitionError,
     FileContent,
     ImageContent,
     TextContent,
     Tool,
     ToolCall,
+    ToolDisabledError,
     ToolError,
     ToolEvent,
     ToolResult,
-    Toolset,
     ToolSettings,
 )
-from functool.integrations._agents import argument_error, decided, key_of
+from functool.call import failure_of
+from functool.content import base64_of
+from functool.integrations._agents import argument_error
+from functool.integrations.values import Tools, bytes_of, each, json_or_text, text_of, texts_only
 
 try:
-    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-    from langchain_core.runnables import Runnable, RunnableConfig
+    from langchain_core.messages import ToolMessage
+    from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
     from langchain_core.tools import Tool as TextTool
     from langchain_core.tools.base import TOOL_MESSAGE_BLOCK_TYPES
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.errors import GraphInterrupt
     from langgraph.prebuilt import ToolRuntime
-    from langgraph.pregel import Pregel
     from langgraph.runtime import Runtime, get_runtime
-    from langgraph.types import Command, Interrupt, interrupt
+    from langgraph.types import interrupt
+
+    from functool.integrations.langchain_runner import runner
 except ImportError as error:
     raise ImportError(
         "the LangChain integration needs: pip install 'functool[langchain]'"
     ) from error
+
+__all__ = ["adopt", "export", "export_all", "runner"]
 
 
 def export(tool: Tool) -> BaseTool:
@@ -64,8 +67,10 @@ def export(tool: Tool) -> BaseTool:
     the tool raises `ToolException`, and returns the body's own value. The `ToolResult` is the
     message's artifact. A call that waits for approval interrupts the graph: the interrupt's value
     is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says
-    why not. For a call that an agent inside the tool wants to make, resume with the request's
-    `digest`.
+    why not. A decision as LangChain writes it will do too: `{"type": "approve"}`,
+    `{"type": "reject", "message": ...}`, and `{"type": "edit", "edited_action": {"args": {...}}}`,
+    whose arguments run instead. For a call that an agent inside the tool wants to make, resume with
+    the request's `digest`, or with a decision that has it under `digest`.
     """
     schema = tool.schema
     return _Exported(
@@ -77,9 +82,9 @@ def export(tool: Tool) -> BaseTool:
     )
 
 
-def export_all(toolset: Toolset) -> list[BaseTool]:
-    """Return every tool of `toolset` as a tool of LangChain."""
-    return [export(tool) for tool in toolset.values()]
+def export_all(tools: Tools) -> list[BaseTool]:
+    """Return each of some tools as a tool of LangChain."""
+    return [export(tool) for tool in each(tools)]
 
 
 def adopt(native: BaseTool) -> Tool:
@@ -91,110 +96,6 @@ def adopt(native: BaseTool) -> Tool:
         DefinitionError: Only a graph can give one of its parameters, such as `InjectedState`.
     """
     return _Adopted(native)
-
-
-async def runner(
-    agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any
-) -> ToolResult:
-    """Run a graph of LangGraph, or any runnable of LangChain: the runner for `AgentTool`.
-
-    A graph gets the text as a user's message, `context.deps` as its context, and `context.thread`
-    as its `thread_id` (one with a checkpointer a new one, where there is none); another runnable
-    gets the text. `options` go to `astream` or `ainvoke`. While somebody listens, a graph's updates
-    and custom events are sent as `tool:progress`. An interrupt of a graph with a checkpointer makes
-    this call wait for approval, and the same call goes on where the graph stopped.
-
-    Raises:
-        ApprovalRequired: A person has to agree to what interrupted the graph.
-        ToolError: A graph without a checkpointer was interrupted.
-    """
-    if not isinstance(agent, Pregel):
-        answer = await agent.ainvoke(text, **options)
-        return ToolResult.of(
-            getattr(answer, "text", answer), metadata={"usage": _usage([answer]), "run": answer}
-        )
-    key = key_of(__name__, context, text)
-    pause: _Pause | None = context.state.pop(key, None)
-    thread = context.thread
-    if thread is None and isinstance(
-        agent.checkpointer, BaseCheckpointSaver
-    ):  # It keeps nothing without a thread.
-        thread = pause.thread if pause else uuid.uuid4().hex
-    if thread is not None:
-        config = options.get("config", {})
-        options["config"] = {
-            **config,
-            "configurable": {"thread_id": thread, **config.get("configurable", {})},
-        }
-    before = pause.before if pause else await _count(agent, options.get("config"))
-    given: Any = {"messages": [HumanMessage(text)]}
-    while True:
-        if pause is not None:
-            try:
-                given = Command(resume=await _settle(pause, context))
-            except ApprovalRequired:
-                context.state[key] = pause
-                raise
-        state, pending = await _run(agent, given, context, options)
-        if not pending:
-            break
-        if not isinstance(agent.checkpointer, BaseCheckpointSaver):
-            raise ToolError(
-                "The agent waits for a person, and cannot go on afterwards: its graph has no checkpointer."
-            )
-        pause = _Pause(pending, before, thread)
-    messages = state.get("messages", [])
-    answer = messages[-1].text if messages else state
-    return ToolResult.of(answer, metadata={"usage": _usage(messages[before:]), "run": state})
-
-
-@dataclass
-class _Pause:
-    """Where a graph was interrupted: by what, after how many messages of earlier runs, where, and what has been answered."""
-
-    pending: list[Interrupt]
-    before: int
-    thread: Any
-    answers: dict[str, Any] = field(default_factory=dict)
-
-
-async def _count(agent: Pregel[Any, Any, Any, Any], config: RunnableConfig | None) -> int:
-    if config is None or agent.checkpointer is None:
-        return 0
-    return len((await agent.aget_state(config)).values.get("messages", ()))
-
-
-async def _run(
-    agent: Pregel[Any, Any, Any, Any], given: Any, context: Context[Any], options: dict[str, Any]
-) -> tuple[dict[str, Any], list[Interrupt]]:
-    state: dict[str, Any] = {}
-    pending: dict[str, Interrupt] = {}
-    try:
-        async for mode, item in agent.astream(
-            given, context=context.deps, stream_mode=["values", "updates", "custom"], **options
-        ):
-            if mode == "values":
-                state = item if isinstance(item, dict) else {"output": item}
-            else:
-                context.emit("tool:progress", value=item)
-                if mode == "updates" and isinstance(item, dict):
-                    pending.update(
-                        (interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ())
-                    )
-    except GraphInterrupt as stop:  # A graph without a checkpointer, inside of another one.
-        pending.update((interrupt.id, interrupt) for interrupt in stop.args[0])
-    return state, list(pending.values())
-
-
-async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
-    """Return the answers to what interrupted the graph, by the decisions of this context."""
-    for item in pause.pending:
-        if item.id not in pause.answers:
-            told = item.value if isinstance(item.value, dict) else {"value": item.value}
-            name, arguments = str(told.get("tool", "interrupt")), told.get("arguments", told)
-            call = ToolCall(name=name, arguments=arguments, id=str(told.get("call_id", item.id)))
-            pause.answers[item.id] = await decided(call, context)
-    return pause.answers
 
 
 class _Exported(BaseTool):
@@ -232,15 +133,16 @@ class _Exported(BaseTool):
 
     async def _answer(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         # LangChain shows every tool that it is given: one that is switched off here says so.
-        if not Toolset([self.tool]).enabled(context):
-            return ToolResult.failed(
-                f"The tool {self.name!r} is disabled.", type="ToolDisabledError"
-            )
+        if not self.tool.is_enabled(context):
+            return failure_of(ToolDisabledError.of(self.name))
         return await self.tool.invoke(call, context)
 
 
 def _driven(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) -> ToolResult:
-    """Run an async function from sync code, on a thread of its own where a loop is already running."""
+    """Run an async function from sync code.
+
+    Where a loop is already running it has a thread of its own.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -257,7 +159,10 @@ def _runtime() -> Runtime[Any] | None:
 
 
 def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
-    """Return the context of this call, and what ends the forwarding of its events to the graph's custom stream."""
+    """Return the context of this call, and a function that ends the forwarding of its events.
+
+    They go to the graph's custom stream.
+    """
     runtime = _runtime()
     if runtime is None:
         return Context(), lambda: None
@@ -278,36 +183,57 @@ def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
 
 
 def _settled(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
-    """Ask the person behind the graph, where the call waits for one, and tell the context; return whether it has to run again.
+    """Ask the person behind the graph, where the call waits for one, and tell the context.
 
-    The graph runs the tool anew to go on, so that a request of an agent inside the tool may have become another one: True answers only
-    for the call itself, and the digest that was shown for what it stands for.
+    Return whether the call has to run again.
     """
     request = result.metadata.get("approval")
     if not isinstance(request, ApprovalRequest) or _runtime() is None:
         return False
-    answer = interrupt(
-        {
-            name: getattr(request, name)
-            for name in ("tool", "arguments", "call_id", "definition", "digest")
-        }
-    )
-    if answer == request.digest or (answer is True and request.call_id == call.id):
-        context.approve(request)
+    shown = request.to_dict()
+    answer = interrupt({name: shown[name] for name in shown if name not in ("id", "created")})
+    decision = _decision(answer, request, own=request.call_id == call.id)
+    if decision.approved:
+        context.approve(request, arguments=decision.arguments)
     else:
-        context.deny(request, answer if isinstance(answer, str) else "")
+        context.deny(request, decision.reason)
     return True
+
+
+def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
+    """Return what a graph was resumed with as a decision; what is no answer is a refusal.
+
+    The graph runs the tool anew to go on, so that a request of an agent inside the tool may have
+    become another one. Such a request is not the call's `own`, and needs the digest that was shown.
+    """
+    match answer:
+        case str():
+            return Decision(approved=answer == request.digest, reason=answer)
+        case True:
+            return Decision(approved=own)
+        case {"type": "approve"}:
+            return Decision(approved=own or answer.get("digest") == request.digest)
+        case {"type": "edit", "edited_action": {"args": dict(arguments), **action}}:
+            same = own or answer.get("digest") == request.digest
+            if action.get("name", request.tool) != request.tool:
+                return Decision(approved=False, reason="An edit cannot name another tool.")
+            return Decision(approved=same, arguments=arguments)
+        case {"type": "reject", "message": str(reason)}:
+            return Decision(approved=False, reason=reason)
+        case _:
+            return Decision(approved=False)
 
 
 def _message(result: ToolResult, call: ToolCall) -> Any:
     if not call.id:
         if result.error is not None:
             raise ToolException(result.text)
-        return result.text if result.value is None else result.value
-    plain = all(isinstance(part, TextContent) for part in result.output)
+        return result.text if result.structured is None else result.structured
     blocks = [TextContent(text=result.error.message)] if result.error else []
     return ToolMessage(
-        content=result.text if plain else [_block(part) for part in [*blocks, *result.output]],
+        content=result.text
+        if texts_only(result.output)
+        else [_block(part) for part in [*blocks, *result.output]],
         name=call.name,
         tool_call_id=call.id,
         status="error" if result.error else "success",
@@ -316,14 +242,11 @@ def _message(result: ToolResult, call: ToolCall) -> Any:
 
 
 def _block(part: Content) -> dict[str, Any]:
-    if isinstance(
-        part, TextContent | AudioContent
-    ):  # One sound among its blocks, and LangGraph would make one text of them all.
-        return {"type": "text", "text": ToolResult(output=[part]).text}
+    # LangGraph would make one text of all blocks if there was a sound among them.
+    if isinstance(part, TextContent | AudioContent):
+        return {"type": "text", "text": text_of(part)}
     kind = "image" if isinstance(part, ImageContent) else "file"
-    where = (
-        {"url": part.uri} if part.data is None else {"base64": base64.b64encode(part.data).decode()}
-    )
+    where = {"url": part.uri} if part.data is None else {"base64": base64_of(part)}
     return {"type": kind, **where, "mime_type": part.media_type}
 
 
@@ -352,7 +275,8 @@ class _Adopted(Tool):
         for name, info in fields.items():
             if info.is_required() and not known & {name, info.alias}:
                 raise DefinitionError(
-                    f"{native.name}: only a graph can give the parameter {name!r}; wrap the tool in a function that does"
+                    f"{native.name}: only a graph can give the parameter {name!r};"
+                    " wrap the tool in a function that does"
                 )
         self._whole = bool(ids) or native.response_format == "content_and_artifact"
         # Worded by its handlers, a failure would come back as an answer like any other.
@@ -393,17 +317,14 @@ class _Adopted(Tool):
                 str(failure) if words in (True, False, None) else _told(words).text
             ) from failure
         except ValidationError as invalid:
-            if invalid.title != getattr(
-                self._native.args_schema, "__name__", None
-            ):  # The body's own.
-                raise
+            if invalid.title != getattr(self._native.args_schema, "__name__", None):
+                raise  # The body's own.
             raise argument_error(invalid) from invalid
 
 
 def _parameters(native: BaseTool) -> dict[str, Any]:
-    if (
-        isinstance(native, TextTool) and native.args_schema is None
-    ):  # It takes one text, and has no schema that says so.
+    if isinstance(native, TextTool) and native.args_schema is None:
+        # It takes one text, and has no schema that says so.
         return {
             "type": "object",
             "properties": native.args,
@@ -423,7 +344,10 @@ def _told(content: Any) -> ToolMessage:
 
 
 def _result(answer: Any) -> ToolResult:
-    """Return what a tool of LangChain answered; a list of its content blocks is content, as it is in its own loop."""
+    """Return what a tool of LangChain answered.
+
+    A list of its content blocks is content, as it is in its own loop.
+    """
     message: ToolMessage | None = answer if isinstance(answer, ToolMessage) else None
     if (
         isinstance(answer, list)
@@ -447,14 +371,7 @@ def _content(block: Any) -> Content:
     if kind is None or not {"url", "base64"} & set(block):
         text = block.get("text")
         return TextContent(
-            text=text if isinstance(text, str) else ToolResult.of(block.get("value", block)).text
+            text=text if isinstance(text, str) else json_or_text(block.get("value", block))
         )
-    where = {"uri": block["url"]} if "url" in block else {"data": base64.b64decode(block["base64"])}
+    where = {"uri": block["url"]} if "url" in block else {"data": bytes_of(block["base64"])}
     return kind(**where, **({"media_type": block["mime_type"]} if "mime_type" in block else {}))
-
-
-def _usage(messages: Any) -> dict[str, int]:
-    replies = [m for m in messages if isinstance(m, AIMessage)]
-    used: list[Mapping[str, Any]] = [m.usage_metadata or {} for m in replies]
-    names = ("input_tokens", "output_tokens", "total_tokens")
-    return {"requests": len(replies), **{name: sum(u.get(name, 0) for u in used) for name in names}}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from functool import Context, Tool, ToolCall, ToolModel, WrapperTool
+from functool import Context, Tool, ToolCall, ToolModel, Toolset, WrapperTool
 from functool.tool_model import Err, Ok
 
 DEFAULT_TIMEOUT = 30_000
@@ -22,6 +22,7 @@ DEFAULT_TIMEOUT = 30_000
 # raised.
 _REASONS = ("ToolError", "ArgumentError", "GuardrailError", "ApprovalRequired", "ToolDisabledError")
 
+OneTool = Tool | type[ToolModel]
 Call = tuple[str, Mapping[str, Any] | None]
 """The name of a tool and its input."""
 
@@ -29,12 +30,13 @@ Call = tuple[str, Mapping[str, Any] | None]
 class Registry:
     """Tools by name. Registering a name again replaces the tool, as in Normandy."""
 
-    def __init__(self, tools: Iterable[Tool | type[ToolModel]] = ()) -> None:
+    def __init__(self, tools: OneTool | Iterable[OneTool] | Toolset = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        for tool in tools:
+        given = [tools] if isinstance(tools, Tool | type) else tools
+        for tool in given.values() if isinstance(given, Toolset) else given:
             self.register(tool)
 
-    def register(self, tool: Tool | type[ToolModel]) -> Registry:
+    def register(self, tool: OneTool) -> Registry:
         """Add a tool, or a `ToolModel` class as one; return this registry."""
         made = tool if isinstance(tool, Tool) else tool.tool()
         self._tools[made.name] = made

@@ -1,12 +1,12 @@
-"""openai-agents: functool tools in its agents, its tools in functool, its agents behind `AgentTool`.
+"""openai-agents: functool tools in its agents, its tools in functool, its agents as tools.
 
-An exported tool finds the run's own context object as `context.deps`, or, where that is a functool `Context`, gets it itself. Otherwise
-all calls of one run share one context, so that a rate limit per context holds for the run.
+An exported tool finds the run's own context object as `context.deps`, or, where that is a functool
+`Context`, gets it itself. Otherwise all calls of one run share one context, so that a rate limit
+per context holds for the run.
 """
 
 from __future__ import annotations
 
-import base64
 import copy
 import inspect
 import json
@@ -27,12 +27,14 @@ from functool import (
     ToolCall,
     ToolError,
     ToolResult,
-    Toolset,
     ToolSettings,
     Tripwire,
 )
+from functool.call import to_json
+from functool.content import data_url
 from functool.guardrails import require_approval
-from functool.integrations._agents import USAGE, asker, decided, key_of, relayed
+from functool.integrations._agents import USAGE, as_it_was, asker, decide, key_of, relayed
+from functool.integrations.values import Tools, each, json_or_text, opened, text_of, texts_only
 
 try:
     from agents import (
@@ -73,8 +75,9 @@ def export(tool: Tool) -> FunctionTool:
 
     A failure is what the model reads, never the end of the run; a `Tripwire` ends the run as
     `RunStopped`. A tool that may ask for approval interrupts the run, unless the run's functool
-    `Context` has an approver of its own. A condition of the approval is asked before other
-    guardrails have seen the call; where it cannot be told, a person is asked.
+    `Context` has an approver of its own, or a grant that covers the call. A condition of the
+    approval is asked before other guardrails have seen the call; where it cannot be told, a person
+    is asked.
     """
     schema = tool.schema
     asks = asker(tool) if tool.requires_approval else None
@@ -101,8 +104,7 @@ def export(tool: Tool) -> FunctionTool:
         )
 
     def is_enabled(run: RunContextWrapper[Any], agent: Any) -> bool:
-        enabled = tool.settings.is_enabled
-        return enabled(_context_of(run)) if callable(enabled) else enabled
+        return tool.is_enabled(_context_of(run))
 
     return FunctionTool(
         name=tool.name,
@@ -115,13 +117,13 @@ def export(tool: Tool) -> FunctionTool:
     )
 
 
-def export_all(toolset: Toolset) -> list[FunctionTool]:
-    """Return every tool of `toolset` as a tool of openai-agents."""
-    return [export(tool) for tool in toolset.values()]
+def export_all(tools: Tools) -> list[FunctionTool]:
+    """Return each of some tools as a tool of openai-agents."""
+    return [export(tool) for tool in each(tools)]
 
 
 def adopt(native: FunctionTool) -> Tool:
-    """Return a tool of openai-agents as a functool tool; its approval and its guardrails come along."""
+    """Return a tool of openai-agents as a functool tool, with its approval and its guardrails."""
     return _Adopted(native)
 
 
@@ -178,7 +180,7 @@ async def _settle(state: RunState[Any], decided_ids: set[str], context: Context[
         call = ToolCall(
             name=item.name or "", arguments=_object(item.arguments), id=item.call_id or ""
         )
-        answer = await decided(call, context)
+        answer = as_it_was(await decide(call, context))
         if answer is True:
             state.approve(item)
         else:
@@ -240,21 +242,22 @@ class _Adopted(Tool):
 
 def _input_guardrails(native: FunctionTool) -> list[Any]:
     async def ask_enabled(call: ToolCall, context: Context[Any]) -> None:
-        if not await _maybe(native.is_enabled(_native_context(call, context), None)):  # type: ignore[operator]
+        enabled: Any = native.is_enabled
+        if not await _maybe(enabled(_native_context(call, context), None)):
             raise GuardrailError(f"The tool {native.name!r} is not available here.")
 
     async def needs_approval(call: ToolCall, context: Context[Any]) -> bool:
-        needs, arguments = native.needs_approval, dict(call.arguments)  # type: ignore[arg-type]
+        needs, arguments = native.needs_approval, call.arguments
+        if isinstance(needs, bool):
+            return needs
         # The framework takes a plain function too.
-        return (
-            needs
-            if isinstance(needs, bool)
-            else bool(await _maybe(needs(_native_context(call, context), arguments, call.id)))
-        )
+        asked: Any = needs
+        return bool(await _maybe(asked(_native_context(call, context), arguments, call.id)))
 
     def translated(guardrail: Any) -> Any:
         async def check(call: ToolCall, context: Context[Any]) -> None:
-            data = ToolInputGuardrailData(context=_native_context(call, context), agent=None)  # type: ignore[arg-type]
+            nobody: Any = None
+            data = ToolInputGuardrailData(context=_native_context(call, context), agent=nobody)
             _obey((await guardrail.run(data)).behavior)
 
         return check
@@ -272,7 +275,10 @@ def _obey(behavior: Mapping[str, Any]) -> None:
 
 
 def _context_of(run: RunContextWrapper[Any]) -> Context[Any]:
-    """Return the one context of a run: the object that counts its usage lives as long as the run does."""
+    """Return the one context of a run.
+
+    The object that counts the run's usage lives as long as the run does.
+    """
     if isinstance(run.context, Context):
         return run.context
     key = id(run.usage)
@@ -297,11 +303,8 @@ def _native_context(call: ToolCall, context: Context[Any]) -> ToolContext[Any]:
 
 
 def _text(call: ToolCall) -> str:
-    return (
-        call.arguments
-        if isinstance(call.arguments, str)
-        else ToolResult.of(dict(call.arguments)).text
-    )
+    arguments = call.arguments
+    return arguments if isinstance(arguments, str) else to_json(dict(arguments))
 
 
 def _object(arguments: str | None) -> dict[str, Any]:
@@ -318,7 +321,7 @@ async def _maybe(value: Any) -> Any:
 
 
 def _output(result: ToolResult) -> Any:
-    if all(isinstance(part, TextContent) for part in result.output):
+    if texts_only(result.output):
         return result.text
     parts = [_part(part) for part in result.output]
     return [ToolOutputText(text=result.error.message), *parts] if result.error else parts
@@ -329,21 +332,13 @@ def _part(part: Content) -> Any:
         case TextContent(text=text):
             return ToolOutputText(text=text)
         case ImageContent():
-            return ToolOutputImage(image_url=_url(part))
+            return ToolOutputImage(image_url=data_url(part))
         case FileContent(data=None, uri=uri):
             return ToolOutputFileContent(file_url=uri, filename=part.name)
         case FileContent():
-            return ToolOutputFileContent(file_data=_url(part), filename=part.name)
+            return ToolOutputFileContent(file_data=data_url(part), filename=part.name)
         case AudioContent():  # The Responses API takes no sound from a tool.
-            return ToolOutputText(text=ToolResult(output=[part]).text)
-
-
-def _url(part: ImageContent | FileContent) -> str | None:
-    return (
-        part.uri
-        if part.data is None
-        else f"data:{part.media_type};base64,{base64.b64encode(part.data).decode()}"
-    )
+            return ToolOutputText(text=text_of(part))
 
 
 def _result(value: Any) -> ToolResult:
@@ -360,18 +355,10 @@ def _content(part: Any) -> Content:
         case ToolOutputText(text=text):
             return TextContent(text=text)
         case ToolOutputImage(image_url=str(url)):
-            return ImageContent(**_opened(url))
+            return ImageContent(**opened(url))
         case ToolOutputFileContent(file_data=str(url)) | ToolOutputFileContent(file_url=str(url)):
-            return FileContent(**_opened(url), name=part.filename)
+            return FileContent(**opened(url), name=part.filename)
         case ToolOutputImage() | ToolOutputFileContent():
             return FileContent(uri=f"openai-file:{part.file_id}")
         case _:
-            return TextContent(text=ToolResult.of(part).text)
-
-
-def _opened(url: str) -> dict[str, Any]:
-    """Return the bytes and the media type of a data URL, or the URL itself."""
-    head, _, body = url.partition(";base64,")
-    if not head.startswith("data:") or not body:
-        return {"uri": url}
-    return {"data": base64.b64decode(body), "media_type": head.removeprefix("data:")}
+            return TextContent(text=json_or_text(part))

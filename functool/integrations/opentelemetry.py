@@ -1,14 +1,17 @@
-"""OpenTelemetry: one `execute_tool` span a call, with the attributes of the GenAI semantic conventions.
+"""OpenTelemetry: an `execute_tool` span for each call, by the GenAI semantic conventions.
 
-Without a provider nothing is built: no attribute is computed and nothing becomes current. The names are written out here, because the
-conventions moved out of the package that had them as constants.
+Without a provider nothing is built: no attribute is computed and nothing becomes current. The names
+are written out here, because the conventions moved out of the package that had them as constants.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, overload
 
 from functool import Context, Tool, ToolCall, ToolResult, Toolset, Tripwire, WrapperTool
+from functool.call import to_json
+from functool.integrations.values import Tools, each
 
 try:
     from opentelemetry.trace import (
@@ -35,21 +38,25 @@ def instrument(
 def instrument(
     target: Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None
 ) -> Toolset: ...
+@overload
 def instrument(
-    target: Tool | Toolset, *, content: bool = False, tracer_provider: TracerProvider | None = None
-) -> Tool | Toolset:
-    """Return a tool, or a toolset of tools, whose calls are traced.
+    target: Iterable[Tool], *, content: bool = False, tracer_provider: TracerProvider | None = None
+) -> list[Tool]: ...
+def instrument(
+    target: Tools, *, content: bool = False, tracer_provider: TracerProvider | None = None
+) -> Tool | Toolset | list[Tool]:
+    """Return a tool, a toolset or a list of tools, as it was given, whose calls are traced.
 
     A failure, a refusal too, sets the status of the span and `error.type`, the failure's type.
     Arguments and results are recorded only with `content`: they may hold what a trace must not.
     """
     tracer = get_tracer("functool", tracer_provider=tracer_provider)
+    if isinstance(target, Tool):
+        return _Traced(target, tracer, content)
+    traced: list[Tool] = [_Traced(tool, tracer, content) for tool in each(target)]
     if isinstance(target, Toolset):
-        return Toolset(
-            (_Traced(tool, tracer, content) for tool in target.values()),
-            max_concurrency=target.max_concurrency,
-        )
-    return _Traced(target, tracer, content)
+        return Toolset(traced, max_concurrency=target.max_concurrency)
+    return traced
 
 
 class _Traced(WrapperTool):
@@ -73,7 +80,7 @@ class _Traced(WrapperTool):
             self._describe(span, call)
             try:
                 result = await super().run(call, context)
-            except BaseException as raised:
+            except BaseException as raised:  # A cancelled call has a span too, and says so.
                 span.set_attribute("error.type", type(raised).__name__)
                 span.set_status(
                     Status(
@@ -92,12 +99,9 @@ class _Traced(WrapperTool):
         if call.id:
             span.set_attribute("gen_ai.tool.call.id", call.id)
         if self._content:
-            arguments = (
-                call.arguments
-                if isinstance(call.arguments, str)
-                else ToolResult.of(dict(call.arguments)).text
-            )
-            span.set_attribute("gen_ai.tool.call.arguments", arguments)
+            sent = call.arguments
+            text = sent if isinstance(sent, str) else to_json(dict(sent))
+            span.set_attribute("gen_ai.tool.call.arguments", text)
 
     def _conclude(self, span: Span, result: ToolResult) -> None:
         if result.error is not None:

@@ -10,21 +10,20 @@ from __future__ import annotations
 import copy
 import inspect
 import weakref
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, SchemaValidator, core_schema, to_json
+from pydantic_core import PydanticSerializationError, SchemaValidator, core_schema
+from pydantic_core import to_json as json_bytes
 
 from functool import (
     ApprovalRequest,
-    ApprovalRequired,
     ArgumentError,
     AudioContent,
     Content,
     Context,
+    Decision,
     FileContent,
     GuardrailError,
     ImageContent,
@@ -35,18 +34,22 @@ from functool import (
     ToolError,
     ToolEvent,
     ToolResult,
-    Toolset,
+    ToolSchema,
     ToolSettings,
 )
+from functool.approval import same_json
+from functool.call import to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import (
-    USAGE,
-    argument_error,
-    decided,
-    edit_refusal,
-    key_of,
-    relayed,
+from functool.integrations._agents import argument_error, as_it_was, relayed
+from functool.integrations.values import (
+    Tools,
+    each,
+    json_or_text,
+    media,
+    output_schema,
+    texts_only,
 )
+from functool.schema.json_schema import walk
 
 try:
     import pydantic_ai
@@ -54,31 +57,32 @@ try:
         AudioUrl,
         BinaryContent,
         CustomEvent,
-        DeferredToolRequests,
-        DeferredToolResults,
         DocumentUrl,
         FunctionToolset,
         ImageUrl,
         ModelRetry,
         RunContext,
         ToolDefinition,
-        ToolDenied,
         ToolFailed,
         ToolReturn,
     )
-    from pydantic_ai._function_schema import FunctionSchema  # `Tool` takes one publicly.
-    from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import ApprovalRequired as Paused
-    from pydantic_ai.exceptions import CallDeferred, UserError
+    from pydantic_ai.exceptions import CallDeferred
+    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.usage import RunUsage
+
+    from functool.integrations.pydantic_ai_runner import runner
 except ImportError as error:
     raise ImportError(
         "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
     ) from error
 
+__all__ = ["ToolProgressEvent", "adopt", "export", "export_all", "runner"]
+
 # Anything but an object would be a TypeError, which ends the run.
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+_WORDS = ("title", "description", "default")
 
 
 @dataclass(kw_only=True)
@@ -96,145 +100,61 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     limit); every other failure is what the model reads (`ToolFailed`). A `Tripwire` leaves the run.
     A call that waits for approval is deferred, and runs once it is approved;
     `metadata["approval"]`, passed back with the approval, binds it to that very call.
+    `ToolApproved(override_args=...)` edits the call.
     """
     schema = tool.schema
 
     async def function(run: RunContext[Any], /, **arguments: Any) -> Any:
-        return await entry.call(arguments, run)
+        return await _call(tool, arguments, run)
 
     async def prepare(run: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
-        enabled = tool.settings.is_enabled
-        return (
-            definition
-            if (enabled(_shared(run).context) if callable(enabled) else enabled)
-            else None
-        )
+        return definition if tool.is_enabled(_shared(run).context) else None
 
-    entry = _Entry(
-        tool=tool,
-        function=function,
-        name=tool.name,
-        description=schema.description,
-        validator=_ARGUMENTS,
-        json_schema=copy.deepcopy(schema.parameters),
-        return_schema=copy.deepcopy(schema.output) or {},
-        takes_ctx=True,
-        is_async=True,
-    )
+    name, parameters = tool.name, _parameters(schema)
+    entry = pydantic_ai.Tool.from_schema(
+        function, name, schema.description, parameters, takes_ctx=True
+    ).function_schema
     return pydantic_ai.Tool(
         function,
-        name=tool.name,
-        function_schema=entry,
+        name=name,
+        description=schema.description,
+        function_schema=replace(
+            entry, validator=_ARGUMENTS, return_schema=output_schema(tool) or {}
+        ),
         prepare=None if tool.settings.is_enabled is True else prepare,
         strict=schema.strict or None,
         sequential=tool.settings.is_exclusive,
     )
 
 
-def export_all(toolset: Toolset) -> list[pydantic_ai.Tool[Any]]:
-    """Return every tool of `toolset` as a tool of pydantic-ai."""
-    return [export(tool) for tool in toolset.values()]
+def _parameters(schema: ToolSchema) -> dict[str, Any]:
+    """Return a copy of the published schema that `TestModel` can play.
+
+    The strict form writes `{"type": ["string", "null"]}`, which `TestModel` does not know, so the
+    same is said with `anyOf`. `TestModel` plays the first choice: that is null, which stands for
+    the default, and ends what would hold itself for ever.
+    """
+    parameters = copy.deepcopy(schema.parameters)
+    for node in walk(parameters) if schema.strict else ():
+        assert isinstance(node, dict)
+        types = node.get("type")
+        if isinstance(types, list) and not {"anyOf", "enum", "const"} & node.keys():
+            rules = {key: node.pop(key) for key in [*node] if key not in (*_WORDS, "type")}
+            del node["type"]
+            node["anyOf"] = [{"type": kind, **(rules if kind != "null" else {})} for kind in types]
+        if isinstance(node.get("anyOf"), list):
+            node["anyOf"].sort(key=lambda choice: choice != {"type": "null"})
+    return parameters
+
+
+def export_all(tools: Tools) -> list[pydantic_ai.Tool[Any]]:
+    """Return each of some tools as a tool of pydantic-ai."""
+    return [export(tool) for tool in each(tools)]
 
 
 def adopt(native: pydantic_ai.Tool[Any]) -> Tool:
-    """Return a tool of pydantic-ai as a functool tool; its approval and its time limit come along."""
+    """Return a tool of pydantic-ai as a functool tool, with its approval and its time limit."""
     return _Adopted(native)
-
-
-async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of pydantic-ai: the runner for `AgentTool`.
-
-    `context.deps` are the run's deps; `context.thread` is a `Conversation` or a list of messages,
-    which grows by the run; `options` go to `Agent.iter`. While somebody listens, the events of the
-    agent's own tool calls are sent as `tool:progress`. A tool of the agent that waits for approval
-    makes this call wait for it, and the same call goes on where the agent stopped.
-
-    Raises:
-        ApprovalRequired: A person has to agree to a call that the agent made.
-    """
-    key = key_of(__name__, context, text)
-    paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
-    while True:
-        if paused is None:
-            run = await _run(agent, context, text, **_history(context.thread), **options)
-        else:
-            before, results = paused
-            try:
-                await _settle(before.output, results, context)
-            except ApprovalRequired:
-                context.state[key] = paused
-                raise
-            history = {
-                "message_history": before.all_messages(),
-                "usage": before.usage,
-                "deferred_tool_results": results,
-            }
-            run = await _run(agent, context, None, **history, **options)
-        if not isinstance(run.output, DeferredToolRequests):
-            break
-        if run.output.calls:
-            raise ToolError(
-                "The agent called a tool that runs outside of it, which nobody here can answer."
-            )
-        paused = run, DeferredToolResults()
-    _remember(context.thread, run)
-    return ToolResult.of(
-        run.output,
-        metadata={"usage": {name: getattr(run.usage, name) for name in USAGE}, "run": run},
-    )
-
-
-async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:
-    given = {"deps": context.deps, **options}
-    outputs = agent.output_type if isinstance(agent.output_type, Sequence) else [agent.output_type]
-    async with AsyncExitStack() as stack:
-        try:
-            pausing = (
-                {"output_type": [*outputs, DeferredToolRequests]}
-                if DeferredToolRequests not in outputs
-                else {}
-            )
-            run = await stack.enter_async_context(agent.iter(prompt, **{**pausing, **given}))
-        except (
-            UserError
-        ):  # An agent with output validators pauses only if its own output type says so.
-            run = await stack.enter_async_context(agent.iter(prompt, **given))
-        async for node in run:
-            if context.listened and pydantic_ai.Agent.is_call_tools_node(node):
-                async with node.stream(run.ctx) as events:
-                    async for event in events:
-                        context.emit("tool:progress", value=event)
-        return run.result
-
-
-async def _settle(
-    requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]
-) -> None:
-    """Answer what the agent waits for, by the decisions of this context."""
-    for part in requests.approvals:
-        if part.tool_call_id not in results.approvals:
-            call = ToolCall(
-                name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id
-            )
-            answer = await decided(call, context)
-            results.approvals[call.id] = True if answer is True else ToolDenied(str(answer))
-
-
-def _history(thread: Any) -> dict[str, Any]:
-    if thread is None:
-        return {}
-    return (
-        {"conversation": thread}
-        if isinstance(thread, Conversation)
-        else {"message_history": thread}
-    )
-
-
-def _remember(thread: Any, run: Any) -> None:
-    if isinstance(thread, Conversation):
-        vars(thread).update(vars(run.conversation))
-    elif thread is not None:
-        thread[:] = run.all_messages()
 
 
 class _Adopted(Tool):
@@ -260,9 +180,10 @@ class _Adopted(Tool):
         )
         tool = next(iter((await self._tools.get_tools(run)).values()), None)
         if tool is None:
-            raise ToolDisabledError(f"The tool {call.name!r} is disabled.")
+            raise ToolDisabledError.of(call.name)
         try:
-            arguments = tool.args_validator.validate_json(ToolResult.of(dict(call.arguments)).text)  # type: ignore[arg-type]
+            text = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+            arguments = tool.args_validator.validate_json(text)
         except ValidationError as invalid:
             raise argument_error(invalid) from invalid
         try:
@@ -282,16 +203,18 @@ class _Adopted(Tool):
         call: ToolCall,
         context: Context[Any],
     ) -> Any:
-        """Call the native tool; once more, when it asks for approval as it runs and a person agrees."""
+        """Call the native tool, and again when it asked for approval and a person agreed."""
         try:
             # Its own `prepare` may have made it one that needs approval.
             if tool.tool_def.kind == "unapproved" and not run.tool_call_approved:
                 raise Paused
             return await self._native_call(tool, arguments, run)
         except Paused:
-            edited = await require_approval()(call, context)  # type: ignore[misc]
+            ask: Any = require_approval()
+            edited = await ask(call, context)
             if edited is not None:  # What a person approves is what runs, and this cannot take it.
-                raise GuardrailError(edit_refusal(edited)) from None
+                refusal = as_it_was(Decision(approved=True, arguments=edited.arguments))
+                raise GuardrailError(str(refusal)) from None
             run.tool_call_approved = True
             return await self._native_call(tool, arguments, run)
 
@@ -303,35 +226,53 @@ class _Adopted(Tool):
         return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
 
 
-@dataclass(kw_only=True)
-class _Entry(FunctionSchema):
-    """Where pydantic-ai enters a tool.
+async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
+    """Run `tool` as pydantic-ai calls it, and return or raise what pydantic-ai expects."""
+    shared, call_id = _shared(run), run.tool_call_id or ""
+    # Text is checked at once; what JSON cannot say, a hook's doing, is for the tool to judge.
+    given: Any = arguments
+    try:
+        given = json_bytes(arguments).decode()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        pass
+    call, context = ToolCall(name=tool.name, arguments=given, id=call_id), shared.context
+    if run.tool_call_approved:
+        shown = _shown(run)
+        call, edited = _as_asked(tool, call, run, shown)
+        context = relayed(tool, call, context, shown, edited)
+    shared.calls[call.id] = run
+    try:
+        result = await tool.invoke(call, context)
+    finally:
+        del shared.calls[call.id]
+    return _output(result)
 
-    Its own entry spreads the arguments into keywords; here they stay one mapping.
+
+def _as_asked(
+    tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
+) -> tuple[ToolCall, dict[str, Any] | None]:
+    """Return an approved call as the model made it, and the arguments as a person edited them.
+
+    pydantic-ai hands over the edited call only (`override_args`). The road needs both: it checks
+    the edited arguments, asks the guardrails again, and tells the model what was changed.
     """
-
-    tool: Tool
-
-    async def call(self, args_dict: dict[str, Any], ctx: RunContext[Any]) -> Any:
-        tool, shared = self.tool, _shared(ctx)
-        arguments: Any = args_dict
-        # Text is checked at once; what JSON cannot say, a hook's doing, is the tool's to judge.
-        try:
-            arguments = to_json(args_dict).decode()
-        except (PydanticSerializationError, UnicodeEncodeError):
-            pass
-        call = ToolCall(name=self.name, arguments=arguments, id=ctx.tool_call_id or "")
-        context = (
-            relayed(tool, call, shared.context, _shown(ctx))
-            if ctx.tool_call_approved
-            else shared.context
-        )
-        shared.calls[call.id] = ctx
-        try:
-            result = await tool.invoke(call, context)
-        finally:
-            del shared.calls[call.id]
-        return _output(result)
+    turns = [
+        [part for part in message.tool_calls if part.tool_call_id == call.id]
+        for message in reversed(run.messages)
+        if isinstance(message, ModelResponse)
+    ]
+    made = next(filter(None, turns), [])
+    if len(made) != 1:  # Nobody else knows the call, or two calls have its id.
+        return call, None
+    sent = made[0].args_as_dict()
+    try:
+        asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
+    except ArgumentError:  # The tool refuses it itself.
+        return call, None
+    seen = [asked] if shown is None else [asked, shown.arguments]
+    if any(same_json(given, one) for one in seen):
+        return call, None
+    return replace(call, arguments=sent), given
 
 
 class _Shared:
@@ -372,7 +313,7 @@ def _forget(key: tuple[int, int]) -> None:
 
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
-    """Return the request to which a person agreed, where the metadata of the approval brought it back."""
+    """Return the request that a person saw, where the approval's metadata brought it back."""
     sent = (
         run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
     )
@@ -391,8 +332,7 @@ def _output(result: ToolResult) -> Any:
     if len(parts) == 1 and isinstance(parts[0], TextContent):
         content: Any = parts[0].text
     else:
-        plain = all(isinstance(part, TextContent) for part in parts)
-        content = result.text if plain else [_native(part) for part in parts]
+        content = result.text if texts_only(parts) else [_native(part) for part in parts]
     return ToolReturn(content, metadata=dict(result.metadata)) if result.metadata else content
 
 
@@ -412,18 +352,17 @@ def _result(value: Any) -> ToolResult:
         extra = [value.content] if isinstance(value.content, str) else list(value.content or ())
         value = [value.return_value, *extra] if extra else value.return_value
     parts = value if isinstance(value, list) else [value]
-    media = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
-    if not any(isinstance(part, media) for part in parts):
+    kinds = (BinaryContent, ImageUrl, AudioUrl, DocumentUrl)
+    if not any(isinstance(part, kinds) for part in parts):
         return ToolResult.of(value, metadata=metadata)
     return ToolResult(output=[_content(part) for part in parts], value=value, metadata=metadata)
 
 
 def _content(part: Any) -> Content:
-    if not isinstance(part, BinaryContent | ImageUrl | AudioUrl | DocumentUrl):
-        return TextContent(text=ToolResult.of(part).text)
-    where: dict[str, Any] = (
-        {"data": part.data} if isinstance(part, BinaryContent) else {"uri": part.url}
-    )
-    family = part.media_type.partition("/")[0]
-    kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
-    return kind(**where, media_type=part.media_type)
+    match part:
+        case BinaryContent():
+            return media(part.media_type, data=part.data)
+        case ImageUrl() | AudioUrl() | DocumentUrl():
+            return media(part.media_type, uri=part.url)
+        case _:
+            return TextContent(text=json_or_text(part))

@@ -28,10 +28,10 @@ from functool import (
     ToolEvent,
     ToolPrompts,
     ToolResult,
-    Toolset,
     ToolSettings,
 )
 from functool.executors import in_thread
+from functool.integrations.values import json_or_text
 
 try:
     from pydantic import BaseModel, create_model
@@ -229,7 +229,7 @@ def _construct(
 
 
 def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
-    ours, alone = tool.settings, Toolset([tool])
+    ours = tool.settings
     own_icon: Any = ToolIcon(ours.icon) if ours.icon in list(ToolIcon) else None
 
     def display_name(self: Any) -> str:
@@ -248,7 +248,7 @@ def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
         return bool(self.settings.is_exclusive or ours.is_exclusive)
 
     def is_enabled(self: Any) -> bool:
-        return bool(self.settings.is_enabled and alone.enabled(Context(self.config)))
+        return bool(self.settings.is_enabled and tool.is_enabled(Context(self.config)))
 
     def takes_control(self: Any) -> bool:
         return ours.takes_control
@@ -365,9 +365,9 @@ def _json(metadata: Mapping[str, Any]) -> dict[str, Any]:
     # One value that JSON cannot say must not cost the others.
     found = {}
     for key, value in metadata.items():
-        text = ToolResult.of(value).text
+        text = json_or_text(value)
         try:
-            found[str(key)] = value if isinstance(value, str) else json.loads(text or "null")
+            found[str(key)] = value if isinstance(value, str) else json.loads(text)
         except ValueError:
             found[str(key)] = text
     return found

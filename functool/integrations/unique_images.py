@@ -6,12 +6,11 @@ or that the model does not take, would end the whole run.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable
 from io import BytesIO
 
 from functool import Content, ImageContent, TextContent
+from functool.content import data_url, from_data_url
 
 try:
     from PIL import Image
@@ -35,7 +34,7 @@ def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
     rest: list[Content] = []
     for part in output:
         held = with_bytes(part)
-        url = data_url(held.data) if isinstance(held, ImageContent) and held.data else None
+        url = shown_url(held.data) if isinstance(held, ImageContent) and held.data else None
         if url is None:
             rest.append(held)
         else:
@@ -43,7 +42,7 @@ def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
     return urls, rest
 
 
-def data_url(data: bytes) -> str | None:
+def shown_url(data: bytes) -> str | None:
     """Return the data URL of an image, with the media type that it really has.
 
     It is None for an image that is broken, or of a format that models do not take.
@@ -54,7 +53,7 @@ def data_url(data: bytes) -> str | None:
             kind = FORMATS[str(image.format)]
     except Exception:  # Pillow raises whatever a broken file leads it to.
         return None
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+    return data_url(ImageContent(data=data, media_type=kind))
 
 
 def with_bytes(part: Content) -> Content:
@@ -62,8 +61,8 @@ def with_bytes(part: Content) -> Content:
     uri = part.uri if isinstance(part, ImageContent) and part.data is None else None
     if uri is None or not uri.startswith("data:"):
         return part
-    head, _, body = uri.removeprefix("data:").partition(";base64,")
     try:
-        return ImageContent(data=base64.b64decode(body, validate=True), media_type=head[:100])
-    except (binascii.Error, ValueError):
+        media_type, data = from_data_url(uri)
+    except ValueError:
         return TextContent(text="[image: a data URL that cannot be read]")
+    return ImageContent(data=data, media_type=media_type[:100])

@@ -1,26 +1,5 @@
-"""Texts that somebody else wrote, without what a person does not see and a terminal obeys."""
+"""What a person sees of a text that somebody else wrote: `functool.bundled.visible`."""
 
-from __future__ import annotations
+from functool.bundled.visible import is_hidden, visible
 
-import unicodedata
-
-INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
-
-
-def visible(text: str) -> str:
-    """Return `text` without the characters that a person does not see and a model reads.
-
-    Escapes, which a terminal obeys, and marks of direction are among them. Line ends and tabs stay.
-    """
-    return "".join(char for char in text if not is_hidden(char))
-
-
-def is_hidden(char: str) -> bool:
-    """Whether a person does not see a character."""
-    if char.isascii():
-        return not (char.isprintable() or char in "\n\t")
-    # Variation selectors can carry a whole text; the one that asks for the coloured form of an
-    # emoji is left.
-    selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
-    return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES
+__all__ = ["is_hidden", "visible"]

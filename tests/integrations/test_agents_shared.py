@@ -1,11 +1,22 @@
 """What the bridges to agent frameworks share."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from functool import Context, Decision, ToolCall
-from functool.integrations._agents import decided
+from functool import (
+    ApprovalRequest,
+    ApprovalRequired,
+    Context,
+    Decision,
+    FunctionTool,
+    ToolCall,
+    WrapperTool,
+)
+from functool.approval import Grant, definition_of
+from functool.guardrails import require_approval
+from functool.integrations._agents import as_it_was, asker, decide, relayed
 
 
 @pytest.mark.parametrize("edited", [None, {"amount": 500}, {"amount": 5}])
@@ -13,10 +24,161 @@ def test_a_call_that_a_person_edited_does_not_run_as_it_was(edited):
     """Where a framework runs its own call, an edit is a refusal that tells the model the new arguments."""
     context = Context(approver=lambda request: Decision(approved=True, arguments=edited))
     call = ToolCall(name="pay", arguments={"amount": 500}, id="c1")
-    answer = asyncio.run(decided(call, context))
+    decision = asyncio.run(decide(call, context))
 
-    assert answer == (
-        'A person changed this call, so it did not run. Make it with these arguments: {"amount": 5}'
-        if edited == {"amount": 5}
+    changed = edited == {"amount": 5}
+    assert decision == Decision(approved=True, arguments=edited if changed else None)
+    assert as_it_was(decision) == (
+        'A person changed this call, so it did not run. Make it with these arguments: {"amount":5}'
+        if changed
         else True
     )
+
+
+def test_a_refusal_is_what_the_model_reads():
+    """The person's reason stands in the decision, in words for the model."""
+    context = Context(approver=lambda request: Decision(approved=False, reason="Too much."))
+    decision = asyncio.run(decide(ToolCall(name="pay", id="c1"), context))
+
+    assert as_it_was(decision) == "A person refused this call: Too much."
+
+
+def asked(tool, arguments, context=None):
+    return asyncio.run(asker(tool)(arguments, "c1", Context() if context is None else context))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_condition_sees_the_canonical_arguments(wrapped):
+    """A condition reads what the road would show it: decoded, checked, and with the defaults."""
+    seen = []
+
+    def when(call, context):
+        seen.append((call.name, call.arguments, call.id, context.schema.name))
+        return call.arguments["fee"] > 5
+
+    @FunctionTool(strict=True, input_guardrails=[require_approval(when)])
+    def pay(amount: int, fee: int = 1, **flags: int) -> str:
+        """Pay."""
+        return ""
+
+    tool = WrapperTool(pay, name="spend") if wrapped else pay
+    flags = {"flags": [{"key": "fast", "value": 1}]}
+    answers = [asked(tool, {"amount": 3, "fee": fee, **flags}) for fee in (None, 9)]
+
+    assert answers == [False, True]
+    name = tool.name
+    assert seen == [
+        (name, {"amount": 3, "fee": 1, "fast": 1}, "c1", "pay"),
+        (name, {"amount": 3, "fee": 9, "fast": 1}, "c1", "pay"),
+    ]
+
+
+def test_when_in_doubt_a_person_is_asked():
+    """Arguments that do not fit, and a condition that fails, ask a person."""
+
+    @FunctionTool(input_guardrails=[require_approval(lambda call, context: 1 / 0)])
+    def pay(amount: int) -> str:
+        """Pay."""
+        return ""
+
+    assert asked(pay, {"amount": "lots"})
+    assert asked(pay, {"amount": 1})
+
+
+def test_a_grant_that_covers_the_call_asks_nobody():
+    """A standing grant is seen before the call and is not used up by looking; another call asks."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int, to: str = "ada") -> str:
+        """Pay."""
+        return ""
+
+    context = Context()
+    context.grant(Grant.of(pay, {"amount": 3}))
+
+    assert [asked(pay, {"amount": amount}, context) for amount in (3, 4)] == [False, True]
+    assert asked(pay, {"amount": 3, "to": "bob"}, context)
+    assert [grant.uses for grant in context.grants()] == [1]
+
+
+def request_of(tool, call, **changes):
+    definition = changes.pop("definition", definition_of(tool.schema))
+    given = {"arguments": call.arguments, "call_id": call.id, **changes}
+    return ApprovalRequest.of(tool.name, definition, given["arguments"], given["call_id"])
+
+
+@pytest.mark.parametrize(
+    ("shown", "agreed"),
+    [
+        (None, True),
+        ({}, True),
+        ({"arguments": {"amount": 1}}, False),
+        ({"definition": "of another tool"}, False),
+        ({"call_id": "inner"}, True),
+    ],
+)
+def test_what_a_person_saw_is_what_runs(shown, agreed):
+    """An agreement counts for the request that was shown, where the framework brought it back."""
+
+    @FunctionTool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return ""
+
+    call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
+    seen = None if shown is None else request_of(pay, call, **shown)
+    answer = relayed(pay, call, Context(), seen).approver
+
+    if agreed:
+        assert answer(request_of(pay, call)) == Decision(approved=True)
+    else:
+        with pytest.raises(ApprovalRequired):
+            answer(request_of(pay, call))
+    with pytest.raises(ApprovalRequired):
+        answer(request_of(pay, replace(call, id="another")))
+
+
+def test_both_levels_of_a_wrapped_tool_take_one_agreement():
+    """A wrapper and the tool inside of it may both ask: the person agreed to the call, and to it only."""
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    tool = WrapperTool(pay, name="spend", input_guardrails=[require_approval()])
+    call = ToolCall(name="spend", arguments={"amount": 7}, id="c1")
+    pending = asyncio.run(tool.invoke(call)).metadata["approval"]
+    results = [
+        asyncio.run(tool.invoke(made, relayed(tool, made, Context(), pending)))
+        for made in (call, replace(call, arguments={"amount": 8}))
+    ]
+
+    assert results[0].text == "paid 7"
+    assert results[1].error.type == "ApprovalRequired"
+
+
+def test_an_edit_is_checked_and_told():
+    """The edited arguments run, pass the guardrails again, and the model reads what was changed."""
+    seen = []
+
+    def look(call, context):
+        seen.append(call.arguments["amount"])
+
+    @FunctionTool(input_guardrails=[look, require_approval()])
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
+    pending = asyncio.run(pay.invoke(call)).metadata["approval"]
+    seen.clear()
+    good, bad = (
+        asyncio.run(pay.invoke(call, relayed(pay, call, Context(), pending, edited)))
+        for edited in ({"amount": 3}, {"amount": "lots"})
+    )
+
+    assert good.text == "A person changed the arguments of this call: `amount` to 3.\npaid 3"
+    assert good.metadata["decision"]["arguments"] == {"amount": 3}
+    assert bad.error.type == "ArgumentError"
+    assert seen == [7, 3, 7]

@@ -326,7 +326,7 @@ def test_links_sounds_and_images_alone() -> None:
         (ImageContent(data=noise()[:2_000]), "[image/png: 2000 bytes]"),
         (ImageContent(data=BMP, media_type="image/bmp"), f"[image/bmp: {len(BMP)} bytes]"),
         (ImageContent(uri="data:image/svg+xml;base64,PHN2Zy8+"), "[image/svg+xml: 6 bytes]"),
-        (ImageContent(uri="data:image/svg+xml,<svg/>"), "[image/svg+xml,<svg/>: 0 bytes]"),
+        (ImageContent(uri="data:image/svg+xml,<svg/>"), "[image: a data URL that cannot be read]"),
         (ImageContent(uri="data:image/png;base64,?"), "[image: a data URL that cannot be read]"),
         (ImageContent(uri="data:image/png;base64,"), "[image/png: 0 bytes]"),
     ],

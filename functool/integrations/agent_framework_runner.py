@@ -1,0 +1,117 @@
+"""agent-framework: its agents behind `AgentTool`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from functool import ApprovalRequired, Context, ToolCall, ToolError, ToolResult
+from functool.integrations._agents import as_it_was, decide, key_of
+
+try:
+    import agent_framework as af
+except ImportError as error:
+    raise ImportError(
+        "the agent-framework integration needs agent-framework-core:"
+        " pip install 'functool[agent-framework]'"
+    ) from error
+
+DEPS = "deps"
+"""The kwarg of a run that holds `Context.deps`, where those are no mapping."""
+
+_USAGE = {
+    "input_token_count": "input_tokens",
+    "output_token_count": "output_tokens",
+    "total_token_count": "total_tokens",
+}
+
+
+def kwargs_of(deps: Any) -> dict[str, Any]:
+    """Return dependencies as the framework's kwargs of a run: a mapping as it is."""
+    return {} if deps is None else dict(deps) if isinstance(deps, Mapping) else {DEPS: deps}
+
+
+async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
+    """Run an agent of agent-framework: the runner for `AgentTool`.
+
+    `context.thread` is the session, `context.deps` the `function_invocation_kwargs` (a mapping as
+    it is, anything else under `deps`), and `options` go to `Agent.run`. While somebody listens, the
+    updates of the run are `tool:progress`. A tool of the agent that waits for approval makes this
+    call wait, and the same call goes on where it stopped. A workflow (`workflow.as_agent()`) goes
+    on only without a session: give `AgentTool` no `thread` there.
+
+    Raises:
+        ApprovalRequired: A person has to agree to a call that the agent made.
+        ToolError: The agent waits for something that is no approval.
+    """
+    key = key_of(__name__, context, text)
+    paused: _Paused = context.state.pop(key, None) or _Paused(_session(agent, context))
+    while True:
+        try:
+            message = await _decide(paused, context) if paused.requests else text
+        except ApprovalRequired:
+            context.state[key] = paused
+            raise
+        response = await _run(agent, message, paused.session, context, options)
+        # The framework counts tokens only: each reply of the model was a request.
+        paused.usage["requests"] += sum(
+            message.role == "assistant" for message in response.messages
+        )
+        for name, count in (response.usage_details or {}).items():
+            if name in _USAGE:
+                paused.usage[_USAGE[name]] = paused.usage.get(_USAGE[name], 0) + (count or 0)
+        if not response.user_input_requests:
+            return ToolResult.of(response.text, metadata={"usage": paused.usage, "run": response})
+        paused.requests, paused.answers = list(response.user_input_requests), []
+
+
+def _session(agent: Any, context: Context[Any]) -> Any:
+    """Return the session of a run: without a thread a new one, and none for a workflow.
+
+    A workflow keeps what it waits for itself. With a session its agent would find the messages of
+    the session beside the answers, and refuse them.
+    """
+    if context.thread or isinstance(agent, af.WorkflowAgent):
+        return context.thread
+    return agent.create_session()
+
+
+@dataclass
+class _Paused:
+    """A run of an agent that may wait: what it asks, and what was answered so far."""
+
+    session: Any
+    requests: list[Any] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    usage: dict[str, int] = field(default_factory=lambda: {"requests": 0})
+
+
+async def _decide(paused: _Paused, context: Context[Any]) -> Any:
+    """Return the message that answers the agent's requests, by the decisions of this context."""
+    for request in paused.requests[len(paused.answers) :]:
+        if request.type != "function_approval_request":
+            raise ToolError(
+                "The agent stopped to ask for something that cannot be given from here."
+            )
+        wanted = request.function_call
+        call = ToolCall(
+            name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or ""
+        )
+        # What a person approves is what runs: the framework cannot run what they changed.
+        agreed = as_it_was(await decide(call, context)) is True
+        paused.answers.append(request.to_function_approval_response(agreed))
+    return af.Message("user", paused.answers)
+
+
+async def _run(
+    agent: Any, message: Any, session: Any, context: Context[Any], options: dict[str, Any]
+) -> Any:
+    kwargs = None if context.deps is None else kwargs_of(context.deps)
+    given = {"session": session, "function_invocation_kwargs": kwargs, **options}
+    if not context.listened:
+        return await agent.run(message, **given)
+    stream = agent.run(message, stream=True, **given)
+    async for update in stream:
+        context.emit("tool:progress", value=update)
+    return await stream.get_final_response()

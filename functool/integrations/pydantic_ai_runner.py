@@ -1,0 +1,120 @@
+"""pydantic-ai: its agents behind `AgentTool`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from functool import ApprovalRequired, Context, ToolCall, ToolError, ToolResult
+from functool.integrations._agents import USAGE, decide, key_of
+
+try:
+    import pydantic_ai
+    from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
+    from pydantic_ai.conversation import Conversation
+    from pydantic_ai.exceptions import UserError
+except ImportError as error:
+    raise ImportError(
+        "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
+    ) from error
+
+
+async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
+    """Run an agent of pydantic-ai: the runner for `AgentTool`.
+
+    `context.deps` are the run's deps; `context.thread` is a `Conversation` or a list of messages,
+    which grows by the run; `options` go to `Agent.iter`. While somebody listens, the events of the
+    agent's own tool calls are sent as `tool:progress`. A tool of the agent that waits for approval
+    makes this call wait for it, and the same call goes on where the agent stopped.
+
+    Raises:
+        ApprovalRequired: A person has to agree to a call that the agent made.
+    """
+    key = key_of(__name__, context, text)
+    paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
+    while True:
+        if paused is None:
+            run = await _run(agent, context, text, **_history(context.thread), **options)
+        else:
+            before, results = paused
+            try:
+                await _settle(before.output, results, context)
+            except ApprovalRequired:
+                context.state[key] = paused
+                raise
+            history = {
+                "message_history": before.all_messages(),
+                "usage": before.usage,
+                "deferred_tool_results": results,
+            }
+            run = await _run(agent, context, None, **history, **options)
+        if not isinstance(run.output, DeferredToolRequests):
+            break
+        if run.output.calls:
+            raise ToolError(
+                "The agent called a tool that runs outside of it, which nobody here can answer."
+            )
+        paused = run, DeferredToolResults()
+    _remember(context.thread, run)
+    return ToolResult.of(
+        run.output,
+        metadata={"usage": {name: getattr(run.usage, name) for name in USAGE}, "run": run},
+    )
+
+
+async def _run(agent: Any, context: Context[Any], prompt: str | None, **options: Any) -> Any:
+    given = {"deps": context.deps, **options}
+    outputs = agent.output_type if isinstance(agent.output_type, Sequence) else [agent.output_type]
+    async with AsyncExitStack() as stack:
+        try:
+            pausing = (
+                {"output_type": [*outputs, DeferredToolRequests]}
+                if DeferredToolRequests not in outputs
+                else {}
+            )
+            run = await stack.enter_async_context(agent.iter(prompt, **{**pausing, **given}))
+        except UserError:
+            # An agent with output validators pauses only if its own output type says so.
+            run = await stack.enter_async_context(agent.iter(prompt, **given))
+        async for node in run:
+            if context.listened and pydantic_ai.Agent.is_call_tools_node(node):
+                async with node.stream(run.ctx) as events:
+                    async for event in events:
+                        context.emit("tool:progress", value=event)
+        return run.result
+
+
+async def _settle(
+    requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]
+) -> None:
+    """Answer what the agent waits for, by the decisions of this context."""
+    for part in requests.approvals:
+        if part.tool_call_id not in results.approvals:
+            call = ToolCall(
+                name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id
+            )
+            decision = await decide(call, context)
+            edited = None if decision.arguments is None else dict(decision.arguments)
+            results.approvals[call.id] = (
+                ToolApproved(override_args=edited)
+                if decision.approved
+                else ToolDenied(decision.reason)
+            )
+
+
+def _history(thread: Any) -> dict[str, Any]:
+    if thread is None:
+        return {}
+    return (
+        {"conversation": thread}
+        if isinstance(thread, Conversation)
+        else {"message_history": thread}
+    )
+
+
+def _remember(thread: Any, run: Any) -> None:
+    if isinstance(thread, Conversation):
+        vars(thread).update(vars(run.conversation))
+    elif thread is not None:
+        thread[:] = run.all_messages()
