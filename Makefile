@@ -12,7 +12,7 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wil
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal $(addprefix test-,layers dialects systems agents bundled mcp package)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal $(addprefix test-,layers dialects systems agents bundled mcp package play)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -127,6 +127,11 @@ test-bundled: .venv-bundled/.filled
 test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
 	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) $(wildcard tests/test_cli*.py) tests/test_docs.py
+
+#: make test-play      the playground, clicked through in a real Chromium (Debian: apt-get install chromium); it writes docs/assets/play-*.png
+test-play: .venv-play/.filled
+	$(call versions,play)
+	.venv-play/bin/python $(PYTEST) tests/play
 
 #: make test-package   sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
 test-package: .venv-package/.filled
