@@ -12,7 +12,7 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wil
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp package)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal $(addprefix test-,layers dialects systems agents bundled mcp package play)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -53,6 +53,10 @@ demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
 #: make test           set up, and run the core's tests
 test: $(VENV)/.core
 	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
+
+#: make test-layers    what stands around tools: the journal, the catalogue, long results, repair, the cache
+test-layers: $(VENV)/.core
+	$(VENV)/bin/python $(PYTEST) tests/layers --hypothesis-profile=quick
 
 #: make laws           the core's laws again, with a thousand examples each
 laws: $(VENV)/.core
@@ -122,7 +126,12 @@ test-bundled: .venv-bundled/.filled
 #: make test-mcp       the Model Context Protocol with its own conformance suite, and the command line
 test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
-	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) tests/test_cli.py tests/test_docs.py
+	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) $(wildcard tests/test_cli*.py) tests/test_docs.py
+
+#: make test-play      the playground, clicked through in a real Chromium (Debian: apt-get install chromium); it writes docs/assets/play-*.png
+test-play: .venv-play/.filled
+	$(call versions,play)
+	.venv-play/bin/python $(PYTEST) tests/play
 
 #: make test-package   sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
 test-package: .venv-package/.filled
@@ -145,6 +154,10 @@ test-local: $(VENV)/.local
 #: make soak           100,000 calls and more: nothing may leak
 soak: $(VENV)/.core
 	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) --deselect tests/test_examples.py
+
+#: make soak-journal   kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
+soak-journal: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
 
 #: make clean          remove what the targets above made
 clean:

@@ -91,6 +91,22 @@ class Context(Generic[Deps]):
         view.__dict__.update(self.__dict__, **changes)
         return view
 
+    def fresh(self) -> Context[Deps]:
+        """Return a context for another conversation: the same dependencies, and nothing remembered.
+
+        It has the same deps, thread, approver, metadata and listeners. State, approvals and grants
+        are its own, so that no conversation or principal uses those of another.
+        """
+        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}}
+        return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
+
+    def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
+        """Return a view whose events `listener` hears too; those of other views it does not hear.
+
+        Listeners that subscribe to this context later do not hear the view.
+        """
+        return self.view(_listeners=[*self._listeners, (listener, debug)])
+
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None

@@ -284,7 +284,7 @@ def _work(inbox: SimpleQueue[Any]) -> None:
         except StopIteration as stop:
             error = RuntimeError("the function raised StopIteration")
             error.__cause__ = stop
-        except BaseException as raised:
+        except BaseException as raised:  # It belongs to whoever waits, not to this thread.
             error = raised
         # Idle before the answer is sent: whoever waits for it finds this thread again.
         _idle.append(inbox)

@@ -23,6 +23,8 @@ from typing_extensions import Unpack
 from functool.binding.door import Binder, Bound, PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
+from functool.binding.watch import Watch, watching
+from functool.binding.watched_shapes import JsonShapes
 from functool.call import (
     DATA,
     ToolCall,
@@ -220,6 +222,16 @@ class Tool(ABC):
         values = binder.values(arguments)
         return Bound(values, binder.canonical(arguments, values))
 
+    def watch(self) -> Watch:
+        """Return what judges a call's arguments while their text is written.
+
+        Its `feed(text)` takes the next piece, and returns an `ArgumentError` as soon as no ending
+        can make the arguments valid. It never refuses what the whole text would pass.
+        """
+        plain, strict = self.schema.plain, self.strict
+        binder = self._binder
+        return watching(binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
+
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """See a validated call before the guardrails; return another one to run that instead."""
         return None
@@ -410,6 +422,16 @@ class WrapperTool(Tool):
     def bind(self, arguments: Arguments) -> Bound:
         """Decode and validate arguments as the inner tool does."""
         return self.tool.bind(arguments)
+
+    def watch(self) -> Watch:
+        """Judge as the inner tool does.
+
+        A wrapper with a `run` of its own judges nothing, since it may mend a call. One that hands
+        the call on as it came overrides this: `return self.tool.watch()`.
+        """
+        if type(self).run is WrapperTool.run:
+            return self.tool.watch()
+        return Watch(None, self.tool.bind)
 
     def around(self: W, func: Around) -> W:
         """Return a copy around whose inner tool's body `func` stands: inside its guardrails, too."""

@@ -42,6 +42,8 @@ FLOORS = [
         "binding.engine",
         "binding.foreign",
         "binding.functions",
+        "binding.watched_shapes",
+        "binding.watch",
         "binding.door",
         "guardrails.asking",
         "guardrails.text",

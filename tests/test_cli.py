@@ -828,7 +828,7 @@ def terminal(folder):
 def test_approval_at_the_terminal(terminal, answer, said, code):
     """The person at the terminal sees the call and decides."""
     child = terminal("call", "kit.py", "delete", "--path", "x")
-    child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N\]: ')
+    child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N/e\]: ')
     child.sendline(answer)
     child.expect(said)
     child.expect_exact("\r\n")

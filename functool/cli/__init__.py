@@ -19,8 +19,11 @@ except ModuleNotFoundError as error:
         raise SystemExit(f"Error: {missing}") from None
     raise ImportError(missing) from error
 
+from functool.cli.approvals import approvals
+from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
+from functool.cli.playing import play
 from functool.cli.targets import TARGET_HELP, headers_of, is_remote, local_toolset, opened
 from functool.cli.telling import told
 from functool.integrations.visible import visible
@@ -109,6 +112,7 @@ def main() -> None:
     functool call tools.py search --query cats    run one
     functool serve tools.py                       offer them over MCP
     functool check tools.py --for openai          find what is wrong with them
+    functool play tools.py                        try them on a page
 
     To complete names in bash: eval "$(_FUNCTOOL_COMPLETE=bash_source functool)"; zsh_source and
     fish_source do the same for the other shells.
@@ -199,10 +203,23 @@ def schema(
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @_header
-def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str, ...]) -> None:
+@context_option
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for the images, sounds and files of the result.",
+)
+def call(
+    target: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    headers: tuple[str, ...],
+    context: str | None,
+    save: Path | None,
+) -> None:
     """Call one TOOL of TARGET and print its result.
 
-    The options are the tool's own arguments; --help after the TOOL lists them. A value that starts
+    The options after the TOOL are its own arguments; --help there lists them. A value that starts
     with @ is read from that file (@- is standard input, @@ a plain @). Objects and nested lists are
     JSON. The result goes to standard output, everything else to standard error; the exit code is 1
     when the tool failed.
@@ -225,8 +242,10 @@ def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str,
         chosen = command.main(
             given, prog_name=f"functool call {target} {tool}", standalone_mode=False
         )
-        if isinstance(chosen, tuple):
-            await run_call(toolset, tool, chosen[0], yes=chosen[1])
+        if not isinstance(chosen, tuple):
+            return
+        async with opened_context(context) as ready:
+            await run_call(toolset, tool, chosen[0], yes=chosen[1], context=ready, save=save)
 
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
@@ -259,6 +278,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str,
     help="An input guardrail, or a list of them, that sees every call first.",
 )
 @_header
+@context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
 
@@ -277,6 +297,8 @@ def serve(targets: tuple[str, ...], **options: Any) -> None:
 
 
 main.add_command(journal)
+main.add_command(approvals)
+main.add_command(play)
 
 
 @main.command("lock", cls=_Command)
@@ -321,17 +343,19 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
 )
 @_header
+@context_option
 def check(
     target: str,
     systems: tuple[str, ...],
     as_json: bool,
     locked: Path | None,
     headers: tuple[str, ...],
+    context: str | None,
 ) -> None:
     """Check the tools of TARGET, which may be a folder too: all of its files.
 
     The exit code is 1 when something was found. A file of a folder that cannot be loaded is found
-    under its name.
+    under its name. With --context those tools are checked that it enables.
     """
     if locked is not None:
         _with_toolset(target, partial(compare, locked, as_json), may_be_empty=True, headers=headers)
@@ -341,7 +365,9 @@ def check(
     async def run(toolset: Toolset) -> None:
         from functool.testing import check_tool
 
-        for tool in toolset.values():
+        async with opened_context(context) as given:
+            offered = toolset.enabled(given) if given else list(toolset.values())
+        for tool in offered:
             demands = [f"{system}: {each}" for system in systems for each in _demands(system, tool)]
             found = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
             findings[tool.name] = list(dict.fromkeys(found))

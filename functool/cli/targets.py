@@ -23,6 +23,7 @@ TARGET_HELP = (
     ("tools.py", "every tool of a file"),
     ("tools.py:search", "one tool, toolset or function of it"),
     ("package.module:object", "the same, of an installed module"),
+    ("api.yaml", "an OpenAPI document, .json or .yaml: a tool for each operation"),
     ("https://host/mcp", "an MCP server over HTTP"),
     ('"npx some-server --flag"', "an MCP server that this command starts"),
     ("mcp:TARGET", "an MCP server, where it has to be said"),
@@ -86,6 +87,8 @@ def is_remote(target: str) -> bool:
     """Whether a target is an MCP server."""
     if target.startswith(("http://", "https://", SERVER)):
         return True
+    if _is_document(target):
+        return False
     place, _, name = target.rpartition(":")
     is_path = " " not in place or Path(place).exists()
     if Path(target).exists() or (place and name.isidentifier() and is_path):
@@ -101,6 +104,10 @@ def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
     """
     from functool import Toolset
 
+    if _is_document(target):
+        from functool.bundled.openapi import openapi_tools
+
+        return openapi_tools(Path(target).read_text("utf-8"))
     whole = Path(target).exists() or ":" not in target
     place, _, name = (target, "", "") if whole else target.rpartition(":")
     folder = Path(place)
@@ -114,6 +121,11 @@ def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
             f"there are no tools in {target}: decorate a function with @FunctionTool"
         )
     return Toolset(found)
+
+
+def _is_document(target: str) -> bool:
+    path = Path(target)
+    return path.suffix in (".json", ".yaml", ".yml") and path.is_file()
 
 
 def object_of(target: str) -> Any:

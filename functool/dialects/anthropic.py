@@ -9,25 +9,30 @@ decodes. Where the definition is not strict though the tool is, the losses begin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import Lost
+from functool.dialects._message_events import MessageEvents
 from functool.dialects._rules import Rules, split
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
     Size,
+    Tools,
     argument_losses,
     base64_of,
     call,
     contents,
     fresh,
     get,
+    listed,
+    mismatch,
     name_losses,
     over,
     size,
+    some,
     text_of,
     told,
     twice,
@@ -61,9 +66,9 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in some(tools)]
 
 
 def losses(*tools: Tool) -> list[str]:
@@ -73,8 +78,17 @@ def losses(*tools: Tool) -> list[str]:
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a `Message`, of its dict, or of a list of its content blocks."""
-    blocks = message if isinstance(message, list) else get(message, "content") or ()
+    """Return the calls of a `Message`, of its dict, or of a list of its content blocks.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    blocks = message if isinstance(message, list) else get(message, "content")
+    ours = isinstance(message, list) or get(message, "role") in (None, "assistant")
+    if ours and isinstance(blocks, str) and not hasattr(message, "tool_calls"):
+        return []  # So a conversation may keep what the model said.
+    if not (ours and listed(blocks) and all(map(_is_block, blocks))):
+        raise mismatch("a Message, its dict or a list of its content blocks", message)
     found = [block for block in blocks if get(block, "type") == "tool_use"]
     return [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
 
@@ -93,6 +107,18 @@ def result(result: ToolResult) -> dict[str, Any]:
         "content": content,
         "is_error": result.is_error,
     }
+
+
+class StreamReader(Reader):
+    """Reads the events of a streamed `Message`, raw ones or those of the SDK's helper.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(MessageEvents(), tools)
 
 
 def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str], bool]:
@@ -143,6 +169,11 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
         *names,
         *lost[1:],
     ]  # the reason for no strict comes first
+
+
+def _is_block(block: Any) -> bool:
+    kind = get(block, "type")
+    return isinstance(kind, str) and kind not in ("message", "function_call", "reasoning")
 
 
 def _block(part: Content) -> dict[str, Any]:

@@ -7,13 +7,12 @@ into the description, and the tool enforces them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Tool
 from functool.dialects import _compatible, openai_chat
 from functool.dialects._rules import Rules, split
-from functool.dialects._wire import fresh
+from functool.dialects._wire import Tools, fresh, some
 
 _RULES = Rules(
     keywords=split(
@@ -42,9 +41,9 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in some(tools)]
 
 
 def losses(*tools: Tool) -> list[str]:

@@ -7,7 +7,7 @@ Schema 2020-12.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -15,12 +15,15 @@ from pydantic_core import from_json, to_json
 
 from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
 from functool.dialects._wire import (
+    Tools,
     base64_of,
     call,
     contents,
     fresh,
     get,
+    mismatch,
     name_losses,
+    some,
     text_of,
     told,
     twice,
@@ -43,9 +46,9 @@ def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
     return fresh(tool, _latest if protocol >= LATEST else _older)
 
 
-def definitions(tools: Iterable[Tool], protocol: str = LATEST) -> list[dict[str, Any]]:
+def definitions(tools: Tools, protocol: str = LATEST) -> list[dict[str, Any]]:
     """Return the tools as the answer to `tools/list`."""
-    return [definition(tool, protocol) for tool in tools]
+    return [definition(tool, protocol) for tool in some(tools)]
 
 
 def losses(*tools: Tool, protocol: str = LATEST) -> list[str]:
@@ -57,10 +60,15 @@ def calls(message: Any) -> list[ToolCall]:
     """Return the call of a `CallToolRequest`, its params, or their dicts.
 
     The id is that of the JSON-RPC message.
+
+    Raises:
+        TypeError: It is something else.
     """
     params = get(message, "params") or message
     name, id = get(params, "name"), get(message, "id") if params is not message else None
-    return [call(name, get(params, "arguments"), "" if id is None else str(id))] if name else []
+    if not isinstance(name, str) or get(message, "method") not in (None, "tools/call"):
+        raise mismatch("a CallToolRequest, its params or their dict", message)
+    return [call(name, get(params, "arguments"), "" if id is None else str(id))]
 
 
 def result(

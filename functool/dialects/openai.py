@@ -7,22 +7,27 @@ said: left out, the API decides.
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult, ToolSchema
 from functool.dialects import Lost
+from functool.dialects._response_events import ResponseEvents
 from functool.dialects._rules import Rules
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
+    Tools,
     call,
     contents,
     fresh,
     get,
+    listed,
+    mismatch,
     name_losses,
     over,
     size,
+    some,
     text_of,
     told,
     twice,
@@ -41,9 +46,9 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in some(tools)]
 
 
 def losses(*tools: Tool) -> list[str]:
@@ -52,8 +57,14 @@ def losses(*tools: Tool) -> list[str]:
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a `Response`, of its dict, or of a list of its output items."""
-    items = message if isinstance(message, list) else get(message, "output") or ()
+    """Return the calls of a `Response`, of its dict, or of a list of its output items.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    items = message if isinstance(message, list) else get(message, "output")
+    if not listed(items) or not all(isinstance(get(item, "type"), str) for item in items):
+        raise mismatch("a Response, its dict or a list of its output items", message)
     found = [item for item in items if get(item, "type") == "function_call"]
     return [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
 
@@ -63,6 +74,18 @@ def result(result: ToolResult) -> dict[str, Any]:
     parts = [_part(part) for part in contents(result)]
     output = result.text if all(part["type"] == "input_text" for part in parts) else parts
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+
+class StreamReader(Reader):
+    """Reads the events of a streamed `Response`.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(ResponseEvents(), tools)
 
 
 def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:

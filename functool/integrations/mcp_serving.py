@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from functool.integrations.mcp_contexts import one_client
 from functool.integrations.mcp_handlers import Tools
 from functool.integrations.mcp_server import ToolServer
 
@@ -91,7 +92,8 @@ async def serve_async(
         raise ValueError("a token is for the transport 'http': stdio has one client, its parent")
     served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
     if transport == "stdio":
-        await _serve_stdio(served)
+        with one_client():
+            await _serve_stdio(served)
         return
     import uvicorn
 
