@@ -27,6 +27,9 @@ from functool.schema.json_schema import children, lookup
 Tools = Tool | Iterable[Tool] | Toolset
 """Some tools: a tool, an iterable of tools, or a `Toolset`."""
 
+Deferred = Collection[str | Tool] | Toolset
+"""Tools that a model is told of once it has searched: names among a request's tools, or more tools."""
+
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
 """Makes the definition of a tool, and says what it lost."""
 
@@ -61,6 +64,33 @@ def some(tools: Tools) -> list[Tool]:
         if not isinstance(tool, Tool):
             raise mismatch("a tool, an iterable of tools or a Toolset", tool)
     return found
+
+
+def with_deferred(tools: Tools, deferred: Deferred) -> list[Tool]:
+    """Return some tools, and behind them the deferred ones that are not among them.
+
+    Raises:
+        ValueError: A name is not among the tools.
+    """
+    found = some(tools)
+    given = deferred.values() if isinstance(deferred, Mapping) else deferred
+    more = [item for item in given if isinstance(item, Tool) and item not in found]
+    unknown = {item for item in given if isinstance(item, str)} - {tool.name for tool in found}
+    if unknown:
+        raise ValueError(f"deferred names tools that are not there: {', '.join(sorted(unknown))}")
+    return [*found, *more]
+
+
+def deferred_names(deferred: Deferred) -> set[str]:
+    """Return the names of deferred tools."""
+    return {item.name if isinstance(item, Tool) else item for item in deferred}
+
+
+def undeferred(deferred: Deferred) -> list[Lost]:
+    """Return what a provider without deferred loading loses of it."""
+    count = len(deferred_names(deferred))
+    note = f"request: no deferred loading here, so {count:,} deferred tools are sent whole"
+    return [Lost(note)] if count else []
 
 
 def fresh(tool: Tool, build: Build) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
+    Deferred,
     Size,
     Tools,
     argument_losses,
     base64_of,
     call,
     contents,
+    deferred_names,
     fresh,
     get,
     listed,
@@ -32,10 +34,10 @@ from functool.dialects._wire import (
     name_losses,
     over,
     size,
-    some,
     text_of,
     told,
     twice,
+    with_deferred,
 )
 from functool.schema.json_schema import Names
 
@@ -58,6 +60,11 @@ STRICT = Rules(
 )
 """The grammar of `strict: true`."""
 
+SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+"""The search over deferred tools, which runs at the provider."""
+
+MAX_DEFERRED = 10_000
+
 ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -66,15 +73,29 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Tools) -> list[dict[str, Any]]:
-    """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in some(tools)]
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`.
+
+    `deferred` are names among the tools, or more tools: the model is told of them when it has
+    searched, with the provider's own search tool, which is added.
+
+    Raises:
+        ValueError: A name is not among the tools.
+    """
+    found = [definition(tool) for tool in with_deferred(tools, deferred)]
+    names = deferred_names(deferred)
+    for entry in found:
+        if entry["name"] in names:
+            entry["defer_loading"] = True
+    return [*([dict(SEARCH)] if names else []), *found]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    tools = (*with_deferred(tools, deferred),)
     strict = [size(entry["input_schema"]) for entry in definitions(tools) if entry["strict"]]
-    return [*told(tools, _build), *twice(tools), *budget(strict)]
+    many = over("request: deferred tools", len(deferred_names(deferred)), MAX_DEFERRED)
+    return [*told(tools, _build), *twice(tools), *budget(strict), *many]
 
 
 def calls(message: Any) -> list[ToolCall]:

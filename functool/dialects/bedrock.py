@@ -15,6 +15,7 @@ from functool.dialects import anthropic
 from functool.dialects._converse_events import ConverseEvents
 from functool.dialects._stream import Reader
 from functool.dialects._wire import (
+    Deferred,
     Tools,
     argument_losses,
     call,
@@ -25,10 +26,11 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     size,
-    some,
     text_of,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 
 STRICT = replace(
@@ -56,16 +58,20 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Tools) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as `toolConfig.tools`."""
-    return [definition(tool) for tool in some(tools)]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    tools = (*with_deferred(tools, deferred),)
     specs = [entry["toolSpec"] for entry in definitions(tools)]
     strict = [size(spec["inputSchema"]["json"]) for spec in specs if spec.get("strict")]
-    return [*told(tools, _build), *twice(tools), *anthropic.budget(strict)]
+    return [
+        *undeferred(deferred),
+        *[*told(tools, _build), *twice(tools), *anthropic.budget(strict)],
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:

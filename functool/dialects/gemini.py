@@ -17,6 +17,7 @@ from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
+    Deferred,
     Tools,
     argument_losses,
     call,
@@ -27,10 +28,11 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     over,
-    some,
     text_of,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 
 Field = Literal["parameters_json_schema", "parameters"]
@@ -76,17 +78,25 @@ def definition(tool: Tool, field: Field = "parameters_json_schema") -> dict[str,
     return fresh(tool, _BUILDS[field])
 
 
-def definitions(tools: Tools, field: Field = "parameters_json_schema") -> list[dict[str, Any]]:
+def definitions(
+    tools: Tools, field: Field = "parameters_json_schema", *, deferred: Deferred = ()
+) -> list[dict[str, Any]]:
     """Return the tools as the `function_declarations` of a request's tool."""
-    return [definition(tool, field) for tool in some(tools)]
+    return [definition(tool, field) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool, field: Field = "parameters_json_schema") -> list[str]:
+def losses(
+    *tools: Tool, field: Field = "parameters_json_schema", deferred: Deferred = ()
+) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    tools = (*with_deferred(tools, deferred),)
     return [
-        *told(tools, _BUILDS[field]),
-        *twice(tools),
-        *over("request: tools", len(tools), MAX_TOOLS),
+        *undeferred(deferred),
+        *[
+            *told(tools, _BUILDS[field]),
+            *twice(tools),
+            *over("request: tools", len(tools), MAX_TOOLS),
+        ],
     ]
 
 

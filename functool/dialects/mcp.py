@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json
 
 from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
 from functool.dialects._wire import (
+    Deferred,
     Tools,
     base64_of,
     call,
@@ -23,10 +24,11 @@ from functool.dialects._wire import (
     get,
     mismatch,
     name_losses,
-    some,
     text_of,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 from functool.schema.json_schema import MANY, children
 
@@ -46,14 +48,20 @@ def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
     return fresh(tool, _latest if protocol >= LATEST else _older)
 
 
-def definitions(tools: Tools, protocol: str = LATEST) -> list[dict[str, Any]]:
+def definitions(
+    tools: Tools, protocol: str = LATEST, *, deferred: Deferred = ()
+) -> list[dict[str, Any]]:
     """Return the tools as the answer to `tools/list`."""
-    return [definition(tool, protocol) for tool in some(tools)]
+    return [definition(tool, protocol) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool, protocol: str = LATEST) -> list[str]:
+def losses(*tools: Tool, protocol: str = LATEST, deferred: Deferred = ()) -> list[str]:
     """Return what a client may not take of these tools."""
-    return [*told(tools, _latest if protocol >= LATEST else _older), *twice(tools)]
+    tools = (*with_deferred(tools, deferred),)
+    return [
+        *undeferred(deferred),
+        *[*told(tools, _latest if protocol >= LATEST else _older), *twice(tools)],
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:

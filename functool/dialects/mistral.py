@@ -14,6 +14,7 @@ from functool.dialects._rules import Rules
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
+    Deferred,
     Tools,
     call,
     contents,
@@ -24,11 +25,12 @@ from functool.dialects._wire import (
     listed,
     mismatch,
     name_losses,
-    some,
     text_of,
     told,
     twice,
+    undeferred,
     url_of,
+    with_deferred,
 )
 from functool.dialects.openai import rewritten
 
@@ -41,14 +43,15 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Tools) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in some(tools)]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _build), *twice(tools)]
+    tools = (*with_deferred(tools, deferred),)
+    return [*undeferred(deferred), *[*told(tools, _build), *twice(tools)]]
 
 
 def calls(message: Any) -> list[ToolCall]:

@@ -17,9 +17,11 @@ from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
+    Deferred,
     Tools,
     call,
     contents,
+    deferred_names,
     fresh,
     get,
     listed,
@@ -27,11 +29,11 @@ from functool.dialects._wire import (
     name_losses,
     over,
     size,
-    some,
     text_of,
     told,
     twice,
     url_of,
+    with_deferred,
 )
 from functool.schema.subset import violations
 
@@ -40,20 +42,38 @@ PLAIN = Rules(items=True)
 
 MAX_TOOLS = 128
 
+SEARCH = {"type": "tool_search"}
+"""The search over deferred tools, which runs at the provider."""
+
 
 def definition(tool: Tool) -> dict[str, Any]:
     """Return the tool as an entry of a request's `tools`."""
     return fresh(tool, _build)
 
 
-def definitions(tools: Tools) -> list[dict[str, Any]]:
-    """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in some(tools)]
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`.
+
+    `deferred` are names among the tools, or more tools: the model is told of them when it has
+    searched, with the provider's own search tool, which is added.
+
+    Raises:
+        ValueError: A name is not among the tools.
+    """
+    found = [definition(tool) for tool in with_deferred(tools, deferred)]
+    names = deferred_names(deferred)
+    for entry in found:
+        if entry["name"] in names:
+            entry["defer_loading"] = True
+    return [*([dict(SEARCH)] if names else []), *found]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+    tools = (*with_deferred(tools, deferred),)
+    later = deferred_names(deferred)
+    loaded = sum(tool.name not in later for tool in tools)
+    return [*told(tools, _build), *twice(tools), *over("request: tools", loaded, MAX_TOOLS)]
 
 
 def calls(message: Any) -> list[ToolCall]:

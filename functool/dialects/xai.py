@@ -16,6 +16,7 @@ from functool.dialects._rules import Rules, split
 from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
+    Deferred,
     Tools,
     call,
     fresh,
@@ -26,9 +27,10 @@ from functool.dialects._wire import (
     mismatch,
     name_losses,
     over,
-    some,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 
 RULES = Rules(
@@ -67,14 +69,18 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Tools) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in some(tools)]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+    tools = (*with_deferred(tools, deferred),)
+    return [
+        *undeferred(deferred),
+        *[*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)],
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:
