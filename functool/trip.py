@@ -23,6 +23,7 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import answered, ask, refuse_changed, with_matching_value
+from functool.guardrails.sources import remember, watched
 
 _UNBOUND: Any = object()
 
@@ -147,6 +148,8 @@ class Trip:
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
+        if watched and self._context is not None:
+            self._remember(result, untrusted)
         given = self.sent.metadata
         decided = None if self.made is None else self.made.decision
         noted = None if self.made is None else self.made.noted
@@ -163,6 +166,12 @@ class Trip:
         if told or result.call_id != self.id:
             result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
         return result
+
+    def _remember(self, result: ToolResult, untrusted: bool) -> None:
+        """Tell the guardrail on sources what a trusted tool returned."""
+        metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
+        if not untrusted and not metadata.get("sources"):
+            remember(self.context, result)
 
 
 def _sources(metadata: Mapping[str, Any], result: ToolResult, own: str) -> list[str]:

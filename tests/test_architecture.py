@@ -49,6 +49,7 @@ FLOORS = [
         "guardrails.text",
         "guardrails.calls",
         "guardrails.approval",
+        "guardrails.sources",
         "guardrails",
     ],
     ["options", "trip", "tool"],
