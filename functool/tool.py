@@ -232,6 +232,13 @@ class Tool(ABC):
         binder = self._binder
         return watching(binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
 
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends.
+
+        A layer whose road goes on elsewhere sends these: the road there takes what a model sends.
+        """
+        return self._binder.sent_form(arguments)
+
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """See a validated call before the guardrails; return another one to run that instead."""
         return None

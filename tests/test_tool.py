@@ -1409,3 +1409,19 @@ def test_around_leaves_the_tool_as_it_was(kind):
     assert around is not tool
     assert asyncio.run(around(ToolCall(name=tool.name))).text == "BODY"
     assert asyncio.run(tool(ToolCall(name=tool.name))).text == "body"
+
+
+def test_sent_form_is_what_another_road_takes():
+    """Canonical arguments under the names that a model sends bind to the same values, of a wrapper too."""
+
+    @FunctionTool
+    def join(
+        start: typing.Annotated[int, pydantic.Field(alias="from")], *more: int, **named: str
+    ) -> None: ...
+
+    sent = {"from": 1, "more": [2], "key": "v"}
+    for tool in (join, WrapperTool(join, name="other")):
+        bound = tool.bind(sent)
+
+        assert bound.arguments == {"start": 1, "more": [2], "key": "v"}
+        assert tool.bind(tool.sent_form(bound.arguments)) == bound
