@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from functool.guardrails.asking import InputGuardrail, OutputGuardrail
     from functool.options import ToolPrompts, ToolSettings
     from functool.schema_tool import SchemaTool
-    from functool.tool import Tool, WrapperTool, hide_errors
+    from functool.tool import Tool, hide_errors
     from functool.tool_model import ToolModel
     from functool.toolset import Toolset
+    from functool.wrapper_tool import WrapperTool
 
 # Each name comes from its file when it is first asked for: what needs none, such as `functool
 # --help`, waits for none.
@@ -52,9 +53,10 @@ _HOMES = {
     "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",
     "options": "ToolPrompts ToolSettings",
-    "tool": "Tool WrapperTool hide_errors",
+    "tool": "Tool hide_errors",
     "tool_model": "ToolModel",
     "toolset": "Toolset",
+    "wrapper_tool": "WrapperTool",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

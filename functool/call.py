@@ -148,7 +148,7 @@ class ToolResult(_Shown):
         Only the guardrail that returns this result spares `value` so: a guardrail later in the list
         that changes the output replaces `value`, too. It shortens; it keeps nothing secret.
         """
-        shown = render(output)
+        shown = render(output) if output != [] else []
         return changed(self, output=shown, _shown=shown)
 
     @property

@@ -65,6 +65,8 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         if future.cancelled():
             abandon(future)
         raise
+    finally:  # An exception that came through here must not hold itself.
+        del job, future
 
 
 async def run_for(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from inspect import isawaitable, isclass
 from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
@@ -26,8 +26,9 @@ from functool.binding.functions import FunctionBinder
 from functool.binding.json_text import Arguments
 from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
-from functool.errors import DefinitionError, ToolError
+from functool.errors import DefinitionError
 from functool.executors import Executor, deliver_last, in_thread, inline
+from functool.generators import exhaust, exhaust_async
 from functool.options import ToolOptions
 from functool.schema.callables import (
     docs_of,
@@ -35,6 +36,7 @@ from functool.schema.callables import (
     in_class_body,
     inferred_name,
     located,
+    made_here,
     outer_frame,
     way_of,
 )
@@ -50,8 +52,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Q = ParamSpec("Q")
 S = TypeVar("S")
-
-MAX_YIELDS = 10_000
 
 
 class FunctionOptions(ToolOptions, total=False):
@@ -111,9 +111,8 @@ class FunctionTool(Tool, Generic[P, R]):
         kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
         inner = func.__func__ if kind else func
         if not callable(inner):
-            raise DefinitionError(
-                f"FunctionTool needs a callable, not {type(func).__name__}: options go by name"
-            )
+            text = f"it needs a callable, not {type(func).__name__}: options go by name"
+            raise made_here(DefinitionError(text), "FunctionTool")
         if isclass(inner):
             raise located(
                 DefinitionError(
@@ -122,12 +121,7 @@ class FunctionTool(Tool, Generic[P, R]):
                 ),
                 inner,
             )
-        # `update_wrapper` would copy the function's `__dict__` into the tool's: a tool whose
-        # `__dict__` was asked for pays five times as much for each attribute.
-        functools.update_wrapper(self, inner, updated=())
-        for key, value in getattr(inner, "__dict__", {}).items():
-            setattr(self, key, value)
-        self.func = inner
+        self._look_like(inner)
         frame = outer_frame()
         of_class = kind is classmethod
         method = of_class or (kind is None and in_class_body(inner, frame))
@@ -150,6 +144,16 @@ class FunctionTool(Tool, Generic[P, R]):
                 self._binder = _LateBinder(self._resolve_late)
         except DefinitionError as error:
             raise located(error, inner) from error.__cause__
+
+    def _look_like(self, func: Any) -> None:
+        """Take over what `functools.wraps` does, but no name that a tool has itself."""
+        # `update_wrapper` would copy the function's `__dict__` into the tool's: a tool whose
+        # `__dict__` was asked for pays five times as much for each attribute.
+        for key, value in getattr(func, "__dict__", {}).items():
+            if not hasattr(type(self), key):
+                setattr(self, key, value)
+        functools.update_wrapper(self, func, updated=())
+        self.func = func
 
     def _resolve(self) -> Binder:
         """Compile the signature: at the decorator, or when a name that it needs exists."""
@@ -230,6 +234,9 @@ class FunctionTool(Tool, Generic[P, R]):
             if len(args) == 2 and (args[1] is None or isinstance(args[1], Context)):
                 return self.invoke(args[0], args[1])
         func: Any = self.func
+        if self._written.method and len(args) > 1 and isinstance(args[1], ToolCall):
+            # As of Python 3.13 a `@classmethod` above calls what it holds with the class.
+            raise TypeError("the tool is not bound: write @FunctionTool above @classmethod")
         return func(*args, **kwargs)
 
     if TYPE_CHECKING:
@@ -259,8 +266,10 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by module and qualified name; a bound tool by its object."""
-        if self._written.bound_to is not None:
-            return getattr, (self._written.bound_to, self.func.__name__)
+        target, name = self._written.bound_to, getattr(self.func, "__name__", "")
+        # What stands around this copy alone is not found there: then pickle refuses it.
+        if getattr(getattr(target, name, None), "_arounds", None) == self._arounds:
+            return getattr, (target, name)
         return str(
             getattr(self, "__qualname__", self._name)
         )  # pickle refuses it when something else stands there
@@ -309,8 +318,8 @@ class FunctionTool(Tool, Generic[P, R]):
     async def _last(self, items: Any, trip: Trip) -> Any:
         """Run a generator to its end: each item is progress, and the last one is the value."""
         if isinstance(items, AsyncGeneratorType):
-            return await _exhaust_async(items, trip.view)
-        return await (self._executor or in_thread)(_exhaust, items, trip.view)
+            return await exhaust_async(items, trip.view)
+        return await (self._executor or in_thread)(exhaust, items, trip.view)
 
 
 class _Written(NamedTuple):
@@ -357,32 +366,6 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
         elif parameter.default is not parameter.empty and parameter is not parts.positional[-1]:
             args.append(parameter.default)
     return args
-
-
-def _exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
-    """Run a generator to its end; each item is progress, the last one the value unless the function returns one."""
-    last = None
-    for _ in range(MAX_YIELDS):
-        try:
-            last = next(items)
-        except StopIteration as stop:
-            return last if stop.value is None else stop.value
-        context.emit("tool:progress", value=last)
-    items.close()
-    raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
-
-
-async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any]) -> Any:
-    last, count = None, 0
-    try:
-        async for last in items:
-            context.emit("tool:progress", value=last)
-            count += 1
-            if count >= MAX_YIELDS:
-                raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
-    finally:
-        await items.aclose()
-    return last
 
 
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:

@@ -14,7 +14,7 @@ from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
 from functool.schema import docstrings
-from functool.schema.hints import named_parameters
+from functool.schema.hints import named_parameters, signature_of
 from functool.schema.json_schema import walk
 from functool.schema.strict import codec
 from functool.schema_tool import SchemaOptions
@@ -125,6 +125,7 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     ]
     if isinstance(tool, FunctionTool):
         documented = docstrings.parse(tool.func.__doc__ or "").params
+        found += _unannotated(tool.func, schema.plain)
         known = named_parameters(tool.func)
         found += [
             f"the docstring documents {name!r}, which is no parameter"
@@ -136,6 +137,13 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     if result is not None and result.success and schema.output is not None:
         found += _output_faults(schema.output, result.value)
     return found
+
+
+def _unannotated(func: Any, plain: Mapping[str, Any]) -> Iterator[str]:
+    for name, parameter in signature_of(func).parameters.items():
+        shown = name in plain["properties"] or parameter.kind is parameter.VAR_KEYWORD
+        if shown and parameter.annotation is parameter.empty:
+            yield f"the parameter {name!r} has no annotation: a model may send anything for it"
 
 
 def _name_faults(name: str) -> Iterator[str]:

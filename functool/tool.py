@@ -14,13 +14,12 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder, Bound, PassingBinder
+from functool.binding.door import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
 from functool.call import (
@@ -48,6 +47,7 @@ from functool.options import (
     checked_settings,
     refuse_unknown,
 )
+from functool.schema.callables import made_here
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
 from functool.trip import Trip
@@ -89,19 +89,20 @@ class Tool(ABC):
         output: Mapping[str, Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        self._equip(name, options)
         try:
+            self._equip(name, options)
             plain = checked_parameters(parameters)
             self._schema, codec = publish(name, description, plain, strict, output)
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
+        except DefinitionError as error:
+            raise made_here(error, name) from error.__cause__
         except (AttributeError, LookupError, TypeError) as error:
-            raise DefinitionError(
-                f"the parameters of {name!r} are no JSON Schema: {error}"
-            ) from error
+            wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
+            raise made_here(wrong, name) from error
 
     def _equip(self, name: str, options: ToolOptions) -> None:
         """Set all that does not depend on the schema."""
-        refuse_unknown(options, ToolOptions.__annotations__)
+        refuse_unknown(options, type(self))
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
         on_error = options.get("on_error_func")
@@ -256,7 +257,11 @@ class Tool(ABC):
         """
         if context is not None and not isinstance(context, Context):
             raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
-        trip = Trip(self, self._binder, call, context)
+        try:
+            trip = Trip(self, self._binder, call, context)
+        except AttributeError:
+            given = type(call).__name__
+            raise TypeError(f"a call must be a ToolCall(name=..., ...), not {given}") from None
         return self._road(trip) if self.timeout is None else self._road_in_time(self.timeout, trip)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
@@ -269,7 +274,7 @@ class Tool(ABC):
                     raise failed
                 trip.values = trip.binder.values(trip.sent.arguments)
                 if self._hooked:
-                    trip.replace(await self.on_invoke(trip.call, trip.view))
+                    await trip.ask_hook(self.on_invoke)
                 if self.input_guardrails:
                     await trip.ask_input(self.input_guardrails)
                 value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
@@ -295,7 +300,10 @@ class Tool(ABC):
                 await deliver_last(trip.made.delivered())
         if noted:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
-        return trip.conclude(result, self.settings.untrusted)
+        try:
+            return trip.conclude(result, self.settings.untrusted)
+        finally:  # The traceback of a failure holds this frame, which must not hold the failure.
+            del result, failed
 
     async def _road_in_time(self, limit: float, trip: Trip) -> ToolResult:
         """Take the road, and answer when the time limit has passed."""
@@ -318,7 +326,9 @@ class Tool(ABC):
         """Run the body inside of what stands around it."""
 
         async def body() -> ToolResult:
-            return await self._result_of(await self._start_body(trip), trip)
+            result = await self._result_of(await self._start_body(trip), trip)
+            trip.label(result)
+            return result
 
         proceed: Proceed = body
         for func in self._arounds:
@@ -360,67 +370,6 @@ class Tool(ABC):
                     f"an error function returned {given}, expected ToolResult, str or None"
                 )
         return None
-
-
-class WrapperTool(Tool):
-    """A tool whose `run` is another tool: the base of every layer.
-
-    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's
-    own see the canonical arguments. What is not given is the inner tool's.
-    """
-
-    def __init__(
-        self,
-        tool: Tool,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> None:
-        self.tool = tool
-        inner: ToolOptions = {
-            "settings": tool.settings,
-            "prompts": tool.prompts,
-            "max_argument_bytes": tool.max_argument_bytes,
-        }
-        self._equip(tool.name if name is None else name, {**inner, **options})
-        self._new_description = description
-
-    @cached_property
-    def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The inner tool's schema, under the wrapper's name and description."""
-        inner = self.tool.schema
-        description = inner.description if self._new_description is None else self._new_description
-        return replace(inner, name=self._name, description=description)
-
-    @property
-    def requires_approval(self) -> bool:
-        """Whether an input guardrail of the wrapper or of the inner tool may ask for approval."""
-        return super().requires_approval or self.tool.requires_approval
-
-    def bind(self, arguments: Arguments) -> Bound:
-        """Decode and validate arguments as the inner tool does."""
-        return self.tool.bind(arguments)
-
-    def around(self: W, func: Around) -> W:
-        """Return a copy around whose inner tool's body `func` stands: inside its guardrails, too."""
-        twin = self._twin()
-        twin.tool = self.tool.around(func)
-        return twin
-
-    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the inner tool."""
-        return await self.tool.invoke(call, context)
-
-    async def _start_body(self, trip: Trip) -> Any:
-        return self._checked(await self.run(trip.sent, trip.context), "run")
-
-    @property
-    def _binder(self) -> Binder:  # type: ignore[override]
-        return PassingBinder(self.tool._binder, self.max_argument_bytes)
-
-
-W = TypeVar("W", bound=WrapperTool)
 
 
 def outcome_of(result: ToolResult) -> str:

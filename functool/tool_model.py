@@ -95,6 +95,7 @@ class ToolModel(BaseModel):
         ]
         body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
+        body.__wrapped__ = cls.run  # What is wrong with the tool is said of that.
         body.__doc__, body.__module__, body.__qualname__ = (
             cls.__doc__,
             cls.__module__,

@@ -23,7 +23,8 @@ from functool.errors import (
     UnknownToolError,
 )
 from functool.executors import GRACE_SECONDS, deliver_last
-from functool.tool import Tool, WrapperTool
+from functool.tool import Tool
+from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
 logger = logging.getLogger("functool")
@@ -53,18 +54,10 @@ class Toolset(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
-                remedy = (
-                    "it is a class, make a tool with it"
-                    if isinstance(tool, type)
-                    else "decorate it with @FunctionTool"
-                )
-                raise DefinitionError(
-                    f"a Toolset holds tools, not {getattr(tool, '__name__', type(tool).__name__)}: {remedy}"
-                )
+                raise _no_tool(tool)
             if tool.schema.name in self._tools:
-                raise DefinitionError(
-                    f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)"
-                )
+                remedy = "rename one with WrapperTool(tool, name=...)"
+                raise DefinitionError(f"two tools are named {tool.name!r}: {remedy}")
             self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
@@ -234,6 +227,18 @@ class Toolset(Mapping[str, Tool]):
             raise TypeError(
                 f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}"
             ) from None
+
+
+def _no_tool(given: Any) -> DefinitionError:
+    """Return what to tell of something in a toolset that is no tool."""
+    if isinstance(given, type):
+        remedy = "it is a class, make a tool with it"
+    elif isinstance(getattr(given, "__func__", None), Tool):  # As of Python 3.13.
+        remedy = "write @FunctionTool above @classmethod"
+    else:
+        remedy = "decorate it with @FunctionTool"
+    name = getattr(given, "__name__", type(given).__name__)
+    return DefinitionError(f"a Toolset holds tools, not {name}: {remedy}")
 
 
 def _checked(context: Any) -> Context[Any]:

@@ -139,7 +139,7 @@ def refuse_infinite(value: Any) -> None:
 def to_text(value: Any) -> str:
     """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"))
+        return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False)
     except Exception:  # A mapping of the caller's own may raise anything.
         raise ArgumentError("the arguments hold something that JSON cannot say") from None
 

@@ -134,6 +134,8 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     """Return the problem of a name that is unknown, with the nearest known one."""
+    # In a union another member may have the name, or all of them the same names.
+    names = [known for known in dict.fromkeys(names) if known != name]
     close = get_close_matches(name[:64], names, n=1)
     hint = (
         f"did you mean {close[0]!r}?"
