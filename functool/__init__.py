@@ -47,8 +47,8 @@ _HOMES = {
     "call": "ToolCall ToolFailure ToolResult ToolSchema",
     "content": "AudioContent Content FileContent ImageContent TextContent",
     "context": "Context Inject ToolEvent",
-    "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError SchemaError ToolDisabledError ToolError"
-    " ToolTimeoutError Tripwire UnknownToolError",
+    "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError"
+    " SchemaError ToolDisabledError ToolError ToolTimeoutError Tripwire UnknownToolError",
     "function_tool": "FunctionTool",
     "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",

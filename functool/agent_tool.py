@@ -100,7 +100,8 @@ class AgentTool(Tool):
         """
         if _depth.get() >= MAX_DEPTH:
             raise ToolError(
-                f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
+                f"Agents have called one another {MAX_DEPTH} deep."
+                " Answer without calling another agent."
             )
         assert isinstance(call.arguments, Mapping)
         text = call.arguments[self._arg_name]
@@ -180,7 +181,8 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     )
     if key in _held.get():
         raise ToolError(
-            "The agent is being asked from within its own conversation, which is waiting for this answer."
+            "The agent is being asked from within its own conversation,"
+            " which is waiting for this answer."
         )
     lock = _turns.setdefault(key, asyncio.Lock())
     held = _held.set(_held.get() | {key})

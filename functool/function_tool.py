@@ -64,17 +64,21 @@ class FunctionOptions(ToolOptions, total=False):
 
 
 class FunctionTool(Tool, Generic[P, R]):
-    """Make a tool of a function: `@FunctionTool`, `@FunctionTool(...)` or `FunctionTool(func, ...)`.
+    """Make a tool of a function: `@FunctionTool`, `@FunctionTool(...)`, `FunctionTool(func, ...)`.
 
-    Called with a `ToolCall` (and perhaps a `Context`), positionally, it is a tool; called in any other way it is the function.
+    Called with a `ToolCall` (and perhaps a `Context`), positionally, it is a tool. Called in any
+    other way it is the function.
 
     Args:
-        func: Anything callable: function, coroutine function, method, partial, instance with `__call__`, generator function.
+        func: Anything callable: function, coroutine function, method, partial, generator function,
+            instance with `__call__`.
         name: The name for the model; by default the function's.
         description: By default the docstring without its sections.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError` instead of encoding.
-        executor: Where the body runs; by default `in_thread` for sync functions, the event loop for async ones.
-        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError`
+            instead of encoding.
+        executor: Where the body runs; by default `in_thread` for sync functions, the event loop for
+            async ones.
+        **options: Those of every tool: see `ToolOptions`.
 
     Raises:
         DefinitionError: The function cannot be a tool; the message names it, its file and line.
@@ -227,7 +231,7 @@ class FunctionTool(Tool, Generic[P, R]):
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
+        """Run a call when it gets a `ToolCall` (and a `Context`); else be the function."""
         if args and not kwargs and isinstance(args[0], ToolCall):
             if len(args) == 1:
                 return self.invoke(args[0])
@@ -275,7 +279,7 @@ class FunctionTool(Tool, Generic[P, R]):
         )  # pickle refuses it when something else stands there
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Call the function with the call's arguments: what a subclass's `run` may do with `super()`."""
+        """Call the function with the call's arguments: for a subclass's `super().run(...)`."""
         trip = Trip(self, self._binder, call, context)
         trip.bind_canonical()
         try:
@@ -323,7 +327,7 @@ class FunctionTool(Tool, Generic[P, R]):
 
 
 class _Written(NamedTuple):
-    """How a tool was written. One attribute, since a tool with over 30 pays more for each of them."""
+    """How a tool was written: one attribute, since over 30 of them make each slower."""
 
     method: bool
     of_class: bool
@@ -369,7 +373,10 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
 
 
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
-    """Return what makes a default that Python itself would not give: a factory's, a `Field`'s, a fresh copy of a mutable one."""
+    """Return what makes a default that Python itself would not give.
+
+    It is a factory's, a `Field`'s, or a fresh copy of a mutable one.
+    """
     if parameter.factory is not None:
         return parameter.factory
     default = parameter.default

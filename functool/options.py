@@ -1,4 +1,4 @@
-"""What an author or a host may say about a tool: settings, prompts, and the options of every kind."""
+"""What an author or a host may say about a tool: settings, prompts, options of every kind."""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
             found.append(
-                f"the parameter {name!r} has no description: say in the docstring or the annotation what it is"
+                f"the parameter {name!r} has no description: say in the docstring or the annotation"
+                " what it is"
             )
     found += [
         f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
@@ -165,7 +166,8 @@ def _metaschema_faults(schema: Mapping[str, Any]) -> Iterator[str]:
 
     meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
     for error in meta.iter_errors(schema):
-        yield f"the schema is not valid JSON Schema 2020-12 at {error.json_path}: {error.message[:200]}"
+        where = f"at {error.json_path}: {error.message[:200]}"
+        yield f"the schema is not valid JSON Schema 2020-12 {where}"
 
 
 def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """A tool and the road of one call through it.
 
-    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output guardrails
+    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run
+             ─> on_output ─ output guardrails ─> ToolResult
     any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
 
 Decoding, validation and both guardrail lists belong to the road. A subclass overrides hooks, never
@@ -63,13 +64,16 @@ logger = logging.getLogger("functool")
 
 
 class Tool(ABC):
-    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road.
+    """Something that a model can call.
+
+    Subclasses implement `run`; `invoke`, also `__call__`, is the road.
 
     Args:
         name: The name that a model calls.
         description: What the model is told that the tool does.
         parameters: JSON Schema (2020-12) of the arguments; its root is an object.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of encoding.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of
+            encoding.
         output: JSON Schema of the value, where there is one.
         **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`,
             `prompts`, `max_argument_bytes`: see `ToolOptions`.
@@ -179,7 +183,7 @@ class Tool(ABC):
         self.output_guardrails.extend(callables(guardrails, "output_guardrails", takes=2))
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
-        """Append a function that is asked for every exception on the road, after those before it."""
+        """Append a function that is asked for every exception that those before it pass on."""
         self._error_funcs.extend(callables([func], "on_error_func", takes=2))
 
     def around(self: T, func: Around) -> T:
@@ -265,7 +269,7 @@ class Tool(ABC):
         return self._road(trip) if self.timeout is None else self._road_in_time(self.timeout, trip)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
-        """Take every step in its order. `failed` is what went wrong before: a time limit that passed."""
+        """Take every step in its order; `failed` is what ended the call before."""
         if noted := logger.isEnabledFor(logging.DEBUG):
             logger.debug("call %r of %s", trip.id, self._name)
         try:
@@ -315,7 +319,7 @@ class Tool(ABC):
         return trip.conclude(result, self.settings.untrusted)
 
     async def _start_body(self, trip: Trip) -> Any:
-        """Run the body. Tools whose body takes values, and not the call, override this beside `run`."""
+        """Run the body. Tools whose body takes values override this beside `run`."""
         return self._checked(await self.run(trip.call, trip.view), "run")
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
@@ -343,7 +347,7 @@ class Tool(ABC):
         return result
 
     async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
-        """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
+        """Ask the error functions in order, then `on_error`; if one crashes, give the default."""
         try:
             result = await self._asked(error, trip.view)
             if result is None:

@@ -1,4 +1,4 @@
-"""`ToolModel`: a pydantic model whose fields are the arguments, and which runs itself; its outcomes `Ok` and `Err`."""
+"""`ToolModel`: a model whose fields are the arguments, and which runs itself to `Ok` or `Err`."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _body_of(model: type[ToolModel]) -> Any:
 
 
 def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
-    """Make the model from the call: its own validators see what was sent, not what the front door made of it."""
+    """Make the model from the call: its own validators see what was sent."""
     try:
         made = _validator(model).validate_json(
             json.dumps(call.arguments), by_alias=True, by_name=True

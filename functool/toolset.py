@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -133,19 +133,14 @@ class Toolset(Mapping[str, Tool]):
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: dict[int, Tripwire] = {}
-        gate = None if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
+        most = self.max_concurrency
+        gate: Any = nullcontext() if most is None else asyncio.Semaphore(most)
 
         async def answer(index: int) -> None:
             try:
-                if gate is None:
-                    results[index] = await self._answer(
-                        calls[index], tools[index], context, conflict
-                    )
-                else:
-                    async with gate:
-                        results[index] = await self._answer(
-                            calls[index], tools[index], context, conflict
-                        )
+                async with gate:
+                    work = self._answer(calls[index], tools[index], context, conflict)
+                    results[index] = await work
             except Tripwire as wire:
                 wires[index] = wire
 
@@ -220,12 +215,13 @@ class Toolset(Mapping[str, Tool]):
         return await tool.invoke(call, context)
 
     def _named(self, call: ToolCall) -> Tool | None:
-        """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
+        """Return the tool that a call names: none where the name is no text."""
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
+            given = type(call).__name__
             raise TypeError(
-                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}"
+                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {given}"
             ) from None
 
 
@@ -258,7 +254,10 @@ def _conflict(tools: list[Tool | None]) -> str | None:
     """Return why none of these may run together, if so."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
     if names and len(tools) > 1:
-        return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+        return (
+            f"Nothing was run: {names[0]!r} takes control and cannot be called together with"
+            " other tools. Call it alone."
+        )
     return None
 
 
@@ -288,7 +287,7 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine from sync code: on a thread with a loop of its own where one is running here."""
+    """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

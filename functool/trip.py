@@ -172,7 +172,7 @@ class Trip:
         self.labels += tuple(names) if isinstance(names, (list, tuple)) else ()
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
+        """Write into the result what the road knows: guardrails, labels, a decision, the id."""
         given = self.sent.metadata
         decided = None if self.made is None else self.made.decision
         if result.metadata:

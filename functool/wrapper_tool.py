@@ -77,7 +77,7 @@ class WrapperTool(Tool):
         return self.tool.bind(arguments)
 
     def around(self: W, func: Around) -> W:
-        """Return a copy around whose inner tool's body `func` stands: inside its guardrails, too."""
+        """Return a copy whose inner tool has `func` around its body: inside its guardrails, too."""
         twin = self._twin()
         twin.tool = self.tool.around(func)
         return twin

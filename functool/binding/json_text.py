@@ -114,7 +114,7 @@ def may_repeat(text: str, quoted: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=512)
 def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
+    """Return a search that takes linear time, or None where that engine cannot read the pattern."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except Exception:
@@ -122,7 +122,10 @@ def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
 
 
 def not_finite(text: str) -> bool:
-    """Whether JSON text may hold NaN, infinity, or a number that overflows: a long exponent, or hundreds of digits."""
+    """Whether JSON text may hold NaN, infinity, or a number that overflows.
+
+    Such a number has a long exponent, or hundreds of digits.
+    """
     return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS(text[::75]))
 
 
