@@ -270,7 +270,7 @@ class Tool(ABC):
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take every step in its order; `failed` is what ended the call before."""
-        if noted := logger.isEnabledFor(logging.DEBUG):
+        if (noted := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)
         try:
             try:

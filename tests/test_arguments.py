@@ -9,6 +9,7 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -1484,3 +1485,24 @@ def test_the_name_of_another_member_is_not_proposed_for_itself():
 
     with pytest.raises(ArgumentError, match="p.bark: unknown argument; known: kind, meow$"):
         FunctionTool(f).bind({"p": {"kind": "cat", "meow": 1, "bark": 2}})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "said"),
+    [
+        (None, "1", "p: expected null"),
+        (bytes, "1", "p: expected a string"),
+        (Path, "1", "p: expected a string"),
+        (str, '"é', "EOF while parsing a string at line 1 column 8"),
+        (str, '"é\ud800"', "it holds lone surrogates"),
+    ],
+)
+def test_the_reason_is_the_one_that_there_is(annotation, sent, said):
+    """A text that is cut off is not said to hold surrogates, and no Python type is named to a model."""
+
+    def f(p):
+        pass
+
+    f.__annotations__["p"] = annotation
+    with pytest.raises(ArgumentError, match=said + "$"):
+        FunctionTool(f).bind('{"p":' + sent + ("" if "EOF" in said else "}"))

@@ -646,3 +646,16 @@ class Sum(ToolModel):
 
     def run(self):
         return self.a
+
+
+def test_a_call_is_noted_once_also_when_its_time_is_over(caplog):
+    """The debug log of a call that timed out has one beginning and one outcome."""
+
+    async def hang():
+        await asyncio.sleep(60)
+
+    with caplog.at_level(logging.DEBUG, "functool"):
+        run(FunctionTool(hang, timeout=0.01), id="1")
+
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["call '1' of hang", "call '1' of hang: ToolTimeoutError"]

@@ -78,7 +78,8 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
     try:
         value = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
-        reason = error if text.isascii() else "it may hold lone surrogates"
+        # Text that is no UTF-8 is refused by its type.
+        reason = "it holds lone surrogates" if isinstance(error, TypeError) else error
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
