@@ -52,8 +52,17 @@ FLOORS = [
         "guardrails.sources",
         "guardrails",
     ],
-    ["options", "trip", "tool"],
-    ["function_tool", "tool_model", "schema_tool", "agent_tool", "toolset", "factory", "testing"],
+    ["options", "trip", "tool", "wrapper_tool"],
+    [
+        "generators",
+        "function_tool",
+        "tool_model",
+        "schema_tool",
+        "agent_tool",
+        "toolset",
+        "factory",
+        "testing",
+    ],
     [""],
 ]
 PLACES = {
