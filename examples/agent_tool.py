@@ -8,7 +8,10 @@ from functool.guardrails import truncate
 
 
 class Librarian:
-    """Stands for an agent of any framework; `AgentTool` finds its `run`, its `output` and its `usage`."""
+    """Stands for an agent of any framework.
+
+    `AgentTool` finds its `run`, its `output` and its `usage`.
+    """
 
     shelves = {"tides": "The moon pulls the sea.", "rain": "Clouds let go of their water."}
 

@@ -1,6 +1,10 @@
-"""Four houses, one call: an openai-agents agent asks a pydantic-ai agent, which uses a LangChain tool, which is a functool function.
+"""Four frameworks, one call.
 
-The function has a guardrail, and one OpenTelemetry trace shows all of it. Offline: both models play a script.
+An openai-agents agent asks a pydantic-ai agent. That one uses a LangChain tool, which is a functool
+function.
+
+The function has a guardrail, and one OpenTelemetry trace shows all of it. It runs offline: both
+models are scripted.
 Needs: pip install 'functool[openai-agents,pydantic-ai,langchain,opentelemetry]' opentelemetry-sdk
 """
 

@@ -1,4 +1,4 @@
-"""The three tools of the demo: a search over Python's own documentation, a calendar, and a notebook."""
+"""The tools of the demo: a search over Python's documentation, a calendar, and a notebook."""
 
 import re
 import sqlite3
@@ -9,7 +9,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 from functool import Context, FunctionTool, GuardrailError, ToolCall, ToolError, Toolset
-from functool.guardrails import truncate
+from functool.guardrails import require_approval, truncate
 
 MAX_NOTE = 160
 
@@ -51,7 +51,8 @@ def search_docs(query: str, desk: Context[Desk], limit: int = 3) -> list[Hit]:
     """
     words = " ".join(f'"{word}"' for word in re.findall(r"\w+", query)) or '""'
     found = desk.deps.index.execute(
-        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ? ORDER BY bm25(page, 10) LIMIT ?",
+        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ?"
+        " ORDER BY bm25(page, 10) LIMIT ?",
         (words, limit),
     )
     hits = [Hit(title, " ".join(excerpt.split())) for title, excerpt in found]
@@ -98,7 +99,7 @@ def short_enough(call: ToolCall, context: Context) -> None:
         )
 
 
-@FunctionTool(input_guardrails=[short_enough])
+@FunctionTool(input_guardrails=[short_enough, require_approval()])
 def write_note(title: str, text: str, desk: Context[Desk]) -> str:
     """Write a note into the notebook.
 

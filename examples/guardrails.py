@@ -1,4 +1,6 @@
-"""Four guardrails on one tool: a limit of calls, a block list, a person's approval, and secrets kept out of the answer.
+"""Four guardrails on one tool.
+
+They limit its calls, block what is listed, ask a person, and keep secrets out of the answer.
 
 python -m examples.guardrails
 """

@@ -31,20 +31,32 @@ paths:
       operationId: listTasks
       summary: List the tasks.
       parameters:
-        - {name: done, in: query, schema: {type: boolean}, description: Only those that are done, or are not.}
-      responses: {"200": {content: {application/json: {schema: {type: array, items: {$ref: "#/components/schemas/Task"}}}}}}
+        - name: done
+          in: query
+          schema: {type: boolean}
+          description: Only the done ones, or the others.
+      responses:
+        "200":
+          content:
+            application/json: {schema: {type: array, items: {$ref: "#/components/schemas/Task"}}}
     post:
       operationId: addTask
       summary: Add a task.
-      requestBody: {required: true, content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}}
-      responses: {"201": {content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}}}
+      requestBody:
+        required: true
+        content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}
+      responses:
+        "201": {content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}}
   /tasks/{id}:
     parameters: [{name: id, in: path, required: true, schema: {type: integer}}]
     patch:
       operationId: changeTask
       summary: Change a task.
-      requestBody: {required: true, content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}}
-      responses: {"200": {content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}}}
+      requestBody:
+        required: true
+        content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}
+      responses:
+        "200": {content: {application/json: {schema: {$ref: "#/components/schemas/Task"}}}}
     delete:
       operationId: deleteTask
       summary: Delete a task for good.
@@ -131,13 +143,17 @@ async def person(request: ApprovalRequest) -> bool:
 
 
 async def tidy_up(tools: Toolset) -> None:
-    """Stands for a model with the task to plan, do and clear away: what it does next depends on what it has read."""
+    """Stands for a model that plans, does and clears away.
+
+    Each step depends on what it has read.
+    """
     context = Context(approver=person)
 
     async def use(name: str, **arguments: Any) -> Any:
         result = await tools.call(ToolCall(name=name, arguments=arguments), context)
         print(
-            f"call    {name}({json.dumps(arguments)})\n{'error' if result.is_error else 'result':7} {result.text}\n"
+            f"call    {name}({json.dumps(arguments)})\n"
+            f"{'error' if result.is_error else 'result':7} {result.text}\n"
         )
         return result.value
 

@@ -1,8 +1,9 @@
-"""An agent that repairs a failing test, with file tools and a shell that cannot leave their directory.
+"""An agent that repairs a failing test. Its tools cannot leave their directory.
 
     python -m examples.repair
 
-The model is a small scripted one: it knows no answer in advance, but reads what the tools say and goes on from there.
+The model is a small scripted one: it knows no answer in advance, but reads what the tools say and
+goes on from there.
 Linux and bubblewrap (`apt-get install bubblewrap`) are needed.
 """
 

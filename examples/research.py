@@ -1,9 +1,10 @@
-"""A research assistant: it searches a shelf of documents, reads the best ones, and writes notes that name their sources.
+"""A research assistant that searches documents, reads the best, and writes notes with sources.
 
     python -m examples.research [question]
 
-The model is a small scripted one: it knows nothing of the subject, but goes on from what the tools bring. The shelf
-is the documentation of this project; the notes go to a directory of their own, the only one that can be written to.
+The model is a small scripted one: it knows nothing of the subject, but goes on from what the tools
+bring. The shelf is the documentation of this project; the notes go to a directory of their own, the
+only one that can be written to.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from examples.scripted import converse
@@ -29,7 +31,7 @@ def sections(shelf: Path) -> Iterator[tuple[str, str, str]]:
     for path in sorted(shelf.glob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
         heads = [number for number, line in enumerate(lines) if re.match(r"#+ ", line)]
-        for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        for begin, end in pairwise([*heads, len(lines)]):
             yield (
                 f"{path.relative_to(shelf)}:{begin}:{end - begin}",
                 lines[begin].lstrip("# "),
@@ -47,7 +49,7 @@ def index_of(shelf: Path) -> SearchIndex:
 
 
 class ScriptedModel:
-    """Stands for a language model: it searches, reads what was found, and writes down the sentences that fit."""
+    """Stands for a language model: it searches, reads, and writes down the sentences that fit."""
 
     def __init__(self, question: str) -> None:
         self.question = question

@@ -1,4 +1,7 @@
-"""The loop for models that are scripted, one call at a time: a model is given what its last call brought, and says what is next."""
+"""The loop for scripted models, one call at a time.
+
+A model is given what its last call brought, and says what is next.
+"""
 
 import json
 from typing import Protocol
@@ -8,12 +11,15 @@ from functool import Context, ToolCall, ToolResult, Toolset
 
 class Model(Protocol):
     def turn(self, last: ToolCall | None, result: ToolResult | None) -> ToolCall | str:
-        """Read the result of the last call, None at the start; return the next call, or the answer."""
+        """Read the result of the last call, None at first; return the next call, or the answer."""
         ...
 
 
 async def converse(model: Model, tools: Toolset, *, turns: int = 10, shown: int = 2_000) -> str:
-    """Let the model call tools until it answers in words, and return those; print `shown` characters of each call and result."""
+    """Let the model call tools until it answers in words, and return those.
+
+    `shown` characters of each call and result are printed.
+    """
     call, result = None, None
     for _ in range(turns):
         step = model.turn(call, result)

@@ -91,10 +91,30 @@ class Context(Generic[Deps]):
         view.__dict__.update(self.__dict__, **changes)
         return view
 
+    def fresh(self) -> Context[Deps]:
+        """Return a context for another conversation: the same dependencies, and nothing remembered.
+
+        It has the same deps, thread, approver, metadata and listeners. State, approvals and grants
+        are its own, so that no conversation or principal uses those of another.
+        """
+        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}}
+        return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
+
+    def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
+        """Return a view whose events `listener` hears too; those of other views it does not hear.
+
+        Listeners that subscribe to this context later do not hear the view.
+        """
+        return self.view(_listeners=[*self._listeners, (listener, debug)])
+
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
-        return self.view(call=call, schema=schema, _mailbox=mailbox)
+        view = object.__new__(type(self))
+        own = view.__dict__
+        own.update(self.__dict__)
+        own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
+        return view
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -102,6 +122,14 @@ class Context(Generic[Deps]):
         if self._notes is None:
             self._notes = {}
         return self._notes
+
+    @property
+    def noted(self) -> Mapping[str, Any] | None:
+        """What a layer wants in `result.metadata`, whoever answers the call: `notes["metadata"]`.
+
+        A layer that raises has no result to write into, and an error function may write its own.
+        """
+        return None if self._notes is None else self._notes.get("metadata")
 
     @property
     def decision(self) -> Mapping[str, Any] | None:

@@ -24,6 +24,8 @@ from typing_extensions import Unpack
 from functool.binding.door import Binder
 from functool.binding.functions import FunctionBinder
 from functool.binding.json_text import Arguments
+from functool.binding.watch import Watch, watching
+from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError, ToolError
@@ -264,6 +266,11 @@ class FunctionTool(Tool, Generic[P, R]):
         return str(
             getattr(self, "__qualname__", self._name)
         )  # pickle refuses it when something else stands there
+
+    def watch(self) -> Watch:
+        """Return what judges a call's arguments while their text is written."""
+        parts, strict = self._signature, self.strict
+        return watching(self._binder, lambda: CoreShapes(parts, strict), self.max_argument_bytes)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the function with the call's arguments: what a subclass's `run` may do with `super()`."""

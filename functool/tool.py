@@ -10,7 +10,6 @@ the road.
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import logging
 from abc import ABC, abstractmethod
@@ -24,6 +23,8 @@ from typing_extensions import Unpack
 from functool.binding.door import Binder, Bound, PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
+from functool.binding.watch import Watch, watching
+from functool.binding.watched_shapes import JsonShapes
 from functool.call import (
     DATA,
     ToolCall,
@@ -38,7 +39,7 @@ from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_told
-from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, in_order
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -114,6 +115,7 @@ class Tool(ABC):
         self.output_guardrails: list[OutputGuardrail] = callables(
             options.get("output_guardrails", ()), "output_guardrails", takes=2
         )
+        in_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", takes=2
         )
@@ -176,7 +178,13 @@ class Tool(ABC):
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails that see what will leave."""
-        self.output_guardrails.extend(callables(guardrails, "output_guardrails", takes=2))
+        new = callables(guardrails, "output_guardrails", takes=2)
+        in_order([*self._all_output_guardrails(), *new])
+        self.output_guardrails.extend(new)
+
+    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+        """Return the output guardrails on the way out, those of an inner tool first."""
+        return self.output_guardrails
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
         """Append a function that is asked for every exception on the road, after those before it."""
@@ -195,7 +203,10 @@ class Tool(ABC):
         return twin
 
     def _twin(self: T) -> T:
-        twin = copy.copy(self)
+        # `copy.copy` would return a FunctionTool itself: it pickles by its name.
+        twin = object.__new__(type(self))
+        for name, value in vars(self).items():
+            object.__setattr__(twin, name, value)
         twin.input_guardrails = [*self.input_guardrails]
         twin.output_guardrails = [*self.output_guardrails]
         twin._error_funcs = [*self._error_funcs]
@@ -210,6 +221,23 @@ class Tool(ABC):
         binder = self._binder
         values = binder.values(arguments)
         return Bound(values, binder.canonical(arguments, values))
+
+    def watch(self) -> Watch:
+        """Return what judges a call's arguments while their text is written.
+
+        Its `feed(text)` takes the next piece, and returns an `ArgumentError` as soon as no ending
+        can make the arguments valid. It never refuses what the whole text would pass.
+        """
+        plain, strict = self.schema.plain, self.strict
+        binder = self._binder
+        return watching(binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends.
+
+        A layer whose road goes on elsewhere sends these: the road there takes what a model sends.
+        """
+        return self._binder.sent_form(arguments)
 
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """See a validated call before the guardrails; return another one to run that instead."""
@@ -283,7 +311,13 @@ class Tool(ABC):
             if trip.made is not None and trip.made.decision is not None:
                 result = with_edit_told(result, trip.made)
             if self.output_guardrails:
-                result = await self._guard_output(result, trip)
+                try:
+                    # Output guardrails see the labels: one may keep a text aside, with its labels.
+                    labelled = trip.conclude(result, self.settings.untrusted)
+                    result = await trip.ask_output(self.output_guardrails, labelled)
+                except (Exception, asyncio.CancelledError) as error:
+                    # A refusal is answered once; no output guardrail sees that answer.
+                    result = await self._answer(failure_or_raise(error), trip)
         finally:
             if self.timeout is None and trip.made is not None and trip.made.listened:
                 await deliver_last(trip.made.delivered())
@@ -299,13 +333,6 @@ class Tool(ABC):
             if trip.made is not None:
                 await deliver_last(trip.made.delivered())
         return trip.conclude(result, self.settings.untrusted)
-
-    async def _guard_output(self, result: ToolResult, trip: Trip) -> ToolResult:
-        """Ask the output guardrails. A refusal is answered once; none of them sees that answer."""
-        try:
-            return await trip.ask_output(self.output_guardrails, result)
-        except (Exception, asyncio.CancelledError) as error:
-            return await self._answer(failure_or_raise(error), trip)
 
     async def _start_body(self, trip: Trip) -> Any:
         """Run the body. Tools whose body takes values, and not the call, override this beside `run`."""
@@ -403,11 +430,24 @@ class WrapperTool(Tool):
         """Decode and validate arguments as the inner tool does."""
         return self.tool.bind(arguments)
 
+    def watch(self) -> Watch:
+        """Judge as the inner tool does.
+
+        A wrapper with a `run` of its own judges nothing, since it may mend a call. One that hands
+        the call on as it came overrides this: `return self.tool.watch()`.
+        """
+        if type(self).run is WrapperTool.run:
+            return self.tool.watch()
+        return Watch(None, self.tool.bind)
+
     def around(self: W, func: Around) -> W:
         """Return a copy around whose inner tool's body `func` stands: inside its guardrails, too."""
         twin = self._twin()
         twin.tool = self.tool.around(func)
         return twin
+
+    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+        return [*self.tool._all_output_guardrails(), *self.output_guardrails]
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool."""

@@ -7,7 +7,8 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Protocol, overload
+from functools import lru_cache
+from typing import Annotated, Any, Generic, Protocol, cast, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar, Unpack
@@ -18,6 +19,7 @@ from functool.context import Context
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
 from functool.function_tool import FunctionOptions, FunctionTool
+from functool.schema.core import compiled, core_of
 from functool.schema.docstrings import parse
 from functool.tool import Tool
 
@@ -143,9 +145,18 @@ def _body_of(model: type[ToolModel]) -> Any:
 def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
     """Make the model from the call: its own validators see what was sent, not what the front door made of it."""
     try:
-        return model.model_validate_json(json.dumps(call.arguments), by_alias=True, by_name=True)
+        made = _validator(model).validate_json(
+            json.dumps(call.arguments), by_alias=True, by_name=True
+        )
+        return cast(ToolModel, made)
     except ValidationError as error:
         raise ArgumentError(problems_of(error, call.arguments, model.input_schema())) from None
+
+
+@lru_cache(maxsize=256)
+def _validator(model: type[ToolModel]) -> Any:
+    """Return what checks a model as its published schema says."""
+    return compiled(core_of(model, model.__name__))
 
 
 def _returned(outcome: Any) -> Any:

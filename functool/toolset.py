@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from copy import deepcopy
@@ -26,6 +26,7 @@ from functool.executors import GRACE_SECONDS, deliver_last
 from functool.tool import Tool, WrapperTool
 
 T = TypeVar("T")
+_NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
 logger = logging.getLogger("functool")
 
 
@@ -124,12 +125,23 @@ class Toolset(Mapping[str, Tool]):
         return await self._answer(call, self._named(call), _checked(context), None)
 
     async def call_all(
-        self, calls: Iterable[ToolCall], context: Context[Any] | None = None
+        self,
+        calls: Iterable[ToolCall],
+        context: Context[Any] | None = None,
+        *,
+        begun: Mapping[int, Awaitable[ToolResult]] = _NONE_BEGUN,
+        gate: asyncio.Semaphore | None = None,
     ) -> list[ToolResult]:
         """Answer a turn of calls, in their order; a failure never loses a sibling.
 
         Exclusive tools run alone, after the others. When a tool that takes control is called
         together with others, none of them runs, and each answer says why.
+
+        Args:
+            calls: The calls.
+            context: What they share.
+            begun: The answers of calls that began before the turn was complete, by place.
+            gate: What those calls passed through; without one, `max_concurrency` limits the rest.
 
         Raises:
             Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
@@ -140,11 +152,14 @@ class Toolset(Mapping[str, Tool]):
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: dict[int, Tripwire] = {}
-        gate = None if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
+        if gate is None and self.max_concurrency is not None:
+            gate = asyncio.Semaphore(self.max_concurrency)
 
         async def answer(index: int) -> None:
             try:
-                if gate is None:
+                if index in begun:
+                    results[index] = await begun[index]
+                elif gate is None:
                     results[index] = await self._answer(
                         calls[index], tools[index], context, conflict
                     )
@@ -175,6 +190,12 @@ class Toolset(Mapping[str, Tool]):
             raise first
         return ended
 
+    async def refuse(
+        self, call: ToolCall, error: ToolError, context: Context[Any] | None = None
+    ) -> ToolResult:
+        """Answer a call that must not run with this error, between the events of any call."""
+        return await self._answer(call, self._named(call), _checked(context), error)
+
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
         return _run(self.call(call, context))
@@ -186,19 +207,19 @@ class Toolset(Mapping[str, Tool]):
         return _run(self.call_all(calls, context))
 
     def _answer(
-        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call, between its events where somebody listens."""
-        return (self._told if context.listened else self._outcome)(call, tool, context, conflict)
+        return (self._told if context.listened else self._outcome)(call, tool, context, refusal)
 
     async def _told(
-        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> ToolResult:
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
-            result = await self._outcome(call, tool, context, conflict)
+            result = await self._outcome(call, tool, context, refusal)
         except BaseException as stopped:  # A call that is cancelled ends with its event too.
             # A coroutine that is being closed can await nothing.
             if not isinstance(stopped, GeneratorExit):
@@ -215,12 +236,12 @@ class Toolset(Mapping[str, Tool]):
         return result
 
     async def _outcome(
-        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> ToolResult:
         if tool is None:
             return _failed(call, UnknownToolError(call.name, self))
-        if conflict is not None:
-            return _failed(call, ToolError(conflict))
+        if refusal is not None:
+            return _failed(call, refusal)
         if not tool.is_enabled(context):
             return _failed(call, ToolDisabledError.of(call.name))
         return await tool.invoke(call, context)
@@ -248,11 +269,13 @@ def _checked(context: Any) -> Context[Any]:
     return context
 
 
-def _conflict(tools: list[Tool | None]) -> str | None:
+def _conflict(tools: list[Tool | None]) -> ToolError | None:
     """Return why none of these may run together, if so."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
     if names and len(tools) > 1:
-        return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+        return ToolError(
+            f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+        )
     return None
 
 

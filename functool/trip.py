@@ -23,6 +23,7 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import answered, ask, refuse_changed, with_matching_value
+from functool.guardrails.sources import remember, watched
 
 _UNBOUND: Any = object()
 
@@ -97,17 +98,16 @@ class Trip:
         self.sent = with_arguments(self.sent, arguments)
         self.values = self.binder.values(self.sent.arguments)
 
-    def replace(self, new: ToolCall | None) -> bool:
-        """Go on with another call, validated again. Return whether there is one."""
+    def replace(self, new: ToolCall | None) -> None:
+        """Go on with another call, validated again."""
         if new is None or new is self.call:
-            return False
+            return
         arguments = self.binder.sent_form(new.arguments)
         metadata = {**self.sent.metadata, **new.metadata}
         values = self.binder.values(arguments)
         self.sent = ToolCall(name=new.name, arguments=arguments, id=new.id, metadata=metadata)
         self.values, self._call = values, None
         self.view.call = self.call
-        return True
 
     async def ask_input(self, guardrails: Sequence[Any]) -> None:
         """Ask the input guardrails in order.
@@ -115,28 +115,30 @@ class Trip:
         A person who edited the arguments of a call did so after some guardrails had looked: all of
         them look again.
         """
-        at, edits, seen = 0, 0, b""
+        view, record, call = self.view, self.record, self.call
+        at, edits, seen = 0, 0, fingerprint(call.arguments)
         while at < len(guardrails):
-            guardrail, call = guardrails[at], self.call
+            guardrail = guardrails[at]
             at += 1
-            seen = seen or fingerprint(call.arguments)
-            answer = ask(guardrail, call, self.view, "input", self.record)
+            answer = ask(guardrail, call, view, "input", record)
             if answer is not None:
-                decided = call.metadata.get("decision")
-                if self.replace(await answered(answer, guardrail, call, "input", self.record)):
-                    seen = b""
-                    if self.sent.metadata.get("decision") != decided and edits < len(guardrails):
-                        at, edits = 0, edits + 1
-                    continue
-            if fingerprint(call.arguments) != seen:
-                refuse_changed(guardrail, self.record)
+                answer = await answered(answer, guardrail, call, "input", record)
+            if answer is not None and answer is not call:
+                self.replace(answer)
+                decided, call = call.metadata.get("decision"), self.call
+                seen = fingerprint(call.arguments)
+                if call.metadata.get("decision") != decided and edits < len(guardrails):
+                    at, edits = 0, edits + 1
+            elif fingerprint(call.arguments) != seen:
+                refuse_changed(guardrail, record)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
         """Ask the output guardrails in order, and return what leaves."""
+        view, record = self.view, self.record
         for guardrail in guardrails:
-            answer = ask(guardrail, result, self.view, "output", self.record)
+            answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
-                new = await answered(answer, guardrail, result, "output", self.record)
+                new = await answered(answer, guardrail, result, "output", record)
                 result = with_matching_value(result, new)
         return result
 
@@ -146,11 +148,14 @@ class Trip:
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
+        if watched and self._context is not None:
+            self._remember(result, untrusted)
         given = self.sent.metadata
         decided = None if self.made is None else self.made.decision
-        if not (untrusted or self.record or given or decided or result.metadata):
+        noted = None if self.made is None else self.made.noted
+        if not (untrusted or self.record or given or decided or noted or result.metadata):
             return result if result.call_id == self.id else changed(result, call_id=self.id)
-        told: dict[str, Any] = {}
+        told: dict[str, Any] = {**noted} if noted else {}
         metadata = given if isinstance(given, Mapping) else {}
         if self.record:
             told["guardrails"] = [*self.record]
@@ -161,6 +166,12 @@ class Trip:
         if told or result.call_id != self.id:
             result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
         return result
+
+    def _remember(self, result: ToolResult, untrusted: bool) -> None:
+        """Tell the guardrail on sources what a trusted tool returned."""
+        metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
+        if not untrusted and not metadata.get("sources"):
+            remember(self.context, result)
 
 
 def _sources(metadata: Mapping[str, Any], result: ToolResult, own: str) -> list[str]:

@@ -30,6 +30,10 @@ same. Where a provider lacks a keyword it moves into the description: the tool e
 
 `openai` stands for `openai_chat` too. `gemini` is its field `parameters_json_schema`, `gemini (parameters)` the older one. A dialect's
 *strict* form is what it publishes of a tool with `strict=True`.
+
+A dataclass, TypedDict or model that does not set its own `extra` says `additionalProperties: false`, and a call with an unknown name in it is
+refused. `deepseek`, `groq` and `cohere` publish what `openai` does, with references inside of unions written out, and in words what the server
+does not read.
 """
 
 

@@ -17,7 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
 
-from functool import ArgumentError, Context, FunctionTool, SchemaTool, ToolCall
+from functool import (
+    ArgumentError,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    SchemaTool,
+    ToolCall,
+    WrapperTool,
+)
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
@@ -1062,7 +1070,7 @@ FOREIGN = {
         ({"city": "ab", "u": "x"}, "u: expected an integer, or null"),
         (
             {"city": "ab", "deep": {"k": "x"}},
-            "deep: deep.k: expected an integer, or one of the choices (choices: a, b)",
+            "deep: deep.k: an integer, or one of the choices (choices: a, b)",
         ),
         ({"city": "ab", "other": "s"}, "other: expected a value that satisfies 'not'"),
         ({"city": "ab", "either": "s"}, "either: expected an integer or true or false"),
@@ -1334,3 +1342,107 @@ def test_many_mistakes_are_not_all_looked_at():
     error = send(list[int], {"x": ["no"] * 1_500})
 
     assert error.message.endswith("x[5]: expected an integer; and 994 more")
+
+
+DOUBLING = {
+    f"n{i}": {"anyOf": [{"$ref": f"#/$defs/n{i + 1}"}] * 2} if i < 28 else {"type": "string"}
+    for i in range(29)
+}
+
+
+def test_a_schema_that_costs_too_much_is_refused_not_run():
+    """References that double 28 times are given up, and the model is told to send less."""
+    tool = SchemaTool(
+        "f", "F.", {"type": "object", "properties": {"a": DOUBLING["n0"]}, "$defs": DOUBLING}, len
+    )
+
+    assert ask(tool, {"a": 3}).text == (
+        "Invalid arguments. the arguments take too much work to check against the tool's schema:"
+        " send less at once"
+    )
+    assert ask(tool, {"a": "x"}).success
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ([{"k": i} for i in range(4_000)], True),
+        ([1, True, "1", None, False, 0], True),
+        ([1, 1.0], False),
+        ([{"a": [1, 2]}, {"a": [1, 2]}], False),
+        ([[], {}], True),
+    ],
+    ids=["objects", "kinds", "numbers", "equal objects", "empty"],
+)
+def test_items_are_unique_as_json_schema_says(items, unique):
+    """Items are compared in linear time: 1 is 1.0 and not true, objects are equal by their members."""
+    tool = SchemaTool(
+        "f",
+        "F.",
+        {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}},
+        lambda arguments: len(arguments["a"]),
+    )
+
+    assert ask(tool, {"a": items}).success is unique
+
+
+def test_long_text_names_the_first_problem_of_each_list():
+    """Beyond 64 KiB the other items of a wrong list are not looked at; short text names each."""
+
+    def take(xs: list[int], ys: list[int]):
+        return len(xs)
+
+    tool = FunctionTool(take)
+    long = ask(tool, {"xs": ["no"] * 20_000, "ys": ["no"] * 3}).error
+    short = ask(tool, {"xs": ["no"] * 2, "ys": [1]}).error
+
+    assert long.message == (
+        "Invalid arguments. xs[0]: expected an integer; ys[0]: expected an integer"
+    )
+    assert short.message == (
+        "Invalid arguments. xs[0]: expected an integer; xs[1]: expected an integer"
+    )
+
+
+@pytest.mark.parametrize("size", [10, 60])
+def test_more_bytes_than_the_limit_are_refused(size):
+    """The limit counts bytes of UTF-8, and None lifts it; a wrapper keeps the limit of its tool."""
+
+    def take(text: str):
+        return len(text)
+
+    tool = FunctionTool(take, max_argument_bytes=100)
+    sent = json.dumps({"text": "ä" * size}, ensure_ascii=False)
+    fits = len(sent.encode()) <= 100
+
+    for each in (tool, WrapperTool(tool)):
+        assert asyncio.run(each(ToolCall(name="take", arguments=sent))).success is fits
+        assert (
+            asyncio.run(each(ToolCall(name="take", arguments={"text": "ä" * size}))).success is fits
+        )
+    free = FunctionTool(take, max_argument_bytes=None)
+    assert asyncio.run(free(ToolCall(name="take", arguments=sent))).value == size
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
+def test_a_limit_of_bytes_is_a_positive_int(limit):
+    """Anything else is refused at definition."""
+    with pytest.raises(DefinitionError, match="max_argument_bytes"):
+        FunctionTool(lambda: None, name="f", max_argument_bytes=limit)
+
+
+def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch):
+    """Only a name with an escape in it makes the binder look at every name."""
+    read = []
+    monkeypatch.setattr(
+        "functool.binding.json_text._refuse_repeats", lambda text: read.append(text)
+    )
+
+    def take(text: str, size: Size):
+        return text
+
+    tool = FunctionTool(take)
+    values = {"text": 'a\n"b" \\', "size": {"width": 1}}
+
+    assert ask(tool, json.dumps(values)).success and read == []
+    assert ask(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and len(read) == 1

@@ -135,7 +135,7 @@ def test_the_page_says_first_where_functool_is_behind():
     """A faster peer, and a lighter one, is named with its number, and whether it does the same work."""
     every = dict.fromkeys(TITLES, True)
     results = {
-        "machine": "m", "date": "d", "rounds": 1, "tools": 1, "calls": 1,
+        "machine": "m", "date": "d", "load": 0.1, "rounds": 31, "tools": 1, "calls": 1,
         "subjects": {
             "functool_": findings(4.0, every, 10.0),
             "mcp": findings(2.0, {**every, "nan": False}, 5.0),
@@ -148,6 +148,9 @@ def test_the_page_says_first_where_functool_is_behind():
     assert "**2 scalars**: of functool's time, mcp takes 50%" in behind
     assert "mcp 5.0 MB; functool 10.0 MB" in behind
     assert "strands does all the work" in behind
+    assert "order of magnitude" not in text
+    for busy in ({"rounds": 5}, {"load": 3.0}):
+        assert "order of magnitude" in report.render({**results, **busy})
     assert text.index("These numbers are biased") < text.index("## Ratios to the floor")
 
 

@@ -329,7 +329,7 @@ def test_help_of_a_tool(folder, flag):
         (
             ["call", "kit.py", "search", "--query", "x", "--max-results", "1.5"],
             1,
-            "max_results: a valid integer",
+            "max_results: expected an integer",
         ),
         (["call", "kit.py", "search", "--query", "x", "--kind", "blog"], 1, "kind"),
         (
@@ -634,6 +634,177 @@ def test_yes_answers_a_server(folder):
     assert run("call", server, "delete", "--path", "x", "--yes").stdout == "deleted x\n"
 
 
+# Folders, headers, tokens, and servers that are served again
+
+
+@pytest.mark.parametrize("target", [".", "box", "box/"])
+def test_a_folder_is_no_target(folder, target):
+    """A folder is named as one; only `check` takes it."""
+    (folder / "box").mkdir()
+
+    assert "is a folder: name a file in it" in run("list", target, code=1).stderr
+
+
+def test_check_a_folder_with_a_broken_file(folder):
+    """A file that cannot be loaded is found under its name, and the others are checked."""
+    (folder / "broken.py").write_text("import nothing_like_it\n")
+    (folder / "kit.py").write_text(
+        "from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n"
+    )
+    found = json.loads(run("check", ".", "--json", code=1).stdout)
+
+    assert found["a"] == []
+    assert "cannot load" in found["broken.py"][0]
+
+
+def test_check_a_folder_that_is_a_package(folder):
+    """Files of a package may import each other; a tool that two of them know is found once."""
+    box = folder / "crate"
+    box.mkdir()
+    (box / "__init__.py").write_text("")
+    (box / "one.py").write_text(
+        "from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n"
+    )
+    (box / "two.py").write_text("from .one import a\n")
+
+    assert json.loads(run("check", "crate", "--json").stdout) == {"a": []}
+
+
+def test_what_an_object_is(folder):
+    """An object that holds no tools is named for what it is."""
+    (folder / "odd.py").write_text("number = 7\n")
+
+    assert (
+        "odd.py:number is an int: a target is a tool" in run("list", "odd.py:number", code=1).stderr
+    )
+
+
+def test_texts_of_tools_steer_no_terminal(folder):
+    """Escapes in a failure never reach standard error; a result in a pipe is left as it is."""
+    (folder / "odd.py").write_text(
+        "from functool import FunctionTool, ToolError\n\n"
+        "@FunctionTool\ndef say(): return 'a\\x1b[31mb'\n\n"
+        "@FunctionTool\ndef fail(): raise ToolError('a\\x1b[31mb\\u202e')\n"
+    )
+
+    assert run("call", "odd.py", "say").stdout == "a\x1b[31mb\n"
+    assert run("call", "odd.py", "fail", code=1).stderr == "Error: a[31mb\n"
+
+
+def test_a_question_that_is_too_long(folder):
+    """Arguments that nobody could see in whole are refused, unless `--yes` approves them."""
+    words = ["call", "kit.py", "delete", "--path", "x" * 20_000]
+
+    assert "Nobody was asked" in run(*words, code=1).stderr
+    assert run(*words, "--yes").stdout.startswith("deleted xxx")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "http://127.0.0.1:9/mcp", "--header", "Authorization"], "NAME=VARIABLE"),
+        (["list", "http://127.0.0.1:9/mcp", "--header", "A=NO_SUCH"], "no environment variable"),
+        (["list", "kit.py", "--header", "A=HOME"], "MCP server's URL"),
+        (["serve", "kit.py", "--token-env", "HOME"], "--transport http"),
+        (["serve", "kit.py", "--transport", "http", "--token-env", "NO_SUCH"], "NO_SUCH"),
+        (["serve", "kit.py", "--port", "70000"], "70000"),
+        (["serve", "http://127.0.0.1:9/mcp"], "mcp:http://127.0.0.1:9/mcp serves it again"),
+        (["serve", "kit.py", "--header", "A=HOME"], "MCP server's URL"),
+    ],
+)
+def test_wrong_headers_and_tokens(folder, words, said):
+    """A wrong option is exit code 2, and says what it should be; no value of a variable is shown."""
+    pytest.importorskip("mcp")
+    result = run(*words, code=2)
+
+    assert said in result.stderr
+    assert os.environ["HOME"] not in result.output.replace(str(folder), "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host", "0.0.0.0"], "--token-env NAME"),
+        (["kit.py"], "two targets are called 'kit'"),
+        (["--guardrail", "kit.py:nothing"], "kit has no 'nothing'"),
+        (["--guardrail", "kit.py"], "write FILE:NAME"),
+    ],
+)
+def test_what_cannot_be_served(folder, words, said):
+    """What would be unsafe or ambiguous is refused in a line."""
+    pytest.importorskip("mcp")
+    result = run("serve", "kit.py", "--transport", "http", *words, code=1)
+
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_port_in_use(folder):
+    """A port that is taken is said in a line, and the exit code is 1."""
+    pytest.importorskip("mcp")
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("serve", "kit.py", "--transport", "http", "--port", port, code=1)
+
+    assert result.stderr.endswith(
+        f"Error: port {port} of 127.0.0.1 is in use: choose another one\n"
+    )
+
+
+def test_a_token_from_the_environment(folder):
+    """`--token-env` guards a server, `--header` opens it, and without one the remedy is said."""
+    pytest.importorskip("mcp")
+    from tests.integrations.mcp_sockets import free_port, listening
+
+    port = free_port()
+    code = "from functool.cli import main; main()"
+    command = [sys.executable, "-c", code, "serve", "kit.py", "--transport", "http"]
+    url = f"http://127.0.0.1:{port}/mcp"
+    environment = {**os.environ, "KEY": "s3cret"}
+    with subprocess.Popen(
+        [*command, "--port", str(port), "--token-env", "KEY"],
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    ) as process:
+        try:
+            listening(port, process)
+            refused = run("list", url, code=1)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("AUTH", "Bearer s3cret")
+                listed = run("list", url, "--header", "Authorization=AUTH").stdout
+                called = run("call", "--header", "Authorization=AUTH", url, "double", "--n", "4")
+        finally:
+            process.terminate()
+
+    assert "401" in refused.stderr
+    assert "--header Authorization=NAME_OF_A_VARIABLE" in refused.stderr
+    assert listed.startswith("search\tSearch the web.\n")
+    assert called.stdout == "8\n"
+
+
+def test_several_servers_as_one(folder):
+    """`serve` joins files and servers under prefixes, and a guardrail of one's own sees every call."""
+    pytest.importorskip("mcp")
+    (folder / "guard.py").write_text(
+        "from functool import GuardrailError\n\n"
+        "def no_fours(call, context):\n"
+        "    if call.arguments.get('n') == 4:\n"
+        "        raise GuardrailError('no fours')\n"
+    )
+    program = f"{sys.executable} -c 'from functool.cli import main; main()'"
+    inner = f"up=mcp:{program} serve kit.py:Double"
+    joined = f'{program} serve kit.py:Double "{inner}" --guardrail guard.py:no_fours'
+    names = [line.split("\t")[0] for line in run("list", joined).stdout.splitlines()]
+
+    assert names == ["kit_double", "up_double"]
+    assert run("call", joined, "up_double", "--n", "3").stdout == "6\n"
+    assert run("call", joined, "kit_double", "--n", "3").stdout == "6\n"
+    assert "no fours" in run("call", joined, "up_double", "--n", "4", code=1).stderr
+    assert "no fours" in run("call", joined, "kit_double", "--n", "4", code=1).stderr
+
+
 # A real terminal
 
 
@@ -657,7 +828,7 @@ def terminal(folder):
 def test_approval_at_the_terminal(terminal, answer, said, code):
     """The person at the terminal sees the call and decides."""
     child = terminal("call", "kit.py", "delete", "--path", "x")
-    child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N\]: ')
+    child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N/e\]: ')
     child.sendline(answer)
     child.expect(said)
     child.expect_exact("\r\n")

@@ -7,10 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from functool import Context, Decision, FunctionTool, ToolCall, ToolError, ToolEvent, Toolset
+from functool import (
+    Context,
+    Decision,
+    FunctionTool,
+    ToolCall,
+    ToolError,
+    ToolEvent,
+    ToolResult,
+    Toolset,
+)
 from functool.approval import Grant
 from functool.guardrails import require_approval
-from functool.testing import EventLog
+from functool.testing import EventLog, MockTool
 
 
 def call(tool, context, arguments="{}", id="c1"):
@@ -699,3 +708,59 @@ def test_a_decision_is_seen_inside_of_its_call():
     call(outer, context)
 
     assert seen == [True, None] and context.decision is None
+
+
+@pytest.mark.anyio
+async def test_a_fresh_context():
+    """Another conversation has the same dependencies and listeners, and no state, approval or grant."""
+    heard = []
+    base = Context("deps", thread="t", approver=lambda request: True, metadata={"a": 1})
+    base.subscribe(lambda event: heard.append(event.kind))
+    base.state["n"] = 1
+    base.grant(Grant.of(MockTool("t", "d"), {}))
+    other = base.fresh()
+    other.state["n"] = 2
+    other.grant(Grant.of(MockTool("u", "d"), {}))
+    await other.announce("said")
+
+    assert (other.deps, other.thread, other.metadata) == ("deps", "t", {"a": 1})
+    assert other.approver is base.approver
+    assert base.state == {"n": 1}
+    assert [grant.tool for grant in other.grants()] == ["u"]
+    assert [grant.tool for grant in base.grants()] == ["t"]
+    assert heard == ["said"]
+
+
+@pytest.mark.anyio
+async def test_a_view_with_a_listener_of_its_own():
+    """A listener of one view hears that view, and no other; the context's own hear both."""
+    base, all_heard, one_heard = Context(), [], []
+    base.subscribe(lambda event: all_heard.append(event.kind))
+    view = base.heard_by(lambda event: one_heard.append(event.kind))
+    await view.announce("mine")
+    await base.announce("other")
+    view.state["n"] = 1
+
+    assert one_heard == ["mine"]
+    assert all_heard == ["mine", "other"]
+    assert base.state == {"n": 1}
+
+
+def test_a_layer_notes_metadata_whoever_answers():
+    """What a layer notes as metadata stands in the result, also when an error function wrote it."""
+
+    async def layer(call, context, proceed):
+        context.notes["metadata"] = {"layer": call.id}
+        return await proceed()
+
+    def add(a: int) -> int:
+        return 1 // a
+
+    def answer(error, context):
+        return ToolResult.failed("no", metadata={"mine": 1})
+
+    tool = FunctionTool(add, on_error_func=answer).around(layer)
+    run = lambda a: asyncio.run(tool(ToolCall(name="add", arguments={"a": a}, id="7")))  # noqa: E731
+
+    assert run(1).metadata == {"layer": "7"}
+    assert run(0).metadata == {"mine": 1, "layer": "7"}

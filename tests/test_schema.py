@@ -5,8 +5,8 @@ import functools
 import json
 import sys
 import types
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -45,6 +45,7 @@ from functool.schema.hints import Unresolved
 from functool.schema.json_schema import Names
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
+from functool.tool_model import ToolModel
 
 T = TypeVar("T")
 
@@ -736,6 +737,8 @@ class Colour(Enum):
 
 
 class Painted(BaseModel):
+    """Something painted."""
+
     colour: Literal[Colour.RED, Colour.BLUE]
     by_colour: dict[Colour, int] = {}
 
@@ -789,6 +792,43 @@ def test_keys_are_published_as_they_are_checked(kind, taken, refused, strict):
     for key in refused:
         assert not published.is_valid({"by": {key: 1}})
         assert called(tool, by={key: 1}).startswith("Invalid arguments.")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Mapping[int, int], OrderedDict[int, int], Counter[int], defaultdict[int, int]],
+    ids=lambda kind: kind.__origin__.__name__,
+)
+def test_the_keys_of_every_kind_of_dict(kind):
+    """A dict of any kind publishes its keys as they are checked."""
+
+    def count(by: kind) -> int:
+        """Count."""
+        return sum(by)
+
+    tool = FunctionTool(count)
+
+    assert tool.schema.plain["properties"]["by"]["propertyNames"] == {
+        "type": "string",
+        "pattern": "^-?[0-9]+$",
+    }
+    assert called(tool, by={"1": 1, "2": 2}) == "3"
+
+
+def test_a_tool_model_takes_the_choices_that_it_publishes():
+    """A `Literal` of Enum members is taken as published in a `ToolModel` and inside of one."""
+
+    class Paint(ToolModel):
+        colour: Literal[Colour.RED]
+        more: Painted | None = None
+
+        def run(self):
+            return f"{self.colour.name} {self.more and self.more.colour.name}"
+
+    tool = Paint.tool()
+
+    assert called(tool, colour="red", more={"colour": 2}) == "RED BLUE"
+    assert "more.colou: unknown" in called(tool, colour="red", more={"colour": 2, "colou": 1})
 
 
 def test_any_key_has_no_property_names():

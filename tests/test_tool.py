@@ -1383,3 +1383,45 @@ def test_what_inner_guardrails_did_stays_when_the_wrapper_refuses(rescued):
         *[replaced] * rescued,
     ]
     assert result.is_error is not rescued
+
+
+@FunctionTool
+def pickled_by_name() -> str:
+    """Answer."""
+    return "body"
+
+
+@pytest.mark.parametrize("kind", ["function", "method"])
+def test_around_leaves_the_tool_as_it_was(kind):
+    """`around` returns a copy, also of a tool that pickles by its name."""
+
+    class Desk:
+        @FunctionTool
+        def tidy(self) -> str:
+            return "body"
+
+    async def shout(call, context, proceed):
+        return ToolResult.of((await proceed()).text.upper())
+
+    tool = pickled_by_name if kind == "function" else Desk().tidy
+    around = tool.around(shout)
+
+    assert around is not tool
+    assert asyncio.run(around(ToolCall(name=tool.name))).text == "BODY"
+    assert asyncio.run(tool(ToolCall(name=tool.name))).text == "body"
+
+
+def test_sent_form_is_what_another_road_takes():
+    """Canonical arguments under the names that a model sends bind to the same values, of a wrapper too."""
+
+    @FunctionTool
+    def join(
+        start: typing.Annotated[int, pydantic.Field(alias="from")], *more: int, **named: str
+    ) -> None: ...
+
+    sent = {"from": 1, "more": [2], "key": "v"}
+    for tool in (join, WrapperTool(join, name="other")):
+        bound = tool.bind(sent)
+
+        assert bound.arguments == {"start": 1, "more": [2], "key": "v"}
+        assert tool.bind(tool.sent_form(bound.arguments)) == bound

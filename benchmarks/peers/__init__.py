@@ -40,11 +40,13 @@ def main(options: Sequence[str] = ()) -> None:
     output = chosen.output or (PUBLISHED if whole else ROOT / ".benchmarks")
     with progress("environments", len(subjects)) as advance:
         pythons = prepare_all(subjects, advance)
+    load = os.getloadavg()[0]
     with progress("measuring", measures.steps(len(pythons), plan)) as advance:
         found = measures.measure(pythons, plan, advance)
     results = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine(),
+        "load": round(load, 1),
         "rounds": plan.rounds,
         "tools": plan.tools,
         "calls": plan.calls,
@@ -78,15 +80,18 @@ def parser() -> argparse.ArgumentParser:
 
 
 def prepare_all(subjects: list[str], advance: Callable[[str], object]) -> dict[str, Path]:
-    """Return subject -> interpreter. Whose packages cannot be installed is named and left out."""
+    """Return subject -> interpreter.
+
+    Raises:
+        SystemExit: A subject's packages cannot be installed; with the words of pip.
+    """
     made = {}
     for name in subjects:
         advance(_bare(name))
-        with contextlib.suppress(EnvironmentFailed):
+        try:
             made[name] = prepare(_bare(name), packages_of(name))
-    missing = [name for name in subjects if name not in made]
-    if missing:
-        raise SystemExit(f"no environment could be made for: {', '.join(map(_bare, missing))}")
+        except EnvironmentFailed as error:
+            raise SystemExit(str(error)) from None
     return made
 
 

@@ -21,6 +21,8 @@ REASONS = {
     "import": "toolregistry imports pydantic only when it is needed.",
 }
 
+FEW = 20  # Fewer rounds than that are for trying things out.
+QUIET = 0.7  # A load average beyond that: somebody else was at work, too.
 GROWTH = "With the number of tools, and with the size of one text argument; functool's limit of argument bytes is lifted for it.\n"
 
 HEAD = """## Read this first
@@ -31,6 +33,8 @@ of an agent: a model's answer takes a thousand times as long as any cell of the 
 - Every number but memory is a **ratio to the floor**: one compiled pydantic validator over the JSON text, one `await` of the body, one `to_json`. Subject and
   floor are timed one after the other in the same process. The subjects take turns in each round, so a drift of the machine hits all alike. A cell is the
   median of the rounds, with the quartiles below it. A ratio below 1 is possible: a text is returned as it is, while the floor writes it as JSON.
+- Times are **CPU times** of the process, all its threads together. What else runs on the machine matters little then, and waiting for a thread to
+  wake is not in them.
 - Each subject is called at its own documented entry, from the JSON text of the arguments to the text for the model. Where the entry takes a dict, the
   `json.loads` of the host is part of the time.
 - **A speed compares only with that of the same work.** The second table says who does which. Who checks less has less to do.
@@ -42,6 +46,11 @@ def render(results: dict[str, Any]) -> str:
     """Return RESULTS.md."""
     subjects = results["subjects"]
     measured = f"Measured: {results['machine']}; {results['date']}; {results['rounds']} rounds.\n"
+    if results["rounds"] < FEW or results["load"] > QUIET:
+        measured += (
+            f"\n**Read the order of magnitude, and no more: the run had {results['rounds']} rounds, and the machine a load of"
+            f" {results['load']} before it began.** A run to publish has at least {FEW}, on a machine that does nothing else.\n"
+        )
     parts = [
         "# functool beside its peers\n",
         "Written by `make bench-peers`. Do not edit it: run it again.\n",
@@ -79,6 +88,11 @@ def label(name: str) -> str:
     return name.strip("_").replace("_", "-")
 
 
+def short(value: float) -> str:
+    """Return a number with three digits that count, and no power of ten."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
@@ -103,9 +117,9 @@ def _ratio(found: dict[str, Any], work: str, best: float) -> str:
     if work not in found["ratios"]:
         return "–" if "nothing of the kind" in found["failed"].get(work, "") else "failed"
     spread = found["ratios"][work]
-    middle = f"{spread['median']:.3g}"
+    middle = short(spread["median"])
     middle = f"**{middle}**" if spread["median"] == best else middle
-    return f"{middle}<br>{spread['q1']:.3g}–{spread['q3']:.3g}"
+    return f"{middle}<br>{short(spread['q1'])}–{short(spread['q3'])}"
 
 
 def marks(subjects: dict[str, Any]) -> str:
@@ -142,7 +156,7 @@ def weights(subjects: dict[str, Any], results: dict[str, Any]) -> str:
         )
     head = [
         "",
-        "import, ms, interpreter included",
+        "import, ms of CPU, interpreter included",
         f"MB of {results['tools']:,} tools",
         f"MB after {results['calls']:,} calls",
         "objects left by 1,000 calls",
@@ -166,7 +180,7 @@ def growth(subjects: dict[str, Any]) -> str:
             [
                 label(name),
                 *(
-                    f"{found['growth'][kind][each] * scale:.3g}"
+                    short(found["growth"][kind][each] * scale)
                     if each in found["growth"].get(kind, {})
                     else "failed"
                     for each in numbers
@@ -175,7 +189,7 @@ def growth(subjects: dict[str, Any]) -> str:
             for name, found in subjects.items()
         ]
         floor = measured.get(f"{kind} floor", {})
-        rows.append(["floor", *(f"{floor[each] * scale:.3g}" for each in numbers)])
+        rows.append(["floor", *(short(floor[each] * scale) for each in numbers)])
         text += f"{title}:\n\n" + table(["", *(f"{int(each):,}" for each in numbers)], rows) + "\n"
     return text
 

@@ -1,6 +1,7 @@
 """One subject in a process of its own: reads a request a line, answers a line. `python -m benchmarks.peers.worker NAME`.
 
-Only one worker is ever at work. A time is seconds for one call; subject and floor are timed one after the other, in turn first.
+Only one worker is ever at work. A time is seconds of CPU for one call, all threads of the process together, so that what else runs on
+the machine matters little. Subject and floor are timed one after the other, in turn first.
 """
 
 import asyncio
@@ -25,13 +26,13 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 async def several(call: Call, text: str, times: int, parallel: int) -> float:
     """Return the seconds of one call, on average over `times` rounds of `parallel` calls at once."""
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(times):
         if parallel == 1:
             await call(text)
         else:
             await asyncio.gather(*(call(text) for _ in range(parallel)))
-    return (time.perf_counter() - start) / times / parallel
+    return (time.process_time() - start) / times / parallel
 
 
 class Worker:
@@ -115,9 +116,9 @@ class Worker:
         gc.collect()
         taken = {}
         for name, make, things in reversed(works) if floor_first else works:
-            start = time.perf_counter()
+            start = time.process_time()
             made = [make(thing) for thing in things]
-            taken[name] = (time.perf_counter() - start) / count
+            taken[name] = (time.process_time() - start) / count
             del made
         return taken
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from functool.binding.engine import TooMuchWork, bounded_work, validator_class
 from functool.binding.json_text import (
     Arguments,
     as_text,
     decoded,
     drop_nulls,
-    linear_pattern,
     parsed,
     refuse_infinite,
 )
@@ -40,8 +41,7 @@ class SchemaBinder:
     """Binds the arguments of a JSON Schema that somebody else wrote: jsonschema.
 
     References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown
-    arguments are refused where the schema says
-    so: what it leaves open was left open by somebody.
+    arguments are refused where the schema says so: what it leaves open was left open by somebody.
     """
 
     def __init__(
@@ -70,25 +70,26 @@ class SchemaBinder:
         ]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in texts}})
         refuse_infinite(sent)
-        try:
-            some = zip(
-                range(100), self._validator.iter_errors(sent), strict=False
-            )  # There may be millions.
-            problems = list(
-                {
-                    str(problem): problem for problem in (self._problem(error) for _, error in some)
-                }.values()
-            )
-        except Exception as error:
-            raise ArgumentError(
-                "the arguments could not be checked against the tool's schema"
-            ) from error
-        if problems:
+        if problems := self._problems(sent):
             raise ArgumentError(problems)
         for name, part in self._properties.items():
             if name not in sent and isinstance(part, Mapping) and part.get("default") is not None:
                 sent[name] = deepcopy(part["default"])
         return sent
+
+    def _problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the first problems, each once: there may be millions."""
+        try:
+            with bounded_work():
+                errors = islice(self._validator.iter_errors(sent), 100)
+                problems = [self._problem(error) for error in errors]
+        except TooMuchWork as error:
+            raise ArgumentError(str(error)) from None
+        except Exception as error:
+            raise ArgumentError(
+                "the arguments could not be checked against the tool's schema"
+            ) from error
+        return list({str(problem): problem for problem in problems}.values())
 
     def canonical(self, arguments: Arguments, values: dict[str, Any]) -> dict[str, Any]:
         """Return a copy of the values: a guardrail that changes it changes nothing of the body's."""
@@ -109,7 +110,7 @@ class SchemaBinder:
             raise ValueError(
                 "jsonschema would run the patterns on an engine that a hostile one can hang"
             )
-        return _validator_class()(self._schema)
+        return validator_class()(self._schema)
 
     def _problem(self, error: Any) -> dict[str, Any]:
         path, word, wanted = (
@@ -159,50 +160,3 @@ class SchemaBinder:
             if word
             else "no argument that the schema forbids",
         }
-
-
-@lru_cache(maxsize=1)
-def _validator_class() -> Any:
-    """Jsonschema's validator for 2020-12, what reads patterns on the linear engine; it fetches nothing."""
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError as SchemaMismatch
-    from jsonschema.validators import extend
-    from referencing import Registry
-
-    def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if (
-            isinstance(instance, str)
-            and (search := linear_pattern(wanted))
-            and not search(instance)
-        ):
-            yield SchemaMismatch("the pattern does not match")
-
-    def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        for source, part in wanted.items() if isinstance(instance, dict) else ():
-            search = linear_pattern(source)
-            for name, value in instance.items():
-                if search is not None and search(name):
-                    yield from validator.descend(value, part, path=name, schema_path=source)
-
-    def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        searches = [
-            search
-            for search in map(linear_pattern, schema.get("patternProperties") or ())
-            if search is not None
-        ]
-        for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name not in (schema.get("properties") or ()) and not any(
-                search(name) for search in searches
-            ):
-                yield from (
-                    [SchemaMismatch("", path=[name])]
-                    if wanted is False
-                    else validator.descend(value, wanted, path=name)
-                )
-
-    own = {
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional,
-    }
-    return partial(extend(Draft202012Validator, own), registry=Registry())

@@ -1,7 +1,4 @@
-"""The front door: JSON text or a mapping becomes checked arguments, or an `ArgumentError`.
-
-pydantic checks the arguments of functions, jsonschema those of schemas that somebody else wrote;
-both doors keep the same promises.
+"""Bind the arguments of a function: pydantic checks them.
 
 Text is validated once, in Rust, and first in strict mode: what passes there holds no `true` for a
 number and no `"NaN"` for a float. Only what does not pass is decoded, looked at and tried again in
@@ -17,9 +14,9 @@ import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json, to_json
+from pydantic_core import ValidationError, core_schema, from_json, to_json
 
 from functool.binding.json_text import (
     Arguments,
@@ -36,6 +33,7 @@ from functool.binding.json_text import (
 from functool.binding.problems import path_text, problems_of, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
+from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
 from functool.schema.rewrite import failing_fast
 from functool.schema.signature import FunctionSchema
@@ -107,9 +105,8 @@ class FunctionBinder:
         short = type(arguments) is str and len(arguments) <= self._short
         text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
         if self._decode is not None:
-            text = to_json(
-                self._decode(decoded(text, self._quoted))
-            ).decode()  # Of JSON: nothing in it that could not be said.
+            # It was JSON: nothing in it that could not be said.
+            text = to_json(self._decode(decoded(text, self._quoted))).decode()
         validate = self._validate if len(text) < _LARGE else self._validate_large
         try:
             values: dict[str, Any] = validate(text, strict=True)
@@ -141,21 +138,17 @@ class FunctionBinder:
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that were checked."""
-        text = as_text(arguments)
-        # Text that was checked is only read here.
-        sent = (
-            (from_json(text) if text and not text.isspace() else {})
-            if self._decode is None
-            else self._decode(decoded(text))
-        )
+        text = arguments if type(arguments) is str else as_text(arguments)
+        sent: Any
+        if self._decode is not None:
+            sent = self._decode(decoded(text))
+        else:  # Text that was checked is only read here.
+            sent = from_json(text) if text and not text.isspace() else {}
         if self._as_sent:
-            return dict(sent)
+            return cast("dict[str, Any]", sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
-        canonical: Any = (
-            {self._renamed.get(wire, wire): value for wire, value in sent.items()}
-            if self._renamed
-            else sent
-        )
+        named = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
+        canonical: dict[str, Any] = named if self._renamed else sent
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
@@ -169,7 +162,10 @@ class FunctionBinder:
         return {wires.get(name, name): value for name, value in decoded(as_text(arguments)).items()}
 
     def _second_look(self, text: str) -> dict[str, Any]:
-        """Check what strict mode refused: exactly, and then in lax mode, but for types that are strict themselves."""
+        """Check exactly what strict mode refused, and then in lax mode.
+
+        Types that are strict themselves stay strict.
+        """
         sent = self._unpacked(decoded(text))
         refuse_misfits(sent, self._root)
         try:
@@ -194,22 +190,23 @@ class FunctionBinder:
         return True
 
     def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """Parse, once, JSON that was sent as a string for what takes no string; it may be in strict form too."""
+        """Parse, once, JSON that was sent as a string for a list or an object.
+
+        It may be in strict form, too.
+        """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
         for wire in texts:
             sent[wire] = parsed(sent[wire])
         return self._decode(sent) if texts and self._decode is not None else sent
 
     def _named(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values under the function's names; what `**kwargs` collected may not take the name of another parameter."""
+        """Return the values under the function's names.
+
+        What `**kwargs` collected may not take the name of another parameter.
+        """
         if not self._reserved.isdisjoint(values):
-            raise ArgumentError(
-                [
-                    unknown_name(
-                        sorted(self._reserved.intersection(values))[0], list(self._parts.properties)
-                    )
-                ]
-            )
+            name = sorted(self._reserved.intersection(values))[0]
+            raise ArgumentError([unknown_name(name, list(self._parts.properties))])
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @cached_property
@@ -233,10 +230,7 @@ class FunctionBinder:
         }
         root = {**root, "fields": fields, "extra_behavior": extra}
         whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        # Without `_use_prebuilt` pydantic would leave a model to its own validator, and with it
-        # what functool.schema.rewrite changed inside of the model.
-        validator = SchemaValidator(whole, {"allow_inf_nan": False}, _use_prebuilt=False)
-        return validator.validate_json
+        return compiled(whole, {"allow_inf_nan": False}).validate_json
 
     @cached_property
     def _containers(self) -> list[str]:
@@ -275,7 +269,11 @@ def validator_failed(error: Exception) -> ArgumentError:
 
 
 def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Raise an `ArgumentError` for a bool where a number is wanted, and for a number that is not finite."""
+    """Refuse a bool where a number is wanted, and a number that is not finite.
+
+    Raises:
+        ArgumentError: There is one.
+    """
     refuse_infinite(sent)
     if found := find_bool_for_number(sent, schema, schema):
         raise ArgumentError(

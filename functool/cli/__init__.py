@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,13 @@ except ModuleNotFoundError as error:
         raise SystemExit(f"Error: {missing}") from None
     raise ImportError(missing) from error
 
+from functool.cli.approvals import approvals
+from functool.cli.contexts import context_option, opened_context
+from functool.cli.journals import journal
+from functool.cli.locking import compare, lock
+from functool.cli.playing import play
 from functool.cli.targets import TARGET_HELP, headers_of, is_remote, local_toolset, opened
+from functool.cli.telling import told
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
@@ -106,6 +112,7 @@ def main() -> None:
     functool call tools.py search --query cats    run one
     functool serve tools.py                       offer them over MCP
     functool check tools.py --for openai          find what is wrong with them
+    functool play tools.py                        try them on a page
 
     To complete names in bash: eval "$(_FUNCTOOL_COMPLETE=bash_source functool)"; zsh_source and
     fish_source do the same for the other shells.
@@ -196,10 +203,23 @@ def schema(
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @_header
-def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str, ...]) -> None:
+@context_option
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for the images, sounds and files of the result.",
+)
+def call(
+    target: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    headers: tuple[str, ...],
+    context: str | None,
+    save: Path | None,
+) -> None:
     """Call one TOOL of TARGET and print its result.
 
-    The options are the tool's own arguments; --help after the TOOL lists them. A value that starts
+    The options after the TOOL are its own arguments; --help there lists them. A value that starts
     with @ is read from that file (@- is standard input, @@ a plain @). Objects and nested lists are
     JSON. The result goes to standard output, everything else to standard error; the exit code is 1
     when the tool failed.
@@ -222,8 +242,10 @@ def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str,
         chosen = command.main(
             given, prog_name=f"functool call {target} {tool}", standalone_mode=False
         )
-        if isinstance(chosen, tuple):
-            await run_call(toolset, tool, chosen[0], yes=chosen[1])
+        if not isinstance(chosen, tuple):
+            return
+        async with opened_context(context) as ready:
+            await run_call(toolset, tool, chosen[0], yes=chosen[1], context=ready, save=save)
 
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
@@ -256,6 +278,7 @@ def call(target: str, tool: str, arguments: tuple[str, ...], headers: tuple[str,
     help="An input guardrail, or a list of them, that sees every call first.",
 )
 @_header
+@context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
 
@@ -269,8 +292,33 @@ def serve(targets: tuple[str, ...], **options: Any) -> None:
     """  # noqa: D301
     from functool.cli.serving import serve_targets
 
-    with _told():
+    with told():
         serve_targets(targets, **options)
+
+
+main.add_command(journal)
+main.add_command(approvals)
+main.add_command(play)
+
+
+@main.command("lock", cls=_Command)
+@click.argument("target", shell_complete=_complete_target)
+@click.option(
+    "--to",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    default="functool.lock.json",
+    show_default=True,
+    help="The file to write; - is standard output.",
+)
+@_header
+def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
+    """Write names, schemas and digests of the tools of TARGET, to compare with later.
+
+    \b
+    functool lock tools.py
+    functool check tools.py --lock functool.lock.json
+    """  # noqa: D301
+    _with_toolset(target, partial(lock, to), headers=headers)
 
 
 @main.command(cls=_Command)
@@ -288,19 +336,38 @@ def serve(targets: tuple[str, ...], **options: Any) -> None:
     is_flag=True,
     help="Print an object: the name of each tool, and its findings.",
 )
+@click.option(
+    "--lock",
+    "locked",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
+)
 @_header
-def check(target: str, systems: tuple[str, ...], as_json: bool, headers: tuple[str, ...]) -> None:
+@context_option
+def check(
+    target: str,
+    systems: tuple[str, ...],
+    as_json: bool,
+    locked: Path | None,
+    headers: tuple[str, ...],
+    context: str | None,
+) -> None:
     """Check the tools of TARGET, which may be a folder too: all of its files.
 
     The exit code is 1 when something was found. A file of a folder that cannot be loaded is found
-    under its name.
+    under its name. With --context those tools are checked that it enables.
     """
+    if locked is not None:
+        _with_toolset(target, partial(compare, locked, as_json), may_be_empty=True, headers=headers)
+        return
     findings: dict[str, list[str]] = {}
 
     async def run(toolset: Toolset) -> None:
         from functool.testing import check_tool
 
-        for tool in toolset.values():
+        async with opened_context(context) as given:
+            offered = toolset.enabled(given) if given else list(toolset.values())
+        for tool in offered:
             demands = [f"{system}: {each}" for system in systems for each in _demands(system, tool)]
             found = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
             findings[tool.name] = list(dict.fromkeys(found))
@@ -341,7 +408,7 @@ def new() -> None:
 )
 def amplifier(name: str, folder: Path) -> None:
     """Write an Amplifier tool module called NAME."""
-    with _told():
+    with told():
         click.echo(import_module("functool.integrations.amplifier_template").scaffold(name, folder))
 
 
@@ -363,21 +430,8 @@ def _with_toolset(
         async with way as toolset:
             await run(toolset)
 
-    with _told():
+    with told():
         asyncio.run(go())
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Say in one line what went wrong, where the one who types can do something about it."""
-    from functool import FunctoolError
-
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # The reader has enough: click ends the program in silence.
-    except (FunctoolError, ImportError, OSError, ValueError) as error:
-        raise click.ClickException(visible(str(error))) from None
 
 
 def _pick(toolset: Toolset, name: str) -> Tool:
@@ -417,5 +471,8 @@ def _dialect(name: str) -> Any:
 
 def _demands(system: str, tool: Tool) -> Sequence[str]:
     if system in DIALECTS:
-        return list(_dialect(system).losses(tool))
+        from functool.dialects import Lost
+
+        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
+        return [loss for loss in _dialect(system).losses(tool) if isinstance(loss, Lost)]
     return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))

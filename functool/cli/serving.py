@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from functool import DefinitionError, Toolset, WrapperTool
+from functool import Context, DefinitionError, Toolset, WrapperTool
+from functool.cli.contexts import run_until_stopped
 from functool.cli.targets import (
     SERVER,
     headers_of,
@@ -36,6 +37,7 @@ def serve_targets(
     token_env: str | None,
     guardrails: Sequence[str],
     headers: Sequence[str],
+    context: str | None = None,
 ) -> None:
     """Serve the tools of the targets as one server, until it is stopped.
 
@@ -52,11 +54,22 @@ def serve_targets(
         raise click.UsageError("--header is for an MCP server's URL")
     from functool.integrations import mcp
 
+    options: dict[str, Any] = {"token": token, "allowed_hosts": allowed_hosts}
+
+    async def serve(opened: Context[Any] | None) -> None:
+        # The dependencies are shared. State, approvals and grants are those of one conversation.
+        own = {} if opened is None else {"context": lambda request: opened.fresh()}
+        async with AsyncExitStack() as stack:
+            proxy = _Proxy(stack, parts, sent, guards, own)
+            await mcp.serve_async(await proxy.server(), transport, host, port, **options)
+
+    if context is not None:
+        run_until_stopped(context, serve)
+        return
     if transport == "stdio":
         # A thread waits for a line of standard input, which Python would wait for in turn: let
         # Ctrl-C end the process.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    options = {"token": token, "allowed_hosts": allowed_hosts}
     if not any(target.startswith(SERVER) for _, target in parts):
         tools = [
             tool for prefix, target in parts for tool in _local(prefix, target, guards).values()
@@ -65,12 +78,7 @@ def serve_targets(
         return
     import anyio
 
-    async def run() -> None:
-        async with AsyncExitStack() as stack:
-            proxy = _Proxy(stack, parts, sent, guards)
-            await mcp.serve_async(await proxy.server(), transport, host, port, **options)
-
-    anyio.run(run)
+    anyio.run(serve, None)
 
 
 class _Proxy:
@@ -82,8 +90,10 @@ class _Proxy:
         parts: Sequence[tuple[str, str]],
         headers: dict[str, str],
         guards: list[Any],
+        options: dict[str, Any],
     ) -> None:
         self._stack, self._parts, self._headers, self._guards = stack, parts, headers, guards
+        self._options = options
         self._toolsets: list[Toolset] = []
         self._server: Any = None
 
@@ -104,7 +114,7 @@ class _Proxy:
                 input_guardrails=self._guards,
             )
             self._toolsets.append(await self._stack.enter_async_context(connection))
-        self._server = mcp.server(self._tools())
+        self._server = mcp.server(self._tools(), **self._options)
         return self._server
 
     def _tools(self) -> list[Any]:

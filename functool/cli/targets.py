@@ -23,6 +23,7 @@ TARGET_HELP = (
     ("tools.py", "every tool of a file"),
     ("tools.py:search", "one tool, toolset or function of it"),
     ("package.module:object", "the same, of an installed module"),
+    ("api.yaml", "an OpenAPI document, .json or .yaml: a tool for each operation"),
     ("https://host/mcp", "an MCP server over HTTP"),
     ('"npx some-server --flag"', "an MCP server that this command starts"),
     ("mcp:TARGET", "an MCP server, where it has to be said"),
@@ -86,8 +87,11 @@ def is_remote(target: str) -> bool:
     """Whether a target is an MCP server."""
     if target.startswith(("http://", "https://", SERVER)):
         return True
+    if _is_document(target):
+        return False
     place, _, name = target.rpartition(":")
-    if Path(target).exists() or (place and name.isidentifier()):
+    is_path = " " not in place or Path(place).exists()
+    if Path(target).exists() or (place and name.isidentifier() and is_path):
         return False
     return " " in target or (not target.endswith(".py") and shutil.which(target) is not None)
 
@@ -100,6 +104,10 @@ def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
     """
     from functool import Toolset
 
+    if _is_document(target):
+        from functool.bundled.openapi import openapi_tools
+
+        return openapi_tools(Path(target).read_text("utf-8"))
     whole = Path(target).exists() or ":" not in target
     place, _, name = (target, "", "") if whole else target.rpartition(":")
     folder = Path(place)
@@ -113,6 +121,11 @@ def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
             f"there are no tools in {target}: decorate a function with @FunctionTool"
         )
     return Toolset(found)
+
+
+def _is_document(target: str) -> bool:
+    path = Path(target)
+    return path.suffix in (".json", ".yaml", ".yml") and path.is_file()
 
 
 def object_of(target: str) -> Any:
@@ -162,8 +175,8 @@ def _imported(path: Path) -> ModuleType:
     dotted = ".".join(names[:-1] if names[-1] == "__init__" else names)
     if len(names) > 1 and all(name.isidentifier() for name in names):
         # Other files of the package may be imported by `from . import ...`.
-        found = import_module(dotted)
-        if Path(found.__file__ or "").resolve() == path.resolve():
+        found = _in_package(dotted)
+        if found is not None and Path(found.__file__ or "").resolve() == path.resolve():
             return found
     # Its own name, so that other processes can import what they unpickle; never that of another
     # module.
@@ -173,6 +186,16 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _in_package(name: str) -> ModuleType | None:
+    """Import a module by its dotted name; None where another package has taken that."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return None
 
 
 def _named(module: ModuleType, name: str) -> Any:
@@ -219,7 +242,8 @@ def _made_of(value: Any, target: str) -> Sequence[Any]:
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(value)
     kind = type(value).__name__
+    article = "an" if kind[0].lower() in "aeiou" else "a"
     raise click.ClickException(
-        f"{target} is a {kind}: a target is a tool, a list of tools, a Toolset, a ToolModel or a "
-        "function"
+        f"{target} is {article} {kind}: "
+        "a target is a tool, a list of tools, a Toolset, a ToolModel or a function"
     )

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from functool.schema.shapes import NAMES
+
 SCALARS = ("string", "number", "boolean", "null")
 """What an untyped node becomes where every node needs a type, as in the strict form of a tool."""
 
@@ -24,15 +26,6 @@ _BELONGS = {
     "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     "number": _NUMERIC,
     "integer": _NUMERIC,
-}
-_TYPES = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
 }
 
 Node = dict[str, Any]
@@ -220,7 +213,7 @@ def _enum(rules: Rules, node: Node) -> Iterator[str]:
     if kinds is None or not isinstance(values, list):
         return
     rest = [value for value in values if value is not None]
-    types = sorted({_TYPES.get(type(value), "string") for value in rest})
+    types = sorted({NAMES.get(type(value), "string") for value in rest})
     if len(rest) < len(values) and type(None) not in kinds and rest:
         del node["enum"]
         node.pop("type", None)

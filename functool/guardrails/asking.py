@@ -13,6 +13,7 @@ import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
@@ -137,6 +138,23 @@ def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
                 f"{what}: {name} cannot be used as it is ({error}); {remedy}"
             ) from None
     return found
+
+
+def in_order(guardrails: list[Any]) -> list[Any]:
+    """Return output guardrails, none of them behind one that has to stand last.
+
+    A guardrail whose `stands_last` is true keeps what it sees: one behind it could not take
+    anything out of that any more.
+
+    Raises:
+        DefinitionError: One stands behind it.
+    """
+    for before, after in pairwise(guardrails):
+        if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
+            raise DefinitionError(
+                f"the output guardrail {name_of(before)} has to stand last: put {name_of(after)} before it"
+            )
+    return guardrails
 
 
 def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import mimetypes
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +19,12 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError("commands need click and rich: pip install 'functool[cli]'") from error
 
-from functool import ApprovalRequest, Context, Decision, Tool, ToolCall, ToolEvent, Toolset
+from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
+from functool.integrations.click_approval import approve
 from functool.integrations.visible import visible
 
 FLAGS = ("--help", "--json", "--yes")
 METAVARS = {"string": "TEXT", "number": "FLOAT"}
-MAX_QUESTION = 10_000
 FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
 
 
@@ -41,24 +42,73 @@ def export(tool: Tool, *, from_json: bool = False) -> click.Command:
 
 
 async def run_call(
-    toolset: Toolset, name: str, arguments: Mapping[str, Any], *, yes: bool = False
+    toolset: Toolset,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    yes: bool = False,
+    context: Context[Any] | None = None,
+    save: Path | None = None,
 ) -> None:
     """Call a tool, asking for approvals at the terminal unless `yes`, and print its result.
 
     A terminal is shown no escapes and no marks of direction. A pipe gets the text as it is.
 
+    Args:
+        toolset: Where the tool is.
+        name: The tool.
+        arguments: What it is called with.
+        yes: Approve whatever the call asks approval for.
+        context: The context of the call. Its own approver, if it has one, is asked first.
+        save: A folder for the images, sounds and files of the result.
+
     Raises:
         click.exceptions.Exit: The tool failed; what it said is on standard error.
     """
-    context = Context(approver=lambda request: yes or approve(request))
+    context = Context() if context is None else context
+    if yes or context.approver is None:
+        context = context.view(approver=(lambda request: True) if yes else approve)
     # What a body prints is no result.
     with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
+    if save is not None:
+        for path in saved(result, save, name):
+            click.echo(f"saved {visible(str(path))}", err=True)
     if result.error is None:
-        click.echo(visible(result.text) if sys.stdout.isatty() else result.text)
+        # Without `color` click would take escapes out of what goes into a pipe.
+        shown = visible(result.text) if sys.stdout.isatty() else result.text
+        click.echo(shown, color=True)
         return
     click.echo(f"Error: {visible(result.text)}", err=True)
     raise click.exceptions.Exit(1)
+
+
+def saved(result: ToolResult, folder: Path, name: str) -> list[Path]:
+    """Write the images, sounds and files of a result into a folder, and return where they are.
+
+    A file is called by the tool and a number: a name that a tool chose is not believed, but for its
+    ending. No file is overwritten.
+    """
+    found: list[Path] = []
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:64]
+    for part in result.output:
+        data = getattr(part, "data", None)
+        if data is None:
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        ending, number = _ending(part), 1
+        while (path := folder / f"{stem}-{number}{ending}").exists():
+            number += 1
+        with path.open("xb") as file:
+            file.write(data)
+        found.append(path)
+    return found
+
+
+def _ending(part: Any) -> str:
+    named = Path(getattr(part, "name", None) or "").suffix
+    guessed = mimetypes.guess_extension(part.media_type) or ".bin"
+    return named if re.fullmatch(r"\.[A-Za-z0-9]{1,8}", named) else guessed
 
 
 def command_of(
@@ -96,22 +146,6 @@ def command_of(
         params=options,
         help=visible(tool.description),
         context_settings=settings,
-    )
-
-
-def approve(request: ApprovalRequest) -> Decision:
-    """Ask at the terminal whether a call may run: an approver for a Context.
-
-    A person sees all of the arguments, or is not asked: what is out of sight may be what matters.
-    """
-    arguments = json.dumps(request.arguments, indent=2).replace("\x7f", "\\u007f")
-    if len(arguments) > MAX_QUESTION:
-        size = f"the arguments are {len(arguments):,} characters long"
-        reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
-        return Decision(approved=False, reason=reason)
-    return Decision(
-        approved=confirm(f"Allow {request.tool} {arguments} to run?"),
-        reason="The person at the terminal did not approve.",
     )
 
 

@@ -24,10 +24,10 @@ from functool import (
 )
 from functool.integrations import mcp_approval as approval
 from functool.integrations.mcp_approval import Request
+from functool.integrations.mcp_contexts import Contexts, MakeContext
 from functool.integrations.mcp_served import Served, answer
 
 Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
-MakeContext: TypeAlias = Callable[[Request], Context[Any]]
 
 STATE_SECONDS = 600.0
 
@@ -37,7 +37,7 @@ class Handlers:
 
     Args:
         tools: What is served. A toolset may grow while it is served.
-        context: `context(request)` makes a Context for each call.
+        context: `context(request)` makes the Context of a conversation; see `Contexts`.
         page_size: How many tools one page of the list holds; None is all of them.
 
     Raises:
@@ -50,7 +50,7 @@ class Handlers:
     ) -> None:
         if page_size is not None and (type(page_size) is not int or page_size < 1):
             raise DefinitionError(f"page_size must be a positive int or None, not {page_size!r}")
-        self._make_context = context or (lambda request: Context())
+        self._context_of = Contexts(context)
         self._page_size = page_size
         self._used_approvals: dict[str, float] = {}
         self.serve(tools)
@@ -87,7 +87,7 @@ class Handlers:
         self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Answer `tools/list`."""
-        enabled = [tool.name for tool in self._toolset.enabled(self._make_context(request))]
+        enabled = [tool.name for tool in self._toolset.enabled(self._context_of(request))]
         page, cursor = self._page(enabled, params.cursor if params else None)
         shown = [served for name in page if (served := self.find(name))]
         return types.ListToolsResult(
@@ -108,7 +108,7 @@ class Handlers:
 
     async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
         """Answer `tools/call`."""
-        served, context = self.find(params.name), self._make_context(request)
+        served, context = self.find(params.name), self._context_of(request)
         asked = approval.asked_before(params)
         call_id = asked.call_id if asked else str(request.request_id)
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
@@ -130,9 +130,10 @@ class Handlers:
     async def _run(
         self, request: Request, served: Served | None, call: ToolCall, context: Context[Any]
     ) -> ToolResult:
-        unsubscribe = context.subscribe(_progress_to(request))
+        # The calls of a conversation share its context: each reports its own progress only.
+        context = context.heard_by(_progress_to(request))
         # The orchestrator of the calls is at the client. The toolset says what may not run.
-        runs = served is not None and served.is_enabled(context)
+        runs = served is not None and served.tool.is_enabled(context)
         invoke = served.tool.invoke if served and runs else self._toolset.call
         try:
             return await invoke(call, context)
@@ -144,8 +145,6 @@ class Handlers:
             # Whoever calls one tool may not end the others: a body that parses a command line exits
             # on a wrong word.
             return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
-        finally:
-            unsubscribe()
 
     def _decide(
         self, context: Context[Any], asked: ApprovalRequest, answers: Mapping[str, Any]

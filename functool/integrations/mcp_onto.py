@@ -16,7 +16,8 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types import methods
 
 from functool.integrations.mcp_approval import Request
-from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, MakeContext, Tools
+from functool.integrations.mcp_contexts import MakeContext
+from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, Tools
 
 
 def mount(

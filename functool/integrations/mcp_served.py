@@ -9,7 +9,7 @@ import mcp_types as types
 from jsonschema.validators import Draft202012Validator
 from referencing import Registry
 
-from functool import Context, DefinitionError, Tool, ToolError, ToolResult, Toolset
+from functool import DefinitionError, Tool, ToolError, ToolResult, WrapperTool
 from functool.dialects import mcp as dialect
 from functool.integrations.mcp_untrusted import WRAPS
 
@@ -34,9 +34,9 @@ class Served:
             rule = f"MCP names are {dialect.NAME.pattern}"
             remedy = "WrapperTool(tool, name=...) gives it another"
             raise DefinitionError(f"tool {tool.name!r} cannot be served: {rule}: {remedy}")
-        self.tool, self._alone = tool, Toolset([tool])
+        self.tool = tool
         # What an output guardrail may replace is not promised.
-        output = None if tool.output_guardrails else tool.schema.output
+        output = None if _is_guarded(tool) else tool.schema.output
         self._validator = (
             None if output is None else Draft202012Validator(output, registry=Registry())
         )
@@ -50,10 +50,6 @@ class Served:
                 definition["_meta"] = {WRAPS: True}
         self._older = types.Tool.model_validate(older)
         self._latest = types.Tool.model_validate(latest)
-
-    def is_enabled(self, context: Context[Any]) -> bool:
-        """Whether the tool is switched on in this context."""
-        return bool(self._alone.enabled(context))
 
     def definition(self, latest: bool) -> types.Tool:
         """Return what a client of the latest revision, or of an older one, is told."""
@@ -79,12 +75,19 @@ class Served:
         return {"structuredContent": {"result": plain}, "_meta": UNWRAP}
 
 
+def _is_guarded(tool: Tool) -> bool:
+    """Whether output guardrails stand around a tool, or around the tool inside of a wrapper."""
+    if tool.output_guardrails:
+        return True
+    return isinstance(tool, WrapperTool) and _is_guarded(tool.tool)
+
+
 def answer(result: ToolResult, served: Served | None) -> dict[str, Any]:
     """Return a result as the answer to `tools/call`."""
     structured: dict[str, Any] = {}
     if served is not None and not result.is_error:
         try:
-            structured = served.structured(result.value)
+            structured = served.structured(result.structured)
         except ToolError as error:
             # Content that breaks its schema makes clients raise. The model gets to read why there
             # is none.

@@ -21,7 +21,8 @@ from mcp.server.subscriptions import (
 
 from functool import Toolset
 from functool.integrations.mcp_approval import Request
-from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, MakeContext, Tools
+from functool.integrations.mcp_contexts import MakeContext
+from functool.integrations.mcp_handlers import STATE_SECONDS, Handlers, Tools
 from functool.integrations.mcp_onto import mount
 
 
@@ -35,7 +36,9 @@ class ToolServer(Server[Any]):
         tools: What is served: a tool, an iterable of tools, or a Toolset.
         name: What the server calls itself.
         instructions: What the server tells a model of itself.
-        context: `context(request)` makes a new Context for each call from the SDK's request.
+        context: `context(request)` makes the Context of a conversation from its first SDK request:
+            of an MCP session, or of the parent process on stdio. Where the protocol has no session
+            (2026-07-28 over HTTP) it makes one for each call.
         keys: Secrets of 32 bytes or more that seal what a client carries between the rounds of an
             approval. Processes that share a load share them, and the first one seals. Without them
             a key of this process is made.

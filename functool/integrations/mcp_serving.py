@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hmac
 import socket
@@ -18,6 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from functool.integrations.mcp_contexts import one_client
 from functool.integrations.mcp_handlers import Tools
 from functool.integrations.mcp_server import ToolServer
 
@@ -90,13 +92,22 @@ async def serve_async(
         raise ValueError("a token is for the transport 'http': stdio has one client, its parent")
     served = tools if isinstance(tools, ToolServer) else ToolServer(tools, **options)
     if transport == "stdio":
-        await _serve_stdio(served)
+        with one_client():
+            await _serve_stdio(served)
         return
     import uvicorn
 
     app = http_app(served, host=host, token=token, allowed_hosts=allowed_hosts)
     _check_port(host, port)
-    await uvicorn.Server(uvicorn.Config(app, host=host, port=port, access_log=False)).serve()
+    listener = uvicorn.Server(uvicorn.Config(app, host=host, port=port, access_log=False))
+    serving = asyncio.create_task(listener.serve())
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        # Cancelled, uvicorn would leave its sockets open.
+        listener.should_exit = True
+        await serving
+        raise
 
 
 def http_app(

@@ -6,6 +6,7 @@ import functools
 from typing import Annotated, Any, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
+from pydantic_core import SchemaValidator
 
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved
@@ -46,6 +47,15 @@ def is_cacheable(annotation: Any) -> bool:
     # Equal is not the same: Annotated[int, Ge(1)] == Annotated[int, Ge(True)], and a class may be
     # defined again under its name.
     return get_origin(annotation) is not Annotated
+
+
+def compiled(core: Any, config: Any = None) -> SchemaValidator:
+    """Compile a core schema that was rewritten.
+
+    Without `_use_prebuilt` pydantic would leave a model to the model's own validator, and with it
+    what was rewritten inside of the model.
+    """
+    return SchemaValidator(core, config, _use_prebuilt=False)
 
 
 @functools.lru_cache(maxsize=512, typed=True)

@@ -52,6 +52,12 @@ class PlainJsonSchema(GenerateJsonSchema):
         """Write keys as the texts that they are in JSON."""
         return self._with_keys(super().dict_schema(schema), schema)
 
+    def ordered_dict_schema(self, schema: Any) -> dict[str, Any]:
+        """Write an `OrderedDict`, and a `Counter`, like a dict."""
+        return self.dict_schema(schema)
+
+    counter_schema = ordered_dict_schema
+
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
         """Write the text of a decimal as it is checked."""
         made = super().decimal_schema(schema)

@@ -11,16 +11,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections import abc
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -48,7 +40,10 @@ from functool.schema.parameters import (
 from functool.schema.plain import PlainJsonSchema
 
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
-_ITERATORS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
+_ITERATORS = (
+    *(abc.Iterator, abc.Iterable, abc.Generator),
+    *(abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator),
+)
 
 
 @dataclass(slots=True)

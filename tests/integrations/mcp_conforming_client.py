@@ -4,10 +4,14 @@ import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from functool import Tool, ToolCall, Toolset
 from functool.integrations import mcp
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.integrations import mcp_oauth  # noqa: E402
 
 SAMPLES = {"string": "text", "integer": 5, "number": 5, "boolean": True, "array": [], "object": {}}
 
@@ -48,7 +52,13 @@ async def main() -> None:
     mode = (
         "auto" if os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION") == "2026-07-28" else "legacy"
     )
-    async with mcp.connect(sys.argv[-1], elicit=elicit, mode=mode) as toolset:
+    auth = None
+    if os.environ.get("MCP_CONFORMANCE_SCENARIO", "").startswith("auth/"):
+        context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+        auth = mcp_oauth.provider(sys.argv[-1], context)
+        # Many clients sign in at once, which can take longer than the search for a revision waits.
+        mode = "2026-07-28" if mode == "auto" else mode
+    async with mcp.connect(sys.argv[-1], elicit=elicit, mode=mode, auth=auth) as toolset:
         for call in calls(toolset):
             print(call, (await toolset.call(call)).text, file=sys.stderr)
 

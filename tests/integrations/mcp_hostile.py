@@ -73,7 +73,7 @@ def called(id, name):
 
 def talk():
     """Speak on standard input and output."""
-    out = sys.stdout.buffer
+    out, pending = sys.stdout.buffer, 0
     for line in sys.stdin.buffer:
         said = json.loads(line)
         if "method" not in said:  # The answer to the form.

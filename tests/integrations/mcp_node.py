@@ -28,6 +28,6 @@ def node(program: str, *arguments: str, **options) -> subprocess.CompletedProces
         return_completed_process=True,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         **options,
     )

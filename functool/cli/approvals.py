@@ -1,0 +1,121 @@
+"""`functool approvals`: answer what waits in an inbox, at the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from functool.integrations.visible import visible
+
+if TYPE_CHECKING:
+    from functool import ApprovalRequest
+    from functool.layers.inbox import Inbox
+
+BRIEF = 100
+"""How many characters of the arguments a line of the list shows."""
+
+
+@click.group()
+@click.argument("file", type=click.Path(dir_okay=False, exists=True))
+@click.pass_context
+def approvals(ctx: click.Context, file: str) -> None:
+    """Answer the calls that wait for approval in an inbox FILE.
+
+    An ID may be shortened to its first characters.
+
+    \b
+    functool approvals inbox.db list
+    functool approvals inbox.db approve 3f2a
+    functool approvals inbox.db edit 3f2a             change the arguments in $EDITOR
+    functool approvals inbox.db deny 3f2a --reason "not on Sundays"
+    """  # noqa: D301
+    from functool.layers.inbox import Inbox, InboxError
+
+    try:
+        ctx.obj = Inbox(file)
+    except InboxError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@approvals.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print whole requests, as a JSON list.")
+@click.pass_obj
+def list_pending(inbox: Inbox, as_json: bool) -> None:
+    """List the calls that wait: id, tool, and the beginning of the arguments."""
+    pending = inbox.pending()
+    if as_json:
+        click.echo(json.dumps([request.to_dict() for request in pending], indent=2))
+        return
+    for request in pending:
+        arguments = json.dumps(request.arguments)
+        brief = arguments if len(arguments) <= BRIEF else f"{arguments[:BRIEF]}…"
+        click.echo(visible(f"{request.id}\t{request.tool}\t{brief}"))
+
+
+@approvals.command()
+@click.argument("id")
+@click.option("--yes", is_flag=True, help="Do not show the request and ask first.")
+@click.pass_obj
+def approve(inbox: Inbox, id: str, yes: bool) -> None:
+    """Let a call run, after showing all of it."""
+    from functool.integrations.click_approval import told
+
+    request = _request(inbox, id)
+    if not yes:
+        click.echo(told(request), err=True)
+        click.confirm("Approve?", abort=True, err=True)
+    _answered(lambda: inbox.approve(request.id))
+    click.echo("approved", err=True)
+
+
+@approvals.command()
+@click.argument("id")
+@click.option("--arguments", metavar="JSON", help="The arguments, instead of an editor; or @FILE.")
+@click.pass_obj
+def edit(inbox: Inbox, id: str, arguments: str | None) -> None:
+    """Change the arguments of a call in $EDITOR, and let it run with them."""
+    from functool.integrations.click_approval import edited, read_arguments
+
+    request = _request(inbox, id)
+    if arguments is None:
+        changed = edited(request)
+    else:
+        try:
+            changed = read_arguments(arguments)
+        except ValueError as error:
+            raise click.UsageError(f"--arguments: {error}") from None
+    if changed is None:
+        raise click.ClickException("nothing was saved, so nothing was approved")
+    _answered(lambda: inbox.approve(request.id, changed))
+    click.echo("approved with these arguments", err=True)
+
+
+@approvals.command()
+@click.argument("id")
+@click.option("--reason", default="", help="What the model is told.")
+@click.pass_obj
+def deny(inbox: Inbox, id: str, reason: str) -> None:
+    """Refuse a call."""
+    request = _request(inbox, id)
+    _answered(lambda: inbox.deny(request.id, reason))
+    click.echo("refused", err=True)
+
+
+def _request(inbox: Inbox, id: str) -> ApprovalRequest:
+    """Return the one request that waits whose id begins so."""
+    found = [each for each in inbox.pending() if id and each.id.startswith(id)]
+    if len(found) == 1:
+        return found[0]
+    how_many = "several requests wait" if found else "no request waits"
+    raise click.ClickException(visible(f"{how_many} whose id begins with {id!r}: see `list`"))
+
+
+def _answered(answer: Any) -> None:
+    from functool.layers.inbox import InboxError
+
+    try:
+        answer()
+    except (InboxError, ValueError) as error:
+        raise click.ClickException(visible(str(error))) from None

@@ -1,0 +1,339 @@
+"""Which changes of a tool's definition break a caller, and which do not.
+
+A call that fitted the old schema of the arguments has to fit the new one. What a caller read in the
+old result has to be in the new one. Where that cannot be decided, a change counts as breaking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from functool.schema.json_schema import UNSET, resolved
+
+_TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
+_LOWER = ("minLength", "minItems", "minProperties", "minContains")
+_UPPER = ("maxLength", "maxItems", "maxProperties", "maxContains")
+_SAID = frozenset(
+    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
+)
+_KNOWN = _SAID | {
+    *("type", "enum", "const", "properties", "required", "additionalProperties", "items"),
+    *("prefixItems", "anyOf", "oneOf", "$defs", "definitions", "minimum", "maximum"),
+    *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "discriminator", "$schema", "$id"),
+    *_LOWER,
+    *_UPPER,
+}
+
+
+class Change(NamedTuple):
+    """One change of one tool, in words; `breaks` says whether a caller may fail by it."""
+
+    tool: str
+    breaks: bool
+    text: str
+
+
+class Step(NamedTuple):
+    """One place where a schema admits less than another: a path, a rule, and what is missing."""
+
+    path: str
+    rule: str
+    what: str = ""
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Return what has changed between two sets of definitions: those that break first, then by tool.
+
+    Args:
+        old: By name: `description`, `parameters` (plain JSON Schema) and `output`, as `functool
+            lock` wrote them.
+        new: The same of now.
+    """
+    found = [
+        Change(name, True, "it was removed" + _renamed(name, old, new))
+        for name in old
+        if name not in new
+    ]
+    found += [Change(name, False, "it is new") for name in new if name not in old]
+    for name in old:
+        if name in new:
+            found += _tool_changes(name, old[name], new[name])
+    return sorted(found, key=lambda change: (not change.breaks, change.tool))
+
+
+def _renamed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return a hint at the new name: of the same schema, or alike."""
+    added = [other for other in new if other not in old]
+    same = [other for other in added if new[other]["parameters"] == old[name]["parameters"]]
+    close = same if len(same) == 1 else get_close_matches(name, added, n=1)
+    return f"; was it renamed to {close[0]}?" if close else ""
+
+
+def _tool_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, after = old["parameters"], new["parameters"]
+    breaking = list(dict.fromkeys(narrowed(before, after)))
+    for step in breaking:
+        yield Change(name, True, _of_arguments(step))
+    wider = dict.fromkeys(step.path for step in narrowed(after, before))
+    for path in sorted(wider.keys() - {step.path for step in breaking}):
+        yield Change(name, False, f"{path or 'the arguments'}: takes more than before")
+    lost = list(dict.fromkeys(_output_steps(old.get("output"), new.get("output"))))
+    for step in lost:
+        yield Change(name, True, _of_output(step))
+    if not lost and old.get("output") != new.get("output"):
+        yield Change(name, False, "the result has more than before, or says it in another way")
+    if old.get("description") != new.get("description"):
+        yield Change(name, False, "its description has changed")
+    if {*_said(before, "")} != {*_said(after, "")}:
+        yield Change(name, False, "descriptions or defaults of its arguments have changed")
+
+
+def narrowed(old: Any, new: Any) -> Iterator[Step]:
+    """Yield the places where the schema `new` refuses what `old` admits."""
+    yield from _Comparison(old, new).steps(old, new, "")
+
+
+class _Comparison:
+    """Two schemas, with the definitions that their references mean, and the pairs under comparison."""
+
+    def __init__(self, old_root: Any, new_root: Any) -> None:
+        self._roots = (old_root, new_root)
+        self._seen: list[tuple[Any, Any]] = []
+
+    def steps(self, old: Any, new: Any, path: str) -> Iterator[Step]:
+        if (old, new) in self._seen:  # A recursive type: what it holds is being compared.
+            return
+        self._seen.append((old, new))
+        try:
+            old = _resolved(old, self._roots[0])
+            new = _resolved(new, self._roots[1])
+            yield from self._compare(old, new, path)
+        finally:
+            self._seen.pop()
+
+    def _compare(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
+        if {"anyOf", "oneOf"} & (old.keys() | new.keys()):
+            yield from self._unions(old, new, path)
+            return
+        had, has = _types(old), _types(new)
+        if gone := had - has - ({"integer"} if "number" in has else set()):
+            yield Step(path, "type", " or ".join(sorted(gone)))
+            return
+        yield from _values(old, new, path)
+        yield from _bounds(old, new, path)
+        for key in (old.keys() | new.keys()) - _KNOWN:
+            if key in new and old.get(key, UNSET) != new[key]:
+                yield Step(path, "rule", key)
+        if "object" in had:
+            yield from self._objects(old, new, path)
+        if "array" in had:
+            yield from self._arrays(old, new, path)
+
+    def _unions(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
+        """Each alternative of the old one has to fit an alternative of the new one."""
+        choices = _alternatives(new)
+        for one in _alternatives(old):
+            tries = [list(self.steps(one, other, path)) for other in choices]
+            if all(tries):
+                yield from min(tries, key=len) if len(choices) == 1 else [_whole(one, path)]
+
+    def _objects(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
+        had, has = old.get("properties", {}), new.get("properties", {})
+        rest_old = old.get("additionalProperties", True)
+        rest_new = new.get("additionalProperties", True)
+        for name in new.get("required", ()):
+            if name not in old.get("required", ()):
+                rule = "required" if name in had else "added"
+                yield Step(_joined(path, name), rule, name)
+        for name, part in had.items():
+            inner = has.get(name, rest_new)
+            if inner is False and part is not False:
+                yield Step(_joined(path, name), "removed", name)
+            else:
+                yield from self.steps(part, inner, _joined(path, name))
+        if rest_old is not False:
+            if rest_new is False:
+                yield Step(path, "closed")
+            else:
+                yield from self.steps(rest_old, rest_new, _joined(path, "*"))
+
+    def _arrays(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
+        had, has = old.get("prefixItems", []), new.get("prefixItems", [])
+        rest_old, rest_new = old.get("items", True), new.get("items", True)
+        for place in range(max(len(had), len(has))):
+            one = had[place] if place < len(had) else rest_old
+            other = has[place] if place < len(has) else rest_new
+            yield from self._item(one, other, f"{path}[{place}]")
+        yield from self._item(rest_old, rest_new, f"{path}[]")
+
+    def _item(self, old: Any, new: Any, path: str) -> Iterator[Step]:
+        if old is not False:
+            yield from [Step(path, "closed")] if new is False else self.steps(old, new, path)
+
+
+def _output_steps(old: Any, new: Any) -> Iterator[Step]:
+    """Yield what a caller read in the old result and does not find in the new one."""
+    if old is None:
+        return
+    if new is None:
+        yield Step("", "output")
+        return
+    lost = [
+        path for path in _fields(old, old, "", ()) if path not in set(_fields(new, new, "", ()))
+    ]
+    yield from (Step(path, "field") for path in lost)
+    # Whatever the new result may be, the old schema has to admit it; a new field hurts nobody.
+    for step in narrowed(new, _opened(old)):
+        if step.path not in lost:
+            yield step
+
+
+def _of_arguments(step: Step) -> str:
+    where = step.path or "the arguments"
+    return {
+        "type": f"{where}: takes no {step.what} any more",
+        "values": f"{where}: no longer takes {step.what}",
+        "bound": f"{where}: {step.what} is tighter",
+        "rule": f"{where}: {step.what} is new or another one",
+        "required": f"{where}: is required now",
+        "added": f"{where}: is new and required",
+        "removed": f"{where}: was removed",
+        "closed": f"{where}: takes nothing beyond what it names any more",
+    }[step.rule]
+
+
+def _of_output(step: Step) -> str:
+    where = f"the result's {step.path}" if step.path else "the result"
+    return {
+        "output": "the result says nothing of its form any more",
+        "field": f"{where} was removed",
+        "type": f"{where} may be {step.what} now",
+        "values": f"{where} may be {step.what} now",
+        "required": f"{where} may be absent now",
+        "added": f"{where} may be absent now",
+    }.get(step.rule, f"{where} may be more than before")
+
+
+def _resolved(schema: Any, root: Any) -> dict[str, Any]:
+    """Return a schema as a dict, its reference followed."""
+    known = resolved(root, schema)
+    if known is UNSET:
+        return {"$ref": schema["$ref"]}
+    return dict(known) if isinstance(known, Mapping) else {} if known else {"enum": []}
+
+
+def _alternatives(schema: dict[str, Any]) -> list[Any]:
+    """Return the members of a union, with what stands beside it."""
+    parts = [part for key in ("anyOf", "oneOf") for part in schema.get(key, ())]
+    beside = {k: v for k, v in schema.items() if k not in ("anyOf", "oneOf") and k not in _SAID}
+    if not parts:
+        return [schema]
+    return [{**beside, **part} if isinstance(part, dict) else part for part in parts]
+
+
+def _whole(schema: Any, path: str) -> Step:
+    """Return the step for a member of a union that no member of the new union admits."""
+    known = schema if isinstance(schema, dict) else {}
+    name = known.get("$ref", "").rpartition("/")[2]
+    return Step(path, "type", name or known.get("title") or " or ".join(sorted(_types(known))))
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    given = schema.get("type")
+    if given is None:
+        return _TYPES
+    return frozenset([given] if isinstance(given, str) else given)
+
+
+def _values(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Step]:
+    had, has = _choices(old), _choices(new)
+    if has is None:
+        return
+    if had is None:
+        yield Step(path, "values", "anything but " + ", ".join(sorted(has)))
+    elif gone := [value for value in had if value not in has]:
+        yield Step(path, "values", ", ".join(gone))
+
+
+def _choices(schema: Mapping[str, Any]) -> list[str] | None:
+    """Return the values that a schema names, as JSON; None where it names none."""
+    if "const" in schema:
+        return [json.dumps(schema["const"], sort_keys=True)]
+    if "enum" in schema:
+        return [json.dumps(value, sort_keys=True) for value in schema["enum"]]
+    return ["null", "true", "false"] if _types(schema) <= {"null", "boolean"} else None
+
+
+def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Step]:
+    """Yield limits that are tighter than before; an exclusive one is tighter than an inclusive one."""
+    infinity = float("inf")
+    for sign, inclusive, exclusive in (
+        (1, "minimum", "exclusiveMinimum"),
+        (-1, "maximum", "exclusiveMaximum"),
+    ):
+        limits = [
+            max(
+                (sign * schema.get(inclusive, -sign * infinity), 0),
+                (sign * schema.get(exclusive, -sign * infinity), 1),
+            )
+            for schema in (old, new)
+        ]
+        if limits[1] > limits[0]:
+            yield Step(path, "bound", inclusive)
+    for key in _LOWER:
+        if new.get(key, 0) > old.get(key, 0):
+            yield Step(path, "bound", key)
+    for key in _UPPER:
+        if new.get(key, infinity) < old.get(key, infinity):
+            yield Step(path, "bound", key)
+    factor = new.get("multipleOf")
+    if factor and ("multipleOf" not in old or old["multipleOf"] % factor):
+        yield Step(path, "bound", "multipleOf")
+
+
+def _fields(schema: Any, root: Any, path: str, seen: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the path of every named field of a result."""
+    if schema in seen:
+        return
+    known = _resolved(schema, root)
+    seen = (*seen, schema)
+    for name, part in known.get("properties", {}).items():
+        yield _joined(path, name)
+        yield from _fields(part, root, _joined(path, name), seen)
+    for part in [p for key in ("anyOf", "oneOf", "allOf") for p in known.get(key, ())]:
+        yield from _fields(part, root, path, seen)
+    if "items" in known:
+        yield from _fields(known["items"], root, f"{path}[]", seen)
+
+
+def _opened(schema: Any) -> Any:
+    """Return a schema whose objects may have further fields."""
+    if isinstance(schema, list):
+        return [_opened(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _opened(part)
+        for key, part in schema.items()
+        if not (key == "additionalProperties" and part is False)
+    }
+
+
+def _said(schema: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the annotations of a schema with their places: what may change without breaking a caller."""
+    if isinstance(schema, list):
+        for place, part in enumerate(schema):
+            yield from _said(part, f"{path}/{place}")
+    elif isinstance(schema, dict):
+        for key, part in schema.items():
+            if key in _SAID and not isinstance(part, dict):
+                yield f"{path}/{key}", json.dumps(part, sort_keys=True)
+            else:
+                yield from _said(part, f"{path}/{key}")
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,108 @@
+"""`--context FILE:NAME`: the dependencies of calls, opened before and closed after."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from functool.cli.targets import object_of
+
+if TYPE_CHECKING:
+    from functool import Context
+
+context_option = click.option(
+    "--context",
+    "context",
+    metavar="FILE:NAME",
+    help="What makes the Context of the calls: a function, or an (async) context manager.",
+)
+
+
+@asynccontextmanager
+async def opened_context(name: str | None) -> AsyncIterator[Context[Any] | None]:
+    """Yield the Context that `FILE:NAME` makes, and close it in the end; None without a name.
+
+    It is a Context, or a callable without arguments that returns one, sync or async, or an (async)
+    context manager of one.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    if name is None:
+        yield None
+        return
+    made: Any = object_of(name)
+    if callable(made):
+        made = made()
+    if hasattr(made, "__aenter__"):
+        async with made as context:
+            yield _context(context, name)
+    elif hasattr(made, "__enter__"):
+        with made as context:
+            yield _context(context, name)
+    else:
+        yield _context(await made if inspect.isawaitable(made) else made, name)
+
+
+def _context(found: Any, name: str) -> Context[Any]:
+    from functool import Context
+
+    if isinstance(found, Context):
+        return found
+    remedy = ""
+    if inspect.isgenerator(found):
+        remedy = ": decorate it with @contextlib.contextmanager"
+    elif inspect.isasyncgen(found):
+        remedy = ": decorate it with @contextlib.asynccontextmanager"
+    kind = type(found).__name__
+    raise click.UsageError(f"--context {name} gave a {kind}, no functool.Context{remedy}")
+
+
+def run_until_stopped(
+    name: str | None,
+    serve: Callable[[Context[Any] | None], Awaitable[None]],
+    last: Callable[[], None] = lambda: None,
+) -> None:
+    """Run `serve(context)` until it ends, or a signal does: the context is closed either way.
+
+    `last()` is called before the process ends by a signal.
+    """
+    stopped_by = asyncio.run(_serve(name, serve))
+    last()
+    if stopped_by is not None:
+        # A thread may wait for a line of standard input, and Python would wait for it in turn.
+        os._exit(128 + stopped_by)
+
+
+async def _serve(
+    name: str | None, serve: Callable[[Context[Any] | None], Awaitable[None]]
+) -> int | None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    signals: list[int] = []
+
+    def stop(number: int) -> None:
+        signals.append(number)
+        stopped.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, int(number))
+    async with opened_context(name) as context:
+        serving: asyncio.Future[None] = asyncio.ensure_future(serve(context))
+        waiting = asyncio.create_task(stopped.wait())
+        both: set[asyncio.Future[Any]] = {serving, waiting}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not serving.done():
+            serving.cancel()
+            # Of a server on standard input this does not end before the next line.
+            await asyncio.wait({serving}, timeout=1.0)
+        elif not serving.cancelled():
+            serving.result()
+    return signals[0] if signals else None

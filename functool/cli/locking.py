@@ -1,0 +1,72 @@
+"""`functool lock` and `functool check --lock`: the definitions of tools, kept and compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from functool.integrations.visible import visible
+
+if TYPE_CHECKING:
+    from functool import Toolset
+
+VERSION = 1
+
+
+async def lock(to: str, toolset: Toolset) -> None:
+    """Write the definitions of some tools to a file, `-` for standard output."""
+    text = json.dumps({"version": VERSION, "tools": _definitions(toolset)}, indent=2) + "\n"
+    if to == "-":
+        click.echo(text, nl=False)
+    else:
+        Path(to).write_text(text, encoding="utf-8")
+
+
+async def compare(locked: Path, as_json: bool, toolset: Toolset) -> None:
+    """Print what has changed since `lock` wrote the file; exit with 1 if it breaks a caller."""
+    from functool.cli.compatibility import changes
+
+    found = changes(_read(locked), _definitions(toolset))
+    if as_json:
+        shown = [{"tool": c.tool, "breaks": c.breaks, "change": c.text} for c in found]
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        for change in found:
+            click.echo(
+                visible(f"{'breaks' if change.breaks else 'ok'}\t{change.tool}: {change.text}")
+            )
+    if any(change.breaks for change in found):
+        raise click.exceptions.Exit(1)
+
+
+def _definitions(toolset: Toolset) -> dict[str, Any]:
+    from functool.approval import definition_of
+
+    return {
+        name: {
+            "digest": definition_of(tool.schema),
+            "description": tool.schema.description,
+            "parameters": tool.schema.plain,
+            "output": tool.schema.output,
+        }
+        for name, tool in sorted(toolset.items())
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the definitions in a file.
+
+    Raises:
+        ValueError: It is no such file, or a later functool wrote it.
+    """
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        version, tools = known["version"], dict(known["tools"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not what `functool lock` writes: {error!r}") from None
+    if version != VERSION:
+        raise ValueError(f"{path} has version {version}, this functool knows version {VERSION}")
+    return tools

@@ -1,0 +1,104 @@
+"""`functool play`: the playground."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from functool.cli.contexts import context_option, run_until_stopped
+from functool.cli.targets import TARGET_HELP, headers_of, opened
+from functool.cli.telling import told
+
+if TYPE_CHECKING:
+    from functool import Context
+
+
+class _PlayCommand(click.Command):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("TARGET"):
+            formatter.write_dl(TARGET_HELP)
+
+
+@click.command(cls=_PlayCommand)
+@click.argument("target")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0, help="By default any that is free."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--token",
+    envvar="FUNCTOOL_PLAY_TOKEN",
+    help="Your own token, for a host that others can reach; better in FUNCTOOL_PLAY_TOKEN.",
+)
+@click.option(
+    "--inbox",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file of an Inbox: calls of other processes that wait there are shown too.",
+)
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="The file of a Journal: its calls are part of the history.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VARIABLE",
+    help="Send a server's URL this header, its value from an environment variable.",
+)
+@context_option
+def play(
+    target: str,
+    host: str,
+    port: int,
+    token: str | None,
+    inbox: Path | None,
+    journal: Path | None,
+    headers: tuple[str, ...],
+    context: str | None,
+) -> None:
+    """Show the tools of TARGET on a page, to call them and to answer what waits for approval.
+
+    It prints one address, which opens the page once: the browser keeps a cookie instead.
+
+    \b
+    functool play tools.py
+    functool play tools.py --context tools.py:make_context --inbox approvals.db
+    """  # noqa: D301
+    with told(), ExitStack() as stack:
+        if inbox is None:
+            inbox = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "inbox.db"
+        chosen = (target, headers_of(headers), inbox, journal)
+
+        async def serve(given: Context[Any] | None) -> None:
+            await _serve(*chosen, given, host=host, port=port, token=token)
+
+        run_until_stopped(context, serve, stack.close)
+
+
+async def _serve(
+    target: str,
+    headers: dict[str, str],
+    inbox: Path,
+    journal: Path | None,
+    context: Context[Any] | None,
+    **options: Any,
+) -> None:
+    from functool.layers.inbox import Inbox
+    from functool.play import app
+    from functool.play.desk import Desk
+
+    kept: Any = None
+    if journal is not None:
+        from functool.layers.journal import Journal
+
+        kept = Journal(journal)
+    async with AsyncExitStack() as stack:
+        tools = await stack.enter_async_context(opened(target, headers=headers))
+        desk = Desk(tools, target, Inbox(inbox), context, kept)
+        await app.serve(desk, ready=click.echo, **options)

@@ -1,0 +1,91 @@
+"""Ask at the terminal whether a call may run, and let the person edit it first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from functool import ApprovalRequest, Decision
+from functool.integrations.visible import visible
+
+MAX_QUESTION = 10_000
+HELP = "y runs it, N refuses it, e opens the arguments in $EDITOR"
+
+
+def approve(request: ApprovalRequest) -> Decision:
+    """Ask at the terminal whether a call may run: an approver for a Context.
+
+    A person sees all of the arguments, or is not asked: what is out of sight may be what matters.
+    """
+    shown = arguments_text(request.arguments)
+    if len(shown) > MAX_QUESTION:
+        size = f"the arguments are {len(shown):,} characters long"
+        reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
+        return Decision(approved=False, reason=reason)
+    refused = Decision(approved=False, reason="The person at the terminal did not approve.")
+    question = f"Allow {told(request)} to run?"
+    if not sys.stdin.isatty():
+        click.echo(f"{question}\nThere is no terminal to ask at: --yes approves.", err=True)
+        return refused
+    while True:
+        said = click.prompt(f"{question} [y/N/e]", "n", show_default=False, err=True).strip()
+        if said.lower() in ("y", "yes"):
+            return Decision(approved=True)
+        if said.lower() in ("n", "no"):
+            return refused
+        if said.lower() in ("e", "edit") and (arguments := edited(request)) is not None:
+            return Decision(approved=True, arguments=arguments)
+        question = HELP
+
+
+def told(request: ApprovalRequest) -> str:
+    """Return a whole request in text that hides nothing: the tool, its arguments, their sources."""
+    text = f"{request.tool} {arguments_text(request.arguments)}"
+    for place, names in request.sources.items():
+        where = place or "the arguments"
+        text += f"\n{where} came from {', '.join(names)}, which may hold text of strangers"
+    return visible(text)
+
+
+def arguments_text(arguments: Any) -> str:
+    """Return arguments as JSON in ASCII: what is not seen on a screen is written out."""
+    return json.dumps(arguments, indent=2).replace("\x7f", "\\u007f")
+
+
+def edited(
+    request: ApprovalRequest, edit: Callable[..., str | None] | None = None
+) -> dict[str, Any] | None:
+    """Return the arguments as a person leaves them in $EDITOR; None if nothing was saved."""
+    text: str | None = arguments_text(request.arguments)
+    while True:
+        text = (edit or click.edit)(text, extension=".json", require_save=True)
+        if text is None:
+            return None
+        try:
+            return read_arguments(text)
+        except ValueError as error:
+            again = click.confirm(f"{error}. Edit again?", default=True, err=True)
+            if not again:
+                return None
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text, or in the file that `@FILE` names.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text("utf-8")
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise ValueError("the arguments are one JSON object")
+    return found

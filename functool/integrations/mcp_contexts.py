@@ -1,0 +1,78 @@
+"""Which context a call over MCP gets: one for each principal and conversation."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+from mcp.server.request_state import authenticated_principal
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from functool import Context
+from functool.integrations.mcp_approval import Request
+
+MakeContext: TypeAlias = Callable[[Request], Context[Any]]
+
+
+class Stream:
+    """The one client at the other end of a stream, such as standard input and output."""
+
+
+_stream: ContextVar[Stream | None] = ContextVar("functool_mcp_stream", default=None)
+
+
+@contextmanager
+def one_client() -> Iterator[None]:
+    """Say that all requests handled inside belong to one client: the parent process, on stdio."""
+    token = _stream.set(Stream())
+    try:
+        yield
+    finally:
+        _stream.reset(token)
+
+
+class Contexts:
+    """The contexts of a server's conversations.
+
+    A conversation is what the transport proves to be one client: a session of the revisions until
+    2025-11-25, or the parent process on stdio. Over HTTP the revision 2026-07-28 has no sessions,
+    so there each call has a context of its own. A context is never shared by two principals.
+
+    Args:
+        make: `make(request)` returns the Context of a conversation, from its first request.
+    """
+
+    def __init__(self, make: MakeContext | None = None) -> None:
+        self._make = make or (lambda request: Context())
+        # By the identity of what lives as long as the conversation, and by principal.
+        self._kept: dict[int, tuple[weakref.ref[Any], dict[str | None, Context[Any]]]] = {}
+
+    def __call__(self, request: Request) -> Context[Any]:
+        """Return the context of the request's conversation."""
+        owner = _owner(request)
+        if owner is None:
+            return self._make(request)
+        by_principal = self._of(owner)
+        principal = authenticated_principal(request)
+        if principal not in by_principal:
+            by_principal[principal] = self._make(request)
+        return by_principal[principal]
+
+    def _of(self, owner: Any) -> dict[str | None, Context[Any]]:
+        """Return the contexts of a conversation; they end with it."""
+        key = id(owner)
+        if key not in self._kept:
+            kept = self._kept
+            self._kept[key] = weakref.ref(owner, lambda _: kept.pop(key, None)), {}
+        return self._kept[key][1]
+
+
+def _owner(request: Request) -> Any:
+    """Return an object that lives as long as the conversation; None where there is none."""
+    if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return _stream.get()
+    # Made by the handshake, and kept by the connection until its end.
+    return request.session.client_params

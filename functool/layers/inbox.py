@@ -1,0 +1,244 @@
+"""An inbox: calls that wait for a person, who answers from another process.
+
+    inbox = Inbox("approvals.db")
+    context = Context(approver=inbox.approver)      # where the calls run
+    inbox.approve(inbox.pending()[0].id)            # where the person is
+
+The inbox is one SQLite file on a local disk. A request is in it as long as its call waits:
+
+    filed       the call waits, and says so every second
+    answered    the person has decided; the call takes the answer and removes the request
+    withdrawn   the call was cancelled or ran out of time, and has removed the request
+    left        the process died: after ten seconds of silence nobody waits, and nothing is pending
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from functool import ApprovalRequest, Decision, FunctoolError
+from functool.approval import Grant, json_copy
+from functool.executors import in_thread
+
+POLL = 0.1
+"""Seconds between two looks for an answer."""
+
+SILENCE = 10.0
+"""Seconds without a sign of life after which nobody waits for an answer any more."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS requests (
+    id TEXT PRIMARY KEY, request TEXT NOT NULL, seen REAL NOT NULL,
+    approved INTEGER, reason TEXT, arguments TEXT, digest TEXT
+);
+CREATE TABLE IF NOT EXISTS grants (id TEXT PRIMARY KEY, granted TEXT NOT NULL);
+"""
+
+
+class InboxError(FunctoolError):
+    """The inbox's file cannot be used, or no such request waits in it."""
+
+
+class Inbox:
+    """The requests for approval that wait in one file, and the answers to them.
+
+    Whoever can write the file can approve. A new file is readable and writable by its owner only.
+
+    Args:
+        path: The file, on a local disk. Any number of processes may share it.
+
+    Raises:
+        InboxError: The file cannot be used.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()
+        try:
+            # SQLite gives the files beside it the same rights.
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None
+        with self._database() as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(_TABLES)
+
+    def __repr__(self) -> str:
+        return f"Inbox({str(self._path)!r})"
+
+    async def approver(self, request: ApprovalRequest) -> Decision:
+        """File a request and wait for the answer: an approver for a `Context`.
+
+        It waits as long as the call may take. A call without a time limit waits until somebody
+        answers.
+        """
+        asked, digest = request.to_json(), request.digest
+        if await in_thread(self._use_grant, request):
+            return Decision(approved=True)
+        # On this thread: a cancelled call must not leave a thread behind that files it later.
+        self._file(request.id, asked)
+        try:
+            while True:
+                for _ in range(max(1, round(1 / POLL))):
+                    await asyncio.sleep(POLL)
+                    if (row := await in_thread(self._answer, request.id)) is not None:
+                        return _decision(row, digest)
+                await in_thread(self._live, request.id)
+        finally:
+            self._remove(request.id)
+
+    def pending(self) -> list[ApprovalRequest]:
+        """Return the requests whose calls wait now, the oldest first."""
+        rows = self._rows(
+            "SELECT request FROM requests WHERE approved IS NULL AND seen > ? ORDER BY rowid",
+            time.time() - SILENCE,
+        )
+        return [ApprovalRequest.from_json(row[0]) for row in rows]
+
+    def approve(self, id: str, arguments: Mapping[str, Any] | None = None) -> None:
+        """Let the call of a request run.
+
+        Args:
+            id: The id of the request.
+            arguments: All arguments of the edited call that shall run instead. They are validated,
+                and meet every input guardrail, before they run.
+
+        Raises:
+            InboxError: No such request waits any more.
+            TypeError: `arguments` is no mapping.
+            ValueError: The arguments hold something that JSON cannot say, or the request in the
+                file does not match its digest.
+        """
+        edited = None if arguments is None else json.dumps(json_copy(arguments))
+        self._decide(id, True, "", edited)
+
+    def deny(self, id: str, reason: str = "") -> None:
+        """Refuse the call of a request; the model reads `reason`.
+
+        Raises:
+            InboxError: No such request waits any more.
+        """
+        self._decide(id, False, reason, None)
+
+    def grant(self, grant: Grant) -> None:
+        """Let the calls that `grant` covers run without asking a person again.
+
+        It holds for every call that asks in this inbox, whoever makes it. It covers a call only
+        where each argument stands in the grant, or is free: an inbox knows no defaults.
+
+        Raises:
+            TypeError: It is no `Grant`.
+        """
+        if not isinstance(grant, Grant):
+            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
+        with self._database() as database:
+            database.execute(
+                "INSERT INTO grants VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (grant.id, grant.to_json()),
+            )
+
+    def grants(self) -> list[Grant]:
+        """Return the grants that still cover a call; `uses` is how many more."""
+        rows = self._rows("SELECT granted FROM grants ORDER BY rowid")
+        return [grant for row in rows if (grant := Grant.from_json(row[0])).is_open]
+
+    def revoke(self, grant: Grant) -> None:
+        """Let `grant` cover no further call."""
+        with self._database() as database:
+            database.execute("DELETE FROM grants WHERE id = ?", (grant.id,))
+
+    def _use_grant(self, request: ApprovalRequest) -> bool:
+        """Count a call for a grant that covers it, before it runs; False where none does."""
+        with self._database() as database:
+            database.execute("BEGIN IMMEDIATE")  # Two calls never share the last use.
+            for row in database.execute("SELECT granted FROM grants ORDER BY rowid").fetchall():
+                grant = Grant.from_json(row[0])
+                if not grant.covers(request, {}):
+                    continue
+                grant.uses -= 1
+                database.execute(
+                    "UPDATE grants SET granted = ? WHERE id = ?", (grant.to_json(), grant.id)
+                )
+                return True
+        return False
+
+    def _file(self, id: str, request: str) -> None:
+        with self._database() as database:
+            database.execute(
+                "INSERT INTO requests (id, request, seen) VALUES (?, ?, ?)",
+                (id, request, time.time()),
+            )
+
+    def _live(self, id: str) -> None:
+        """Write that the call still waits."""
+        with self._database() as database:
+            database.execute("UPDATE requests SET seen = ? WHERE id = ?", (time.time(), id))
+
+    def _answer(self, id: str) -> Any:
+        """Return the row of an answer; None until there is one."""
+        rows = self._rows(
+            "SELECT approved, reason, arguments, digest FROM requests "
+            "WHERE id = ? AND approved IS NOT NULL",
+            id,
+        )
+        return rows[0] if rows else None
+
+    def _decide(self, id: str, approved: bool, reason: str, arguments: str | None) -> None:
+        asked = next((each for each in self.pending() if each.id == id), None)
+        if asked is None:
+            raise InboxError(f"no request {id!r} waits: it was answered, withdrawn or never made")
+        if approved and not asked.matches_itself:
+            raise ValueError("the request does not match its own digest: it was changed")
+        with self._database() as database:
+            done = database.execute(
+                "UPDATE requests SET approved = ?, reason = ?, arguments = ?, digest = ? "
+                "WHERE id = ? AND approved IS NULL",
+                (approved, reason, arguments, asked.digest, id),
+            )
+        if done.rowcount != 1:
+            raise InboxError(f"the request {id!r} has just been answered by somebody else")
+
+    def _remove(self, id: str) -> None:
+        with self._database() as database:
+            # With it goes what processes that died have left.
+            database.execute(
+                "DELETE FROM requests WHERE id = ? OR seen < ?", (id, time.time() - 86_400)
+            )
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._database() as database:
+            return database.execute(query, values).fetchall()
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """Open the file for one transaction: no connection crosses a fork or a thread.
+
+        Raises:
+            InboxError: The file cannot be used.
+        """
+        database = None
+        try:
+            database = sqlite3.connect(self._path, timeout=5.0)
+            with database:
+                yield database
+        except sqlite3.Error as error:
+            raise InboxError(f"the inbox {self._path} cannot be used: {error}") from error
+        finally:
+            if database is not None:
+                database.close()
+
+
+def _decision(row: Any, digest: str) -> Decision:
+    """Return an answer, for the request that was asked and no other that stood in its place."""
+    approved, reason, arguments, seen = row
+    if approved and seen != digest:
+        return Decision(approved=False, reason="What the person was shown was not this call.")
+    edited = None if arguments is None else json.loads(arguments)
+    return Decision(approved=bool(approved), reason=reason, arguments=edited)

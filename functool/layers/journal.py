@@ -1,0 +1,257 @@
+"""A journal: a call takes effect at most once, and what came of it can be looked up and replayed.
+
+    journal = Journal("orders.journal")
+    tools = journal.once(tools, run="order-17")
+
+The journal is one SQLite file on a local disk, which any number of processes may share. It stands
+around the body of a tool, inside all input guardrails and approvals:
+
+    nothing known       ─ started, durable ─> body ─> done
+    done                ─> the stored result, and no body
+    running elsewhere   ─> wait for its owner
+    interrupted         ─> OutcomeUnknown, or the body again where that is harmless
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, Literal, overload
+from uuid import uuid4
+
+from functool import DefinitionError, Tool, ToolResult, Toolset
+from functool.layers.journal_errors import (
+    JournalConflict,
+    JournalError,
+    NotRecorded,
+    OutcomeUnknown,
+)
+from functool.layers.journal_lines import Recording
+from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key
+from functool.layers.journal_record import outcome_of, text_of
+from functool.layers.journal_replay import Replay, tool_from
+from functool.layers.journal_store import Row, Store, waiting
+from functool.layers.journal_times import iso, when
+from functool.layers.some_tools import OneTool, each
+
+__all__ = [
+    "Journal",
+    "JournalConflict",
+    "JournalEntry",
+    "JournalError",
+    "NotRecorded",
+    "OutcomeUnknown",
+    "idempotency_key",
+]
+
+State = Literal["started", "done", "unknown"]
+
+
+@dataclass(slots=True, kw_only=True)
+class JournalEntry:
+    """One call of a journal. `started` and `ended` are times in UTC; `result` is None unless `done`."""
+
+    key: str
+    run: str
+    tool: str
+    call_id: str
+    arguments: dict[str, Any]
+    state: State
+    result: ToolResult | None
+    started: datetime
+    ended: datetime | None
+
+
+class Journal:
+    """A record of calls in one file, by which each takes effect at most once.
+
+    Args:
+        path: The file, on a local disk. A new one is readable by its owner only.
+        keep: `keep(result)`, sync or async, returns what shall be stored of a result. By default
+            that is all of it. What is not stored cannot be answered again.
+
+    Raises:
+        JournalError: The file is corrupt, cannot be written, is no journal, has a newer format, or
+            is on a network file system.
+        DefinitionError: `keep` cannot be called.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, keep: Keep | None = None) -> None:
+        if keep is not None and not callable(keep):
+            raise DefinitionError(f"keep must be callable, not {type(keep).__name__}")
+        self._store = Store(path)
+        self._once = Once(self._store, keep)
+
+    def __repr__(self) -> str:
+        return f"Journal({self._store.path!r})"
+
+    def close(self) -> None:
+        """Close the file. Calls through this journal fail from now on."""
+        self._store.close()
+
+    @overload
+    def once(self, tools: OneTool, run: str) -> OneTool: ...
+    @overload
+    def once(self, tools: Toolset, run: str) -> Toolset: ...
+    @overload
+    def once(self, tools: Iterable[Tool], run: str) -> list[Tool]: ...
+
+    def once(self, tools: Any, run: str) -> Any:
+        """Return the same kind of tools, whose calls take effect at most once in a run.
+
+        A call is named by the run, its tool and its id. An id must be there, and must not come
+        again with other arguments.
+
+        Args:
+            tools: A tool, several, or a toolset.
+            run: The name of the work that the calls belong to, such as an order or a session. The
+                work has it again after a restart.
+
+        Raises:
+            DefinitionError: The run is no text or empty, or something is no tool.
+        """
+        _check_run(run)
+        return each(tools, lambda tool: tool.around(self._once.around(tool, run)))
+
+    def replay(self, run: str, tools: Toolset | None = None, *, strict: bool = True) -> Toolset:
+        """Return tools that answer from the record of a run alone.
+
+        A call is matched by tool, id and arguments, then by tool and arguments in recorded order.
+        Each recorded call answers once, and again to the same id.
+
+        Args:
+            run: The run.
+            tools: The tools themselves, for their guardrails and as they are defined now; by
+                default they are made of the recorded definitions and have no guardrails.
+            strict: False runs a call that was not recorded for real, and appends it to the run.
+
+        Raises:
+            JournalError: Nothing was recorded in this run.
+            DefinitionError: Without `tools`, nothing can be run for real.
+        """
+        _check_run(run)
+        if tools is None and not strict:
+            raise DefinitionError("strict=False runs calls for real: it needs tools")
+        rows = self._store.rows(run)
+        if not rows and strict:
+            known = self._store.runs()
+            close = get_close_matches(run, known, n=3) or known[:10]
+            raise JournalError(
+                f"nothing is recorded of the run {run!r}; runs: {', '.join(close) or 'none'}"
+            )
+        if tools is None:
+            tools = Toolset(map(tool_from, self._store.definitions(run).values()))
+        replay = Replay([entry_of(row) for row in rows])
+
+        def replayed(tool: Tool) -> Tool:
+            otherwise = None if strict else self._once.around(tool, run, appending=True)
+            return tool.around(replay.around(tool, otherwise))
+
+        return each(tools, replayed)
+
+    def calls(self, *, run: str | None = None, state: State | None = None) -> list[JournalEntry]:
+        """Return the recorded calls of one run or all, in order.
+
+        Args:
+            run: Only calls of this run.
+            state: Only calls in this state: `started` (running), `done` or `unknown`.
+
+        Raises:
+            ValueError: There is no such state.
+        """
+        if state not in (None, "started", "done", "unknown"):
+            raise ValueError(f"state must be started, done or unknown, not {state!r}")
+        entries = [self._shown(row) for row in self._store.rows(run)]
+        return [entry for entry in entries if state in (None, entry.state)]
+
+    def settle(self, key: str, result: ToolResult) -> None:
+        """Record what came of an unknown call, for which somebody has found out.
+
+        Raises:
+            JournalError: There is no such call, or it is running or done.
+            TypeError: `result` is no `ToolResult`.
+        """
+        if not isinstance(result, ToolResult):
+            raise TypeError(f"result must be a ToolResult, not {type(result).__name__}")
+        row = self._interrupted(key)
+        text, mine = text_of(result), uuid4().hex
+        if not waiting(lambda: self._store.settle(key, row.attempt, text, mine)):
+            raise JournalError(f"the call {key!r} has just changed: look at it again")
+
+    def reopen(self, key: str) -> None:
+        """Let an unknown call run again, as if it had never begun: for one that had no effect.
+
+        Raises:
+            JournalError: There is no such call, or it is running or done.
+        """
+        row = self._interrupted(key)
+        if not waiting(lambda: self._store.forget(key, row.attempt)):
+            raise JournalError(f"the call {key!r} has just changed: look at it again")
+
+    def purge(self, before: datetime) -> int:
+        """Remove the calls that were done before a time, and return how many.
+
+        A call that was removed runs when it comes again. A time without a zone is local time.
+
+        Raises:
+            TypeError: `before` is no datetime.
+        """
+        if not isinstance(before, datetime):
+            raise TypeError(f"before must be a datetime, not {type(before).__name__}")
+        return waiting(lambda: self._store.purge(before.timestamp()))
+
+    def recordings(self, run: str | None = None) -> dict[str, Recording]:
+        """Return what was recorded, by run: the form that `functool journal export` prints."""
+        runs = self._store.runs() if run is None else [run]
+        return {
+            name: Recording(
+                self._store.definitions(name), [entry_of(row) for row in self._store.rows(name)]
+            )
+            for name in runs
+        }
+
+    def _state(self, row: Row) -> State:
+        """Return a call's state as it is: what nobody runs any more is unknown, unless it may run again."""
+        if row.state == "started" and not row.repeatable and not self._once.is_running(row):
+            return "unknown"
+        state: Any = row.state
+        return state  # type: ignore[no-any-return]
+
+    def _shown(self, row: Row) -> JournalEntry:
+        return JournalEntry(
+            key=row.key,
+            run=row.run,
+            tool=row.tool,
+            call_id=row.call_id,
+            arguments=json.loads(row.arguments),
+            state=self._state(row),
+            result=None if row.result is None else outcome_of(row.result).result,
+            started=when(row.started),
+            ended=None if row.ended is None else when(row.ended),
+        )
+
+    def _interrupted(self, key: str) -> Row:
+        """Return a call whose outcome nobody knows.
+
+        Raises:
+            JournalError: There is no such call, or it is running or done.
+        """
+        row = self._store.fetch(key)
+        if row is None:
+            close = get_close_matches(str(key), [known.key for known in self._store.rows()], n=3)
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise JournalError(f"there is no call {key!r}{hint}")
+        if row.state == "done":
+            raise JournalError(f"the call {key!r} is done since {iso(row.ended or 0)}")
+        if self._once.is_running(row):
+            raise JournalError(f"the call {key!r} is running since {iso(row.started)}")
+        return row
+
+
+def _check_run(run: Any) -> None:
+    if not isinstance(run, str) or not run:
+        raise DefinitionError(f"run must be a text that names the work, not {run!r}")

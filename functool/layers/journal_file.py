@@ -1,0 +1,164 @@
+"""The SQLite file that a journal is: where it may be, how it is opened, what its errors say."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from functool.layers.journal_errors import JournalError
+
+APPLICATION_ID = 0x66746A6E
+SCHEMA_VERSION = 1
+OPEN_SECONDS = 10.0
+"""How long opening waits for another process that holds the file."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre"),
+    *("ncpfs", "nfs", "nfs4", "orangefs", "panfs", "smb3", "smbfs", "vboxsf"),
+    *("fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+}
+
+_SCHEMA = (
+    """CREATE TABLE calls (
+        key TEXT NOT NULL PRIMARY KEY,
+        run TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        call_id TEXT NOT NULL,
+        arguments TEXT NOT NULL,
+        definition TEXT NOT NULL,
+        repeatable INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('started', 'done', 'unknown')),
+        attempt TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        lease REAL NOT NULL,
+        started REAL NOT NULL,
+        ended REAL,
+        result TEXT
+    )""",
+    "CREATE INDEX calls_of_run ON calls (run)",
+    "CREATE TABLE definitions (digest TEXT NOT NULL PRIMARY KEY, form TEXT NOT NULL)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+
+
+class Busy(JournalError):
+    """Another process is writing; the same statement will succeed in a moment."""
+
+
+def open_database(path: str) -> sqlite3.Connection:
+    """Open the file of a journal, or make it.
+
+    Raises:
+        JournalError: It cannot be used.
+    """
+    try:
+        _create(path)
+        return _connected(path)
+    except (sqlite3.Error, OSError) as error:
+        raise journal_error(error, path) from error
+
+
+def journal_error(error: Exception, path: str) -> JournalError:
+    """Return what to tell of an error of SQLite or of the operating system."""
+    kind = Busy if isinstance(error, sqlite3.Error) and _is_busy(error) else JournalError
+    return kind(f"the journal {path} cannot be used: {error}")
+
+
+def refuse_network(path: str) -> None:
+    """Raise where a path is on a network file system, whose locks SQLite cannot rely on.
+
+    Raises:
+        JournalError: It is.
+    """
+    kind, longest = "", -1
+    with suppress(OSError):
+        for line in MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+            fields = line.split(" ")
+            place = fields[4].encode("latin-1", "surrogateescape").decode("unicode_escape")
+            inside = path == place or path.startswith(place.rstrip("/") + "/")
+            if inside and len(place) >= longest:  # Of two mounts on one place, the later one shows.
+                kind, longest = fields[fields.index("-") + 1], len(place)
+    if kind in _NETWORK:
+        raise JournalError(
+            f"the journal {path} is on a network file system ({kind}), where SQLite's locks do not"
+            " hold: two processes could run one call. Put it on a local disk."
+        )
+
+
+def _create(path: str) -> None:
+    """Make the file for its owner alone. One that exists is not opened here.
+
+    Closing a file drops the locks that SQLite holds on it in the same process.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    """Open the file; wait for other processes that do so, too."""
+    connection = sqlite3.connect(
+        path, timeout=OPEN_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _prepare(connection, path)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA busy_timeout=0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
+    """Check what the file is, and make its tables where it is new."""
+
+    def ask(pragma: str) -> Any:
+        return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+
+    _check(connection, path)
+    end = time.monotonic() + OPEN_SECONDS
+    while True:
+        try:
+            mode = ask("journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:  # It does not wait by itself.
+            if not _is_busy(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+    if mode != "wal":
+        raise JournalError(
+            f"the journal {path} cannot have a write-ahead log (its mode is {mode!r})"
+        )
+    if ask("user_version") == 0:
+        connection.execute("BEGIN IMMEDIATE")
+        if ask("user_version") == 0:  # No other process was first.
+            for statement in _SCHEMA:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a database of somebody else, and one that a later functool wrote."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if (application or tables or version) and application != APPLICATION_ID:
+        raise JournalError(f"{path} is a database, but no journal of functool")
+    if version > SCHEMA_VERSION:
+        raise JournalError(
+            f"the journal {path} has version {version} of the format, and this functool knows"
+            f" version {SCHEMA_VERSION}: use the newer functool that wrote it"
+        )
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )

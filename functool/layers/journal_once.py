@@ -1,0 +1,286 @@
+"""What stands around a body so that a call takes effect at most once."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import partial
+from hashlib import sha256
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from functool import ApprovalRequired, Context, Tool, ToolCall, ToolResult
+from functool.layers.journal_errors import JournalConflict, JournalError
+from functool.layers.journal_file import Busy
+from functool.layers.journal_owner import Leases, new_lease
+from functool.layers.journal_record import failure_from, text_of
+from functool.layers.journal_replay import (
+    Around,
+    Definition,
+    Entry,
+    Proceed,
+    arguments_text,
+    definition_of,
+    note,
+    stored_answer,
+)
+from functool.layers.journal_store import Row, Store
+
+BUSY_SECONDS = 30.0
+"""How long a call tries to write while other processes do, before it gives up."""
+
+MAX_KEY = 200
+"""How many characters a key has at most; payment services commonly take 255."""
+
+Keep = Callable[[ToolResult], "ToolResult | Awaitable[ToolResult]"]
+T = TypeVar("T")
+
+logger = logging.getLogger("functool")
+_inside: ContextVar[tuple[str, ...]] = ContextVar("functool.journal", default=())
+
+
+class Once:
+    """Runs the bodies of calls under a record in `store`, and answers from it."""
+
+    def __init__(self, store: Store, keep: Keep | None) -> None:
+        self._store = store
+        self._keep = keep
+        self._leases = Leases(store.renew)
+
+    def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
+        """Return what stands around the body of one tool."""
+        defined: list[Definition] = []
+
+        async def once(call: ToolCall, context: Context[Any], proceed: Proceed) -> ToolResult:
+            row = self._row(tool, run, call, appending)
+            if not defined:
+                defined.append(definition_of(tool))
+            [definition] = defined
+            try:
+                await _patient(
+                    lambda: self._store.define(definition.digest, lambda: definition.form)
+                )
+                found = await self._claimed(row._replace(definition=definition.digest))
+            except JournalError as error:
+                logger.error("a call of %s was not run: %s", tool.name, error)
+                raise JournalError(
+                    f"The call was not run, because it could not be recorded{_reason(error)}."
+                ) from error
+            if found is not None:
+                return stored_answer(entry_of(found), context)
+            return await self._run(row, call, context, proceed)
+
+        return once
+
+    def _row(self, tool: Tool, run: str, call: ToolCall, appending: bool) -> Row:
+        """Return what to write of a call before it runs.
+
+        Raises:
+            JournalConflict: It has no id.
+        """
+        call_id = call.id
+        if not isinstance(call_id, str) or not call_id:
+            if not appending:
+                raise JournalConflict(
+                    "The call was not run: it has no id, and without one it cannot be told from"
+                    " another call. The host has to give each call an id of its own."
+                )
+            call_id = uuid4().hex
+        elif appending and self._store.fetch(key_of(run, tool.name, call_id)):
+            call_id = f"{call_id}+{uuid4().hex}"
+        settings = tool.settings
+        return Row(
+            key=key_of(run, tool.name, call_id),
+            run=run,
+            tool=tool.name,
+            call_id=call_id,
+            arguments=arguments_text(call.arguments),
+            definition="",
+            repeatable=int(bool(settings.read_only or settings.idempotent)),
+            state="started",
+            attempt=uuid4().hex,
+            owner=self._leases.owner,
+            lease=0.0,
+            started=time.time(),
+        )
+
+    async def _claimed(self, row: Row) -> Row | None:
+        """Write that a call begins, and return None; or return the call as somebody else left it.
+
+        Waits while another one runs it.
+
+        Raises:
+            JournalConflict: Its id stands for other arguments.
+            JournalError: It could not be written.
+        """
+        pause = 0.005
+        while True:
+            found = await _patient(partial(self._store.fetch, row.key))
+            if found is None:
+                if await self._began(row, lambda mine: self._store.start(mine)):
+                    return None
+                continue
+            if found.arguments != row.arguments:
+                raise JournalConflict(
+                    f"The call was not run: its id was used in this run for another call of"
+                    f" {row.tool!r} with other arguments. Each call needs an id of its own."
+                )
+            if found.state == "done":
+                return found
+            if self.is_running(found):
+                _refuse_itself(found)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 0.25)
+            elif not row.repeatable:
+                if found.state == "started":
+                    await _patient(partial(self._store.interrupt, row.key, found.attempt))
+                return found
+            elif await self._began(row, partial(self._taken, found)):
+                return None
+
+    async def _began(self, row: Row, write: Callable[[Row], bool]) -> bool:
+        """Write with a lease that a call begins; return whether it was free to."""
+        self._leases.hold(row.key, row.attempt)
+        began = False
+        try:
+            began = await _patient(
+                lambda: write(row._replace(lease=new_lease(), started=time.time()))
+            )
+        finally:
+            if not began:
+                self._leases.drop(row.attempt)
+        return began
+
+    def _taken(self, found: Row, row: Row) -> bool:
+        return self._store.take_over(row, found.attempt)
+
+    async def _run(
+        self, row: Row, call: ToolCall, context: Context[Any], proceed: Proceed
+    ) -> ToolResult:
+        """Run the body of a call that was written as started, and write what came of it."""
+        # The road made this call for this trip: the body's own context and `ToolCall` are it.
+        call.metadata = {**call.metadata, "journal": {"key": row.key}}
+        outer = _inside.get()
+        _inside.set((*outer, row.attempt))
+        try:
+            result, raised, error = await _outcome(proceed)
+            is_pause = isinstance(error, ApprovalRequired) or "approval" in (result.metadata or ())
+            try:
+                await (self._forget(row) if is_pause else self._finish(row, result, raised))
+            except JournalError as failure:
+                logger.error("what came of the call %s was not recorded: %s", row.key, failure)
+                note(context, {"key": row.key, "stored": False})
+        except BaseException:
+            self._interrupt(row)
+            raise
+        finally:
+            _inside.set(outer)
+            self._leases.drop(row.attempt)
+        if error is not None:
+            raise error
+        return result
+
+    async def _forget(self, row: Row) -> None:
+        await _patient(partial(self._store.forget, row.key, row.attempt))
+
+    async def _finish(self, row: Row, result: ToolResult, raised: str) -> None:
+        text = await self._kept(result, raised)
+        if not await _patient(partial(self._store.finish, row.key, row.attempt, text)):
+            logger.warning("the call %s was settled or reopened while it ran", row.key)
+
+    def _interrupt(self, row: Row) -> None:
+        """Write that a body was interrupted; where that fails, the lease ends and says the same."""
+        try:
+            self._store.interrupt(row.key, row.attempt)
+        except JournalError as error:
+            logger.warning("the interrupted call %s could not be marked: %s", row.key, error)
+
+    async def _kept(self, result: ToolResult, raised: str) -> str:
+        """Return what to store of a result."""
+        if self._keep is None:
+            return text_of(result, raised)
+        try:
+            kept = self._keep(copy.copy(result))
+            kept = await kept if inspect.isawaitable(kept) else kept
+            if not isinstance(kept, ToolResult):
+                raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
+        except Exception:
+            logger.error("keep failed, so that nothing of a result was stored", exc_info=True)
+            said = "The call ended. Its result was not kept."
+            failure = result.error
+            kept = ToolResult.failed(said, type=failure.type) if failure else ToolResult.of(said)
+        return text_of(kept, raised if kept.is_error else "")
+
+    def is_running(self, row: Row) -> bool:
+        """Whether somebody runs a call now."""
+        running = self._leases.is_running(row.attempt, row.owner, row.lease)
+        return row.state == "started" and running
+
+
+async def _outcome(proceed: Proceed) -> tuple[ToolResult, str, Exception | None]:
+    """Run a body, and return its result; or what it raised, as a failure, by kind and as it is."""
+    try:
+        return await proceed(), "", None
+    except Exception as error:
+        return *failure_from(error), error
+
+
+def key_of(run: str, tool: str, call_id: str) -> str:
+    """Return the key of a call: ASCII, at most 200 characters, another one for every other call."""
+    key = "/".join(quote(part, safe="") for part in (run, tool, call_id))
+    return key if len(key) <= MAX_KEY else sha256(key.encode()).hexdigest()
+
+
+def idempotency_key(context: Context[Any]) -> str:
+    """Return the key of the running call, for a service that takes one: the same at each attempt.
+
+    Use it as `Annotated[str, Inject(idempotency_key)]`. Without a journal it is new for each call.
+    """
+    noted = None if context.call is None else context.call.metadata.get("journal")
+    if noted is not None:
+        return str(noted["key"])
+    return str(context.notes.setdefault("idempotency_key", uuid4().hex))
+
+
+async def _patient(write: Callable[[], T]) -> T:
+    """Write at once; where another process is writing, again and again, without holding the event loop.
+
+    Raises:
+        Busy: Others kept writing.
+    """
+    end, pause = time.monotonic() + BUSY_SECONDS, 0.001
+    while True:
+        try:
+            return write()
+        except Busy:
+            if time.monotonic() > end:
+                raise
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 2, 0.05)
+
+
+def _refuse_itself(found: Row) -> None:
+    """Raise where a call would wait for itself: inside of its own body, or of the same journal twice."""
+    if found.attempt in _inside.get():
+        raise JournalConflict(
+            "The call was not run: it is running already, and this one is inside of it. Put a tool"
+            " into one journal once, and give inner calls ids of their own."
+        )
+
+
+def entry_of(row: Row) -> Entry:
+    """Return a call as a replay needs it."""
+    return Entry(row.key, row.tool, row.call_id, row.arguments, row.result, row.started)
+
+
+def _reason(error: JournalError) -> str:
+    """Return what SQLite said, for the model; the operator's log names the file, too."""
+    cause = error.__cause__
+    return f" ({cause})" if cause is not None and type(cause).__module__ == "sqlite3" else ""

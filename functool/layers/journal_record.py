@@ -1,0 +1,163 @@
+"""What a journal keeps of a call's outcome: the JSON form of a result, or of what a body raised."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic_core import to_json
+
+from functool import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    TextContent,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+    Tripwire,
+)
+
+_CONTENTS: tuple[type[Any], ...] = (TextContent, ImageContent, AudioContent, FileContent)
+_KINDS = {kind.__name__: kind for kind in _CONTENTS}
+
+
+def text_of(result: ToolResult, raised: str = "") -> str:
+    """Return a result as the text of one JSON object.
+
+    The value is kept in its JSON form. What JSON cannot say is kept as what the model read, and
+    `value_is_text` says so.
+
+    Args:
+        result: The result, or the failure that a body raised.
+        raised: What the body raised: `"ToolError"`, `"Tripwire"` or `"Exception"`; empty where it
+            returned the result.
+    """
+    form: dict[str, Any] = {"value": result.value, "raised": raised}
+    if not isinstance(result.value, str) or result.output != [TextContent(text=result.value)]:
+        form["output"] = [_content_form(content) for content in result.output]
+    if result.error is not None:
+        error = result.error
+        form["error"] = {"type": error.type, "message": error.message, "details": error.details}
+    if result.metadata:
+        form["metadata"] = result.metadata
+    if result.value is not None and result.structured is None:
+        form["shown"] = True
+    try:
+        return json.dumps(form, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({**form, **_careful(result)}, allow_nan=False, default=str)
+
+
+class Outcome(NamedTuple):
+    """What was kept of a call.
+
+    `error` is what the body raised, to be raised again, or None; `is_text` says that the value was
+    kept as what the model read, since JSON cannot say it.
+    """
+
+    result: ToolResult
+    error: Exception | None
+    is_text: bool
+
+
+def outcome_of(text: str) -> Outcome:
+    """Return what `text_of` wrote."""
+    form = json.loads(text)
+    value, error, parts = form["value"], form.get("error"), form.get("output")
+    output: list[Content] = [TextContent(text=value)]
+    if parts is not None:
+        output = [_content(part) for part in parts]
+    result = ToolResult(output=output, value=value, metadata=form.get("metadata") or {})
+    raised = None
+    if error is not None:
+        result.error = ToolFailure(**error)
+        raised = _raised(form["raised"], result.error) if form["raised"] else None
+    elif form.get("shown"):
+        result = result.shown_as(output)
+    return Outcome(result, raised, form.get("value_is_text", False))
+
+
+def _raised(kind: str, failure: ToolFailure) -> Exception:
+    """Return what the body raised.
+
+    The class is a new one of the same name. The tool's error functions are asked about it as they
+    were the first time, so that `hide_errors` hides it again.
+    """
+    name, message = failure.type, failure.message
+    message = "" if message == name else message
+    if kind == "Tripwire":
+        return Tripwire(message)
+    if kind == "ToolError":
+        known: ToolError = type(name, (ToolError,), {})(message, details=failure.details)
+        return known
+    other: Exception = type(name, (Exception,), {})(message)
+    return other
+
+
+def failure_from(error: Exception) -> tuple[ToolResult, str]:
+    """Return what a body raised as a failure, and what kind of exception it was."""
+    if isinstance(error, ToolError):
+        kind = "ToolError"
+    else:
+        kind = "Tripwire" if isinstance(error, Tripwire) else "Exception"
+    details = error.details if isinstance(error, ToolError) else None
+    message = ToolResult.of(error).text
+    return ToolResult.failed(message, type=type(error).__name__, details=details), kind
+
+
+def _careful(result: ToolResult) -> dict[str, Any]:
+    """Return the parts of a result that `json.dumps` could not write as they stand."""
+    parts: dict[str, Any] = {
+        "metadata": {
+            str(key): json.loads(known)
+            for key, value in (
+                result.metadata.items() if isinstance(result.metadata, Mapping) else ()
+            )
+            if (known := _json(value)) is not None
+        }
+    }
+    if result.error is not None:
+        details = _json(result.error.details)
+        parts["error"] = {
+            "type": result.error.type,
+            "message": result.error.message,
+            "details": None if details is None else json.loads(details),
+        }
+    known = _json(result.value)
+    if known is not None:
+        return {**parts, "value": json.loads(known)}
+    return {**parts, "value": result.text, "value_is_text": True}
+
+
+def _json(value: Any) -> str | None:
+    """Return a value in its JSON form, None where it has none."""
+    try:
+        # What a model reads of an iterator, which may be endless, is no JSON.
+        if not isinstance(value, (str, bytes)) and hasattr(type(value), "__next__"):
+            return None
+        if not isinstance(value, (str, bytes, float, type(None))):
+            json.loads(ToolResult.of(value).text)
+        text = to_json(value, by_alias=True, inf_nan_mode="strings", bytes_mode="base64").decode()
+        json.loads(text)
+    except Exception:
+        return None
+    return text
+
+
+def _content_form(content: Content) -> dict[str, Any]:
+    form = {name: getattr(content, name) for name in content.__slots__}
+    if isinstance(form.get("data"), bytes):
+        form["data"] = base64.b64encode(form["data"]).decode()
+    return {"kind": type(content).__name__, **form}
+
+
+def _content(form: dict[str, Any]) -> Content:
+    fields = {name: value for name, value in form.items() if name != "kind"}
+    if isinstance(fields.get("data"), str):
+        fields["data"] = base64.b64decode(fields["data"])
+    made: Content = _KINDS[form["kind"]](**fields)
+    return made

@@ -1,0 +1,178 @@
+"""Answer calls from a record: by tool, id and arguments, then by tool and arguments in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from functool import Context, SchemaTool, Tool, ToolCall, ToolResult
+from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
+from functool.layers.journal_record import outcome_of
+from functool.layers.journal_times import iso
+
+_SHOWN = 500
+"""How many characters of the nearest recorded arguments an error shows."""
+
+Proceed = Callable[[], Awaitable[ToolResult]]
+Around = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
+
+
+class Entry(NamedTuple):
+    """One recorded call. `arguments` and `result` are JSON; `started` is seconds since the epoch."""
+
+    key: str
+    tool: str
+    call_id: str
+    arguments: str
+    result: str | None
+    started: float
+
+
+class Definition(NamedTuple):
+    """What a tool said of itself: the text of one JSON object, and its SHA-256."""
+
+    form: str
+    digest: str
+
+
+def definition_of(tool: Tool) -> Definition:
+    """Return all that a tool says of itself to a model."""
+    schema = tool.schema
+    form = {
+        "name": tool.name,
+        "description": schema.description,
+        "parameters": schema.parameters,
+        "plain": schema.plain,
+        "strict": schema.strict,
+        "output": schema.output,
+    }
+    # The order of arguments stays: what a provider is sent shall be the same to the byte.
+    text = json.dumps(form)
+    return Definition(text, hashlib.sha256(text.encode()).hexdigest())
+
+
+def tool_from(definition: str) -> Tool:
+    """Return a tool that says of itself what `definition` says, and has no body."""
+    form = json.loads(definition)
+
+    async def absent(arguments: dict[str, Any]) -> None:
+        raise NotRecorded("This tool is a replay without a body.")
+
+    return SchemaTool(
+        form["name"],
+        form["description"],
+        form["plain"],
+        absent,
+        strict=form["strict"],
+        output=form["output"],
+    )
+
+
+def arguments_text(arguments: Mapping[str, Any] | str) -> str:
+    """Return the arguments of a call as JSON that is equal where they are."""
+    known = json.loads(arguments) if isinstance(arguments, str) else dict(arguments)
+    return json.dumps(known, sort_keys=True, default=str)
+
+
+class Replay:
+    """The calls of one run that are still to be answered, and those that were.
+
+    Args:
+        entries: The calls, in the order in which they were recorded.
+        ignore: Names of arguments in which a call may differ from the recorded one.
+    """
+
+    def __init__(self, entries: Iterable[Entry], ignore: Collection[str] = ()) -> None:
+        self._entries = list(entries)
+        self._ignore = frozenset(ignore)
+        self._answered: dict[tuple[str, str, str], Entry] = {}
+        self._used: set[int] = set()
+
+    def around(self, tool: Tool, otherwise: Around | None = None) -> Around:
+        """Return what answers the calls of `tool`; `otherwise` answers those that were not recorded."""
+        defaults = {
+            name: part["default"]
+            for name, part in tool.schema.plain.get("properties", {}).items()
+            if isinstance(part, dict) and "default" in part
+        }
+
+        places: dict[str, list[int]] = {}
+        for place, entry in enumerate(self._entries):
+            if entry.tool == tool.name:
+                places.setdefault(self._comparable(entry.arguments, defaults), []).append(place)
+
+        async def replay(call: ToolCall, context: Context[Any], proceed: Proceed) -> ToolResult:
+            wanted = self._comparable(arguments_text(call.arguments), defaults)
+            entry = self._take(tool.name, call.id, wanted, places.get(wanted, ()))
+            if entry is not None:
+                return stored_answer(entry, context)
+            if otherwise is not None:
+                return await otherwise(call, context, proceed)
+            raise NotRecorded(self._nearest(tool.name, wanted))
+
+        return replay
+
+    def _take(self, tool: str, call_id: str, wanted: str, places: Collection[int]) -> Entry | None:
+        """Return the entry for a call: one of those at `places`, which fit by tool and arguments."""
+        known = self._answered.get((tool, call_id, wanted)) if call_id else None
+        if known is not None:  # The same call again.
+            return known
+        free = [place for place in places if place not in self._used]
+        if not free:
+            return None
+        by_id = [p for p in free if call_id and self._entries[p].call_id == call_id]
+        place = (by_id or free)[0]
+        self._used.add(place)
+        entry = self._answered[tool, call_id, wanted] = self._entries[place]
+        return entry
+
+    def _comparable(self, arguments: str, defaults: Mapping[str, Any]) -> str:
+        known = {**defaults, **json.loads(arguments)}
+        return arguments_text({k: v for k, v in known.items() if k not in self._ignore})
+
+    def _nearest(self, tool: str, wanted: str) -> str:
+        same = [place for place, entry in enumerate(self._entries) if entry.tool == tool]
+        if not same:
+            tools = ", ".join(dict.fromkeys(entry.tool for entry in self._entries)) or "none"
+            return f"No call of {tool!r} was recorded. Recorded are calls of: {tools}."
+
+        def likeness(place: int) -> tuple[float, bool]:
+            matcher = SequenceMatcher(None, self._entries[place].arguments, wanted)
+            return matcher.ratio(), place not in self._used
+
+        nearest = max(same, key=likeness)
+        entry = self._entries[nearest]
+        shown = entry.arguments
+        shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
+        used = ", which has been answered already" if nearest in self._used else ""
+        return (
+            f"This call of {tool!r} was not recorded. The nearest recorded one is {tool}({shown}),"
+            f" id {entry.call_id!r}{used}."
+        )
+
+
+def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
+    """Return what was recorded of a call, marked in the result's metadata.
+
+    Raises:
+        OutcomeUnknown: The call was interrupted.
+        Exception: What the body raised, as the recorded class name.
+    """
+    if entry.result is None:
+        raise OutcomeUnknown(entry.key, iso(entry.started))
+    outcome = outcome_of(entry.result)
+    mark: dict[str, Any] = {"key": entry.key, "stored": True}
+    if outcome.is_text:
+        mark["value_is_text"] = True
+    note(context, mark)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.result
+
+
+def note(context: Context[Any], mark: Mapping[str, Any]) -> None:
+    """Write what a journal did into the metadata of the result, whoever answers the call."""
+    context.notes.setdefault("metadata", {})["journal"] = mark

@@ -1,0 +1,201 @@
+"""The playground's server: the page, its files, and what the page asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Any
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "the playground needs starlette and uvicorn: pip install 'functool[play]'"
+    ) from error
+
+from functool import FunctoolError
+from functool.executors import in_thread
+from functool.play.desk import Desk
+from functool.play.doors import Door
+from functool.play.shown import DIALECTS, cut, definition
+
+HERE = Path(__file__).parent
+MOST_BYTES = 16_000_000
+"""How large a request of the page may be: a file in it is base64."""
+
+FILES = {path.name: path for path in [*HERE.glob("page/*.*"), *HERE.glob("vendor/*.js")]}
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+POLICY = (
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; "
+    "img-src data:; media-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Of a page: only scripts that it names itself run. The form library writes style attributes."""
+
+
+def app(desk: Desk) -> Starlette:
+    """Return the ASGI app of a desk; who may use it is for a `Door` to say."""
+
+    async def page(request: Request) -> Response:
+        nonce = token_urlsafe(16)
+        text = (HERE / "page" / "index.html").read_text("utf-8").replace("NONCE", nonce)
+        policy = {"Content-Security-Policy": POLICY.format(nonce=nonce)}
+        return Response(text, media_type="text/html", headers={**HEADERS, **policy})
+
+    async def file(request: Request) -> Response:
+        path = FILES.get(request.path_params["name"])
+        if path is None or path.suffix == ".html":
+            return Response(status_code=404, headers=HEADERS)
+        return FileResponse(path, headers=HEADERS)
+
+    async def call(request: Request) -> Response:
+        sent = await _sent(request)
+        lines = desk.call(desk.tool(sent.get("name")).name, str(sent.get("text", "")))
+        whole = _while_there(request, lines)
+        return StreamingResponse(whole, media_type="application/x-ndjson", headers=HEADERS)
+
+    async def live(request: Request) -> Response:
+        async def events() -> AsyncIterator[str]:
+            async for message in desk.live():
+                yield f"data: {json.dumps(message)}\n\n"
+
+        whole = _while_there(request, events())
+        return StreamingResponse(whole, media_type="text/event-stream", headers=HEADERS)
+
+    def defined(sent: Mapping[str, Any]) -> Any:
+        tool, dialect = desk.tool(sent.get("name")), str(sent.get("dialect", ""))
+        return definition(tool, dialect, sent.get("strict") is True)
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/files/{name}", file),
+            Route("/api/call", call, methods=["POST"]),
+            Route("/api/live", live),
+            _answering("/api/tools", lambda sent: {**desk.listed(), "dialects": DIALECTS}),
+            _answering("/api/tool", lambda sent: desk.whole(sent.get("name"))),
+            _answering("/api/definition", defined),
+            _answering("/api/answer", desk.answer),
+            _answering("/api/settle", desk.settle),
+            _answering("/api/fresh", lambda sent: desk.begin_again()),
+        ],
+        exception_handlers={ValueError: _told, FunctoolError: _told},
+    )
+
+
+async def serve(
+    desk: Desk,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the page until it is cancelled or the process is stopped.
+
+    Args:
+        desk: What is served.
+        host: Where to listen. A host that others can reach needs a token.
+        port: Which port; 0 is any that is free.
+        token: The operator's own token, instead of one that is made and works once.
+        ready: Called with the one address that opens the page.
+
+    Raises:
+        OSError: The port is in use.
+        ValueError: Others could reach the page without a token.
+    """
+    Door(None, host=host, token=token)  # What is refused is refused before the port is taken.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise OSError(f"port {port} of {host} cannot be used: {error.strerror}") from error
+    with listening:
+        port = listening.getsockname()[1]
+        door = Door(app(desk), host=host, port=port, token=token)
+        config = uvicorn.Config(door, access_log=False, log_level="warning", server_header=False)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        ready(f"http://{shown}:{port}/?token={door.token}")
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            # Open pages listen without end: they are not waited for.
+            server.should_exit = server.force_exit = True
+            await serving
+            raise
+
+
+def _answering(path: str, answer: Callable[[Mapping[str, Any]], Any]) -> Route:
+    """Return a route that answers JSON with JSON, off the event loop: files and schemas may be slow."""
+
+    async def respond(request: Request) -> Response:
+        sent = await _sent(request)
+        return JSONResponse(await in_thread(answer, sent), headers=HEADERS)
+
+    return Route(path, respond, methods=["POST"])
+
+
+async def _sent(request: Request) -> Mapping[str, Any]:
+    """Return the JSON object that the page sent.
+
+    Raises:
+        ValueError: It is none, or too large.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise ValueError(f"a request has at most {MOST_BYTES:,} bytes")
+    try:
+        sent = json.loads(bytes(body))
+    except (ValueError, RecursionError):
+        raise ValueError("a request is one JSON object") from None
+    if not isinstance(sent, dict):
+        raise ValueError("a request is one JSON object")
+    return sent
+
+
+async def _while_there(request: Request, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Yield the lines until the page has gone; then end what makes them."""
+    there = asyncio.ensure_future(_gone(request))
+    try:
+        while True:
+            following: asyncio.Future[Any] = asyncio.ensure_future(anext(lines))  # type: ignore[arg-type]
+            await asyncio.wait({following, there}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                following.cancel()
+                await asyncio.wait({following})
+                return
+            try:
+                yield following.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        there.cancel()
+        await lines.aclose()  # type: ignore[attr-defined]
+
+
+async def _gone(request: Request) -> None:
+    while not await request.is_disconnected():
+        await asyncio.sleep(0.2)
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": cut(str(error), 2_000)}, status_code=400, headers=HEADERS)

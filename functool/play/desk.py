@@ -1,0 +1,230 @@
+"""What the playground works with: tools, a context, an inbox, a history and a journal."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+import anyio
+
+from functool import Context, Tool, ToolResult, Toolset
+from functool.approval import Grant
+from functool.executors import in_thread
+from functool.layers.inbox import Inbox
+from functool.play.feed import Feed
+from functool.play.road import travel
+from functool.play.shown import cut, shown_request, shown_tool, spelling, whole_tool
+
+KEPT = 200
+"""How many calls the history keeps."""
+
+LOOK = 0.4
+"""Seconds between two looks at the inbox and the journal."""
+
+Changed = Callable[[], None]
+
+
+class Desk:
+    """One person's playground.
+
+    All tabs share one conversation, until the person begins a new one.
+
+    Args:
+        tools: The tools of the target. A toolset may grow.
+        target: What the person typed, for the spelling of calls.
+        inbox: Where calls wait for approval, those of other processes too.
+        context: What calls get; its approver is the inbox if it has none.
+        journal: A `Journal` whose calls are part of the history, or None.
+    """
+
+    def __init__(
+        self,
+        tools: Toolset,
+        target: str,
+        inbox: Inbox,
+        context: Context[Any] | None = None,
+        journal: Any = None,
+    ) -> None:
+        self.tools, self.inbox, self.journal = tools, inbox, journal
+        self._target = target
+        base = context or Context()
+        self._base = base if base.approver else base.view(approver=inbox.approver)
+        self._context = self._base.fresh()
+        self._history: deque[dict[str, Any]] = deque(maxlen=KEPT)
+
+    def listed(self) -> dict[str, Any]:
+        """Return the list of tools, and the target."""
+        enabled = [tool for tool in self.tools.values() if tool.is_enabled(self._context)]
+        return {
+            "target": cut(self._target, 500),
+            "tools": [shown_tool(tool) for tool in enabled[:5_000]],
+            "journal": self.journal is not None,
+        }
+
+    def tool(self, name: Any) -> Tool:
+        """Return a tool.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+        if not isinstance(name, str) or name not in self.tools:
+            raise ValueError("there is no such tool")
+        return self.tools[name]
+
+    def whole(self, name: Any) -> dict[str, Any]:
+        """Return a tool with its form."""
+        return whole_tool(self.tool(name))
+
+    def begin_again(self) -> None:
+        """Forget the state, approvals and grants of the conversation."""
+        self._context = self._base.fresh()
+
+    async def call(self, name: Any, text: str) -> AsyncIterator[str]:
+        """Run one call, and yield what happens as lines of JSON; leaving early cancels the call."""
+        tool, feed = self.tool(name), Feed()
+        entry: dict[str, Any] = {
+            "id": f"play-{uuid4().hex[:12]}",
+            "tool": tool.name,
+            "text": text if len(text) <= 100_000 else "",
+            "at": time.time(),
+            "outcome": "running",
+            "ms": None,
+        }
+        self._history.appendleft(entry)
+        feed.tell({"kind": "call", "id": entry["id"], **self._spelled(tool, text)})
+
+        def tell(message: dict[str, Any]) -> None:
+            if message["kind"] == "result":
+                error = message["error"]
+                entry.update(outcome=error["type"] if error else "success", ms=message["ms"])
+            feed.tell(message)
+
+        async def run() -> None:
+            try:
+                await travel(tool, text, entry["id"], self._context, tell)
+            finally:
+                if entry["outcome"] == "running":
+                    entry["outcome"] = "cancelled"
+                feed.close()
+
+        async for line in feed.lines(run):
+            yield line
+
+    def _spelled(self, tool: Tool, text: str) -> dict[str, Any]:
+        try:
+            arguments = json.loads(text or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        if not isinstance(arguments, dict) or len(text) > 100_000:
+            return {}
+        return {"spelling": spelling(self._target, tool, arguments)}
+
+    async def live(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield what has changed: the inbox, the grants, the history and the journal, whole each."""
+        before: dict[str, str] = {}
+        while True:
+            now = await in_thread(self._now)
+            for name, value in now.items():
+                text = json.dumps(value)
+                if before.get(name) != text:
+                    before[name] = text
+                    yield {"kind": name, name: value}
+            await anyio.sleep(LOOK)
+
+    def _now(self) -> dict[str, Any]:
+        return {
+            "pending": [shown_request(each) for each in self.inbox.pending()[:50]],
+            "grants": [json.loads(grant.to_json()) for grant in self.inbox.grants()],
+            "history": [dict(entry) for entry in self._history],
+            "entries": self._entries(),
+        }
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """Return the calls of the journal, the newest first."""
+        if self.journal is None:
+            return []
+        return [
+            {
+                "key": each.key,
+                "run": cut(each.run, 200),
+                "tool": cut(each.tool, 200),
+                "state": each.state,
+                "text": cut(json.dumps(each.arguments), 5_000),
+                "result": cut(each.result.text, 2_000) if each.result else "",
+                "at": each.started.timestamp(),
+            }
+            for each in self.journal.calls()[: -KEPT - 1 : -1]
+        ]
+
+    def answer(self, sent: Mapping[str, Any]) -> None:
+        """Answer a request: approve, edit, deny, or allow (approve, and the next ones like it).
+
+        Raises:
+            ValueError: What was sent is no answer.
+            InboxError: The request does not wait any more.
+        """
+        id, how = str(sent.get("id", "")), sent.get("how")
+        if how == "approve":
+            self.inbox.approve(id)
+        elif how == "edit":
+            self.inbox.approve(id, _object(sent.get("arguments")))
+        elif how == "deny":
+            self.inbox.deny(id, str(sent.get("reason", ""))[:2_000])
+        elif how == "allow":
+            self.inbox.grant(self._grant(id, sent))
+            self.inbox.approve(id)
+        elif how == "revoke":
+            for grant in self.inbox.grants():
+                if grant.id == id:
+                    self.inbox.revoke(grant)
+        else:
+            raise ValueError("an answer is approve, edit, deny, allow or revoke")
+
+    def _grant(self, id: str, sent: Mapping[str, Any]) -> Grant:
+        """Return a grant for calls like that of a request: what is not free has to be the same."""
+        request = next((each for each in self.inbox.pending() if each.id == id), None)
+        if request is None:
+            raise ValueError("this request does not wait any more")
+        free = tuple(name for name in sent.get("free", ()) if name in request.arguments)
+        bound = {name: value for name, value in request.arguments.items() if name not in free}
+        minutes = float(sent.get("minutes", 60))
+        return Grant(
+            tool=request.tool,
+            definition=request.definition,
+            arguments=bound,
+            free=free,
+            uses=min(max(int(sent.get("uses", 1)), 1), 1_000),
+            expires_at=time.time() + 60 * min(max(minutes, 1.0), 10_080.0),
+        )
+
+    def settle(self, sent: Mapping[str, Any]) -> None:
+        """Settle or reopen an unknown call of the journal.
+
+        Raises:
+            ValueError: There is no journal, or what was sent is no answer.
+        """
+        if self.journal is None:
+            raise ValueError("there is no journal: functool play --journal FILE")
+        key, text = str(sent.get("key", "")), str(sent.get("text", ""))
+        if sent.get("how") == "reopen":
+            self.journal.reopen(key)
+        elif sent.get("how") == "settle":
+            failed = sent.get("failed") is True
+            result = ToolResult.failed(text or "It failed.") if failed else ToolResult.of(text)
+            self.journal.settle(key, result)
+        else:
+            raise ValueError("a call of the journal is settled or reopened")
+
+
+def _object(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(str(text))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the arguments are no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("the arguments are one JSON object")
+    return found

@@ -1,0 +1,147 @@
+"""Who may use the playground: a token that becomes a cookie, one host, one origin."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from hashlib import sha256
+from ipaddress import ip_address
+from secrets import token_urlsafe
+from typing import Any
+from urllib.parse import parse_qs
+
+COOKIE = "functool_play_{port}"
+"""With the port: browsers send a cookie to every port of a host."""
+
+REFUSED = b"Forbidden. Open the address that `functool play` printed; each one works once.\n"
+LEAST_TOKEN = 16
+
+
+class Door:
+    """An ASGI app that lets in who brought the token once, from this page and host only.
+
+    A token that was made here is exchanged once. One that the operator chose may be exchanged by
+    several browsers.
+
+    Args:
+        app: The app behind the door.
+        host: Where the server listens.
+        port: The port.
+        token: The operator's own token, at least 16 characters; needed for a host that others can
+            reach.
+        allowed_hosts: Host headers to answer instead of this host's own.
+
+    Raises:
+        ValueError: Others could reach the page without a token of the operator's, or it is short.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        token: str | None = None,
+        allowed_hosts: Sequence[str] = (),
+    ) -> None:
+        if token is None and not is_loopback(host):
+            raise ValueError(
+                f"{host} can be reached by others, who could call every tool: choose a token "
+                "(--token, or FUNCTOOL_PLAY_TOKEN), or listen on 127.0.0.1"
+            )
+        if token is not None and (len(token) < LEAST_TOKEN or not token.isascii()):
+            raise ValueError(f"a token has at least {LEAST_TOKEN} ASCII characters")
+        self.token = token or token_urlsafe(32)
+        self._app = app
+        self._cookie = COOKIE.format(port=port)
+        self._once = token is None
+        self._used = False
+        self._secret = token_urlsafe(32)
+        names = allowed_hosts or ("127.0.0.1", "localhost", "[::1]", host)
+        # Who listens on all addresses cannot know its names. The cookie alone keeps others out.
+        self._is_open = host in ("0.0.0.0", "::") and not allowed_hosts
+        self._hosts = {name if _has_port(name) else f"{name}:{port}" for name in names}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer 403, or pass the request on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = _headers(scope)
+        asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not self._is_from_here(scope, headers):
+            await _refuse(send)
+        elif self._has_cookie(headers):
+            await self._app(scope, receive, send)
+        elif scope["path"] == "/" and scope["method"] == "GET" and self._takes(asked):
+            await self._app(scope, receive, self._with_cookie(send))
+        else:
+            await _refuse(send)
+
+    def _is_from_here(self, scope: Any, headers: dict[str, list[str]]) -> bool:
+        """Whether a request names this host, and was made by this page or typed by a person."""
+        hosts, origins = headers.get("host", []), headers.get("origin", [])
+        if len(hosts) != 1 or not (self._is_open or hosts[0] in self._hosts):
+            return False
+        if origins:
+            return origins == [f"http://{hosts[0]}"]
+        if scope["method"] not in ("GET", "HEAD"):
+            return False  # Every browser sends the origin with these.
+        # A link of another page may lead here, and nothing else of another page may.
+        site = headers.get("sec-fetch-site", ["none"])
+        is_visit = headers.get("sec-fetch-mode") == ["navigate"] and scope["path"] == "/"
+        return is_visit or site in (["none"], ["same-origin"])
+
+    def _takes(self, token: str) -> bool:
+        if (self._once and self._used) or not _same(token, self.token):
+            return False
+        self._used = True
+        return True
+
+    def _has_cookie(self, headers: dict[str, list[str]]) -> bool:
+        pairs = [pair.strip() for text in headers.get("cookie", []) for pair in text.split(";")]
+        given = [pair.partition("=")[2] for pair in pairs if pair.startswith(f"{self._cookie}=")]
+        return len(given) == 1 and _same(given[0], self._secret)
+
+    def _with_cookie(self, send: Any) -> Any:
+        cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
+
+        async def sending(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message["headers"], (b"set-cookie", cookie.encode())]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        return sending
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _has_port(name: str) -> bool:
+    return name.rpartition(":")[2].isdigit() and not name.endswith("]")
+
+
+def _headers(scope: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+def _same(one: str, other: str) -> bool:
+    # The digests have one length, so the time says nothing of the token's.
+    return hmac.compare_digest(sha256(one.encode()).digest(), sha256(other.encode()).digest())
+
+
+async def _refuse(send: Any) -> None:
+    headers = [(b"content-type", b"text/plain"), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": REFUSED})

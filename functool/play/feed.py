@@ -1,0 +1,71 @@
+"""What happens during a call, on its way to the page: bounded, whatever a tool sends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+MOST = 500
+"""How many events of one call reach the page."""
+
+TICK = 0.05
+"""Seconds between two deliveries: of progress in between, the page gets the last."""
+
+SILENCE = 1.0
+"""Seconds after which an empty line shows whether the page is still there."""
+
+
+class Feed:
+    """The messages of one call. Only the latest progress waits for its delivery."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._events = 0
+        self._woken = asyncio.Event()
+        self._closed = False
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Add a message."""
+        if message["kind"] == "progress":
+            if self._waiting and self._waiting[-1]["kind"] == "progress":
+                self._waiting.pop()
+        elif message["kind"] in ("event", "step") and not self._counts():
+            return
+        self._waiting.append(message)
+        self._woken.set()
+
+    def close(self) -> None:
+        """Add no more."""
+        self._closed = True
+        self._woken.set()
+
+    async def lines(self, run: Callable[[], Awaitable[None]]) -> AsyncIterator[str]:
+        """Run the call, and yield its messages as lines of JSON; cancel it when the reader leaves."""
+        task = asyncio.ensure_future(run())
+        try:
+            while self._waiting or not self._closed:
+                if not self._waiting:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._woken.wait(), SILENCE)
+                self._woken.clear()
+                lines = [json.dumps(message) for message in self._waiting]
+                self._waiting.clear()
+                yield "\n".join(lines) + "\n"
+                if not self._closed:
+                    await asyncio.sleep(TICK)
+            await task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+
+    def _counts(self) -> bool:
+        self._events += 1
+        if self._events == MOST + 1:
+            text = f"after {MOST} events, further ones are not shown"
+            self._waiting.append({"kind": "event", "event": text, "tool": "", "data": ""})
+        return self._events <= MOST

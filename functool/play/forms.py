@@ -1,0 +1,159 @@
+"""The schema of a form: a copy of a tool's schema through a whitelist, with texts as text.
+
+The form library writes titles and descriptions as HTML, follows templates and links that a schema
+names, and expands references without end. What a stranger wrote reaches it through here only.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+DEPTH = 7
+"""How deep a form goes. Deeper values are written as JSON beside it."""
+
+PARTS = 1_500
+"""How many parts a form has at most."""
+
+TEXT = 600
+"""How many characters of a title or description a form shows."""
+
+_COPIED = {
+    "minimum": (int, float),
+    "maximum": (int, float),
+    "exclusiveMinimum": (int, float),
+    "exclusiveMaximum": (int, float),
+    "multipleOf": (int, float),
+    "minLength": int,
+    "maxLength": int,
+    "minItems": int,
+    "maxItems": int,
+    "uniqueItems": bool,
+}
+_TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
+_FORMATS = {"date": "date", "time": "time", "textarea": "textarea"}
+_FILES = {"base64": "base64", "base64url": "base64url", "binary": "base64url"}
+
+
+def form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema from which a form can be made without harm.
+
+    References are replaced by what they name. A part that is too deep, or that refers to itself
+    once more than the depth allows, is marked with `"options": {"functool": "json"}`.
+    """
+    return _Copy(schema).part(schema, "", DEPTH)
+
+
+class _Copy:
+    """A copy that is being made: the root of its references, and what is left of its size."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = PARTS
+
+    def part(self, given: Any, name: str, depth: int) -> dict[str, Any]:
+        self._left -= 1
+        schema = self._resolved(given)
+        if depth <= 0 or self._left < 0 or schema is None:
+            return {**_texts({}, name), "type": "string", "options": {"functool": "json"}}
+        made: dict[str, Any] = _texts(schema, name)
+        kinds = schema.get("type")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        known = [kind for kind in kinds if isinstance(kind, str) and kind in _TYPES]
+        if known:
+            made["type"] = known[0] if len(known) == 1 else known
+        for key, kind in _COPIED.items():
+            if isinstance(schema.get(key), kind):  # type: ignore[arg-type]
+                made[key] = schema[key]
+        self._values(schema, made)
+        self._children(schema, made, depth - 1)
+        return made
+
+    def _values(self, schema: Mapping[str, Any], made: dict[str, Any]) -> None:
+        """Copy the choices, the default, and what a text is."""
+        choices = schema["enum"] if isinstance(schema.get("enum"), list) else []
+        if "const" in schema:
+            choices = [schema["const"]]
+        if plain := [each for each in choices if isinstance(each, (str, int, float, bool))]:
+            made["enum"] = plain[:500]
+            made["options"] = {"enum_titles": [_text(str(each), 80) for each in made["enum"]]}
+        if "default" in schema and len(str(schema["default"])) <= 10_000:
+            made["default"] = schema["default"]
+        says = schema.get("contentEncoding") or schema.get("format")
+        if isinstance(says, str) and says in _FORMATS:
+            made["format"] = _FORMATS[says]
+        elif isinstance(says, str) and says in _FILES:
+            made["options"] = {"functool": _FILES[says]}
+
+    def _children(self, schema: Mapping[str, Any], made: dict[str, Any], depth: int) -> None:
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            made["type"] = "object"
+            made["properties"] = {
+                str(name): self.part(each, str(name), depth) for name, each in properties.items()
+            }
+            required = schema.get("required")
+            made["required"] = [
+                name
+                for name in (required if isinstance(required, list) else ())
+                if name in made["properties"]
+            ]
+        extra = schema.get("additionalProperties")
+        if isinstance(extra, Mapping):
+            made["additionalProperties"] = self.part(extra, "value", depth)
+        elif made.get("type") == "object":
+            made["additionalProperties"] = "properties" not in made and extra is not False
+        if isinstance(schema.get("items"), Mapping):
+            made["items"] = self.part(schema["items"], "item", depth)
+        elif isinstance(schema.get("prefixItems"), list):
+            made["items"] = [self.part(each, "item", depth) for each in schema["prefixItems"][:20]]
+        for key in ("anyOf", "oneOf"):
+            if isinstance(schema.get(key), list):
+                self._union(schema[key][:30], made, depth)
+
+    def _union(self, members: list[Any], made: dict[str, Any], depth: int) -> None:
+        """Copy the members of a union; null alone beside one other is a type of its own."""
+        copied = [self.part(each, "", depth) for each in members]
+        for each, given in zip(copied, members, strict=True):
+            resolved = self._resolved(given) or {}
+            each["title"] = _text(str(resolved.get("title") or each.get("type") or "any"), 80)
+        made["oneOf"] = copied
+
+    def _resolved(self, given: Any) -> Mapping[str, Any] | None:
+        """Return what a part refers to; None where that is nothing, or goes in a circle."""
+        seen = 0
+        while isinstance(given, Mapping) and isinstance(given.get("$ref"), str):
+            target: Any = self._root
+            seen += 1
+            if not given["$ref"].startswith("#") or seen > 20:
+                return None
+            for word in given["$ref"][1:].strip("/").split("/") if given["$ref"] != "#" else ():
+                word = word.replace("~1", "/").replace("~0", "~")
+                target = target.get(word) if isinstance(target, Mapping) else None
+            beside = {key: given[key] for key in ("description", "default") if key in given}
+            given = {**target, **beside} if isinstance(target, Mapping) else None
+        if given is True:
+            return {}
+        if not isinstance(given, Mapping):
+            return None
+        if isinstance(given.get("allOf"), list) and len(given["allOf"]) == 1:
+            rest = {key: value for key, value in given.items() if key != "allOf"}
+            inner = self._resolved(given["allOf"][0])
+            return None if inner is None else {**inner, **rest}
+        return given
+
+
+def _texts(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return title and description as text: always a title, or the library writes the bare name."""
+    made = {"title": _text(name, 200)}
+    told = schema.get("description")
+    if isinstance(told, str) and told:
+        made["description"] = _text(told, TEXT)
+    return made
+
+
+def _text(text: str, most: int) -> str:
+    """Return a text that is the same as HTML, and no template: the page turns it back."""
+    cut = text if len(text) <= most else f"{text[: most - 1]}…"
+    return html.escape(cut).replace("{", "&#123;").replace("}", "&#125;")

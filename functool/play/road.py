@@ -1,0 +1,185 @@
+"""The road of one call, told step by step while it happens."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from time import perf_counter
+from typing import Any
+
+from functool import (
+    ArgumentError,
+    Context,
+    GuardrailError,
+    Tool,
+    ToolCall,
+    ToolEvent,
+    ToolResult,
+    Toolset,
+    Tripwire,
+    WrapperTool,
+)
+from functool.guardrails.asking import name_of
+from functool.play.shown import cut, shown_result
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+async def travel(tool: Tool, text: str, call_id: str, context: Context[Any], tell: Tell) -> None:
+    """Run one call with the arguments in `text`, and tell each step, its events and its result.
+
+    A step is `{"kind": "step", "step", "name", "did", "ms"}`. It is told once when it begins
+    (`did` is "started") and once when it ends.
+    """
+    begun = perf_counter()
+    _bind(tool, text, tell)
+    stops: Tripwire | None = None
+    call = ToolCall(name=tool.name, arguments=text, id=call_id)
+    view = context.heard_by(_listener(call_id, tell))
+    try:
+        result = await Toolset([watched(tool, tell)]).call(call, view)
+    except Tripwire as tripwire:
+        stops = tripwire
+        result = ToolResult.failed(f"The run was stopped: {stops}", type=type(stops).__name__)
+    _step(tell, "output", "", "failed" if result.is_error else "done", begun)
+    tell({"kind": "result", "ms": _since(begun), **shown_result(result)})
+
+
+def watched(tool: Tool, tell: Tell) -> Tool:
+    """Return a copy of a tool that tells what its guardrails and its body do."""
+
+    async def body(call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
+        begun = perf_counter()
+        _step(tell, "body", call.name, "started")
+        did = "failed"
+        try:
+            result: ToolResult = await proceed()
+            did = "failed" if result.is_error else "done"
+            return result
+        finally:
+            _step(tell, "body", call.name, did, begun)
+
+    return _probed(tool.around(body), tell)
+
+
+def _probed(tool: Tool, tell: Tell) -> Tool:
+    tool.input_guardrails[:] = [_probe(each, "input", tell) for each in tool.input_guardrails]
+    tool.output_guardrails[:] = [_probe(each, "output", tell) for each in tool.output_guardrails]
+    if isinstance(tool, WrapperTool):
+        _probed(tool.tool, tell)
+    return tool
+
+
+def _probe(guardrail: Any, stage: str, tell: Tell) -> Any:
+    """Return a guardrail that does the same, and tells what it did."""
+    name, step = name_of(guardrail), f"{stage} guardrail"
+
+    async def later(answer: Awaitable[Any], value: Any, begun: float) -> Any:
+        try:
+            return said(await answer, value, begun)
+        except BaseException as error:
+            failed(error, begun)
+            raise
+
+    def said(answer: Any, value: Any, begun: float) -> Any:
+        did = "passed" if answer is None or answer is value else "replaced"
+        _step(tell, step, name, did, begun)
+        return answer
+
+    def failed(error: BaseException, begun: float) -> None:
+        refused = isinstance(error, GuardrailError)
+        _step(tell, step, name, "refused" if refused else "failed", begun)
+
+    def probe(value: Any, context: Context[Any]) -> Any:
+        begun = perf_counter()
+        _step(tell, step, name, "started")
+        try:
+            answer = guardrail(value, context)
+        except BaseException as error:
+            failed(error, begun)
+            raise
+        if inspect.isawaitable(answer):
+            return later(answer, value, begun)
+        return said(answer, value, begun)
+
+    return wraps(guardrail)(probe)
+
+
+def _bind(tool: Tool, text: str, tell: Tell) -> None:
+    """Tell whether the arguments decode and validate: what the road does first."""
+    begun = perf_counter()
+    try:
+        tool.bind(text)
+    except ArgumentError as error:
+        if _is_object(text):
+            _step(tell, "decode", "", "done", begun)
+            _step(tell, "validate", "", "refused", begun)
+        else:
+            _step(tell, "decode", "", "refused", begun)
+        tell({"kind": "problems", "problems": [_problem(each) for each in error.problems[:50]]})
+    except Exception:  # A schema of a stranger's that breaks the check: the road says so.
+        _step(tell, "validate", "", "failed", begun)
+    else:
+        _step(tell, "decode", "", "done", begun)
+        _step(tell, "validate", "", "done", begun)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return not text.strip() or isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _problem(problem: Any) -> dict[str, Any]:
+    choices = [cut(str(each), 200) for each in list(problem.get("choices") or ())[:50]]
+    path, expected = str(problem.get("path", "")), str(problem.get("expected", ""))
+    return {"path": cut(path, 500), "expected": cut(expected, 500), "choices": choices}
+
+
+def _listener(call_id: str, tell: Tell) -> Callable[[ToolEvent], None]:
+    def listen(event: ToolEvent) -> None:
+        inner = event.call_id != call_id
+        if event.kind == "tool:progress":
+            said = event.data.get("message") or event.data.get("value")
+            tell(
+                {
+                    "kind": "progress",
+                    "tool": cut(event.tool_name, 200),
+                    "message": cut(ToolResult.of(said).text, 2_000),
+                    "done": _number(event.data.get("done")),
+                    "total": _number(event.data.get("total")),
+                }
+            )
+        elif inner or not event.kind.startswith("tool:"):
+            tell(
+                {
+                    "kind": "event",
+                    "event": cut(event.kind, 200),
+                    "tool": cut(event.tool_name, 200),
+                    "call_id": cut(event.call_id, 200),
+                    "data": cut(ToolResult.of(dict(event.data)).text, 2_000),
+                }
+            )
+
+    return listen
+
+
+def _number(value: Any) -> float | None:
+    """Return a number that JSON has; None for any other."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1e300 else None
+
+
+def _step(tell: Tell, step: str, name: str, did: str, begun: float | None = None) -> None:
+    ms = None if begun is None else _since(begun)
+    tell({"kind": "step", "step": step, "name": cut(name, 200), "did": did, "ms": ms})
+
+
+def _since(begun: float) -> float:
+    return round((perf_counter() - begun) * 1_000, 2)

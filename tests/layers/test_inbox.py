@@ -1,0 +1,278 @@
+"""The inbox: calls that wait for a person in another process."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from functool import ApprovalRequest, Context, FunctionTool, ToolCall
+from functool.approval import Grant
+from functool.guardrails import require_approval
+from functool.layers import inbox as module
+from functool.layers.inbox import Inbox, InboxError
+
+RAN = []
+
+
+@FunctionTool(input_guardrails=[require_approval()], timeout=60)
+def remove(path: str, force: bool = False) -> str:
+    """Remove a file.
+
+    Args:
+        path: Which.
+        force: Whether to ask nothing.
+    """
+    RAN.append((path, force))
+    return f"removed {path}"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Look for answers often, and forget what ran."""
+    monkeypatch.setattr(module, "POLL", 0.005)
+    RAN.clear()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "inbox.db"
+
+
+async def waiting(inbox, count=1):
+    """The requests that wait, as soon as there are so many."""
+    while len(found := inbox.pending()) < count:
+        await asyncio.sleep(0.005)
+    return found
+
+
+def start(inbox, **arguments):
+    call = ToolCall(id="c1", name="remove", arguments=arguments)
+    return asyncio.create_task(remove(call, Context(approver=inbox.approver)))
+
+
+@pytest.mark.anyio
+async def test_approve(path):
+    """A call waits until its request is approved through another inbox of the file, and runs once."""
+    task = start(Inbox(path), path="a")
+    [request] = await waiting(Inbox(path))
+
+    assert (request.tool, request.arguments) == ("remove", {"path": "a", "force": False})
+    assert request.matches_itself
+    assert RAN == []
+    Inbox(path).approve(request.id)
+    assert (await task).text == "removed a"
+    assert RAN == [("a", False)]
+    assert Inbox(path).pending() == []
+
+
+@pytest.mark.anyio
+async def test_approve_with_other_arguments(path):
+    """The edited arguments run, and the model is told."""
+    inbox = Inbox(path)
+    task = start(inbox, path="a")
+    [request] = await waiting(inbox)
+    inbox.approve(request.id, {"path": "b", "force": True})
+    result = await task
+
+    assert RAN == [("b", True)]
+    assert "A person changed the arguments" in result.text
+    assert result.metadata["decision"]["request"]["arguments"]["path"] == "a"
+
+
+@pytest.mark.anyio
+async def test_deny(path):
+    """A refusal's reason reaches the model."""
+    inbox = Inbox(path)
+    task = start(inbox, path="a")
+    [request] = await waiting(inbox)
+    inbox.deny(request.id, "not on Sundays")
+    result = await task
+
+    assert result.text == "A person refused this call: not on Sundays"
+    assert RAN == []
+
+
+@pytest.mark.anyio
+async def test_one_answer(path):
+    """A request is answered once; an unknown id is an error."""
+    inbox = Inbox(path)
+    task = start(inbox, path="a")
+    [request] = await waiting(inbox)
+    inbox.deny(request.id)
+
+    with pytest.raises(InboxError, match="no request"):
+        inbox.approve(request.id)
+    with pytest.raises(InboxError, match="no request"):
+        inbox.deny("nobody")
+    assert (await task).is_error
+
+
+@pytest.mark.anyio
+async def test_wrong_arguments_keep_the_request(path):
+    """What is no JSON object is refused, and the request waits on."""
+    inbox = Inbox(path)
+    task = start(inbox, path="a")
+    [request] = await waiting(inbox)
+
+    with pytest.raises(TypeError, match="mapping"):
+        inbox.approve(request.id, ["b"])
+    with pytest.raises(ValueError, match="JSON"):
+        inbox.approve(request.id, {"path": float("nan")})
+    assert [each.id for each in inbox.pending()] == [request.id]
+    inbox.approve(request.id, {"path": 7})
+    result = await task
+    assert result.error.type == "ArgumentError"
+    assert RAN == []
+
+
+@pytest.mark.anyio
+async def test_a_call_that_ends_takes_its_request_along(path):
+    """A call that runs out of time, or is cancelled, leaves nothing to answer."""
+    inbox = Inbox(path)
+    hasty = FunctionTool(
+        lambda path: RAN.append(path),
+        name="hasty",
+        timeout=0.2,
+        input_guardrails=[require_approval()],
+    )
+    late = asyncio.create_task(
+        hasty(ToolCall(name="hasty", arguments={"path": "a"}), Context(approver=inbox.approver))
+    )
+    await waiting(inbox)
+
+    assert (await late).error.type == "ToolTimeoutError"
+    assert inbox.pending() == []
+    task = start(inbox, path="a")
+    await waiting(inbox)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert inbox.pending() == []
+    assert RAN == []
+
+
+@pytest.mark.anyio
+async def test_calls_wait_beside_each_other(path):
+    """Each answer goes to its own call."""
+    inbox = Inbox(path)
+    tasks = [start(inbox, path=name) for name in "abcdef"]
+    requests = await waiting(inbox, 6)
+    for request in reversed(requests):
+        if request.arguments["path"] in "ace":
+            inbox.approve(request.id)
+        else:
+            inbox.deny(request.id, request.arguments["path"])
+
+    texts = sorted([(await task).text for task in tasks])
+    assert texts == sorted(
+        [f"removed {each}" for each in "ace"] + [f"A person refused this call: {e}" for e in "bdf"]
+    )
+
+
+@pytest.mark.anyio
+async def test_a_changed_request_does_not_run(path):
+    """A request that somebody changed in the file cannot be approved, nor can one put in its place."""
+    inbox = Inbox(path)
+    task = start(inbox, path="/etc/passwd")
+    [request] = await waiting(inbox)
+
+    def write(changed):
+        database = sqlite3.connect(path)
+        with database:
+            database.execute("UPDATE requests SET request = ?", (changed.to_json(),))
+        database.close()
+
+    shown = ApprovalRequest.from_json(request.to_json())
+    shown.arguments["path"] = "harmless"
+    write(shown)
+    with pytest.raises(ValueError, match="digest"):
+        inbox.approve(request.id)
+    other = ApprovalRequest.of("remove", request.definition, {"path": "harmless"}, "c1")
+    other.id = request.id
+    write(other)
+    inbox.approve(request.id)
+    assert "was not this call" in (await task).text
+    assert RAN == []
+
+
+def test_a_dead_process_leaves_nothing_to_answer(path, monkeypatch):
+    """The request of a process that was killed is gone once it has been silent for long enough."""
+    code = (
+        "import asyncio, sys\n"
+        "from functool import ApprovalRequest\n"
+        "from functool.layers.inbox import Inbox\n"
+        "request = ApprovalRequest.of('t', 'd', {}, 'c')\n"
+        "asyncio.run(Inbox(sys.argv[1]).approver(request))\n"
+    )
+    inbox = Inbox(path)
+    with subprocess.Popen([sys.executable, "-c", code, str(path)]) as process:
+        while not inbox.pending():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    [request] = inbox.pending()
+    later = time.time() + module.SILENCE + 1
+    monkeypatch.setattr(module.time, "time", lambda: later)
+
+    assert inbox.pending() == []
+    with pytest.raises(InboxError, match="no request"):
+        inbox.approve(request.id)
+
+
+@pytest.mark.anyio
+async def test_a_waiting_call_gives_signs_of_life(path, monkeypatch):
+    """A call that waits for longer than the silence stays pending."""
+    monkeypatch.setattr(module, "SILENCE", 1.5)
+    inbox = Inbox(path)
+    task = start(inbox, path="a")
+    [request] = await waiting(inbox)
+    filed = time.time()
+    while time.time() < filed + 2.0:
+        await asyncio.sleep(0.05)
+
+    inbox.approve(request.id)
+    assert (await task).text == "removed a"
+
+
+@pytest.mark.anyio
+async def test_grants(path):
+    """A grant answers the calls it covers, is counted in the file, and ends."""
+    inbox = Inbox(path)
+    grant = Grant.of(remove, {"force": False}, free=["path"], uses=2)
+    inbox.grant(grant)
+
+    assert (await start(Inbox(path), path="a")).text == "removed a"
+    assert [each.uses for each in inbox.grants()] == [1]
+    refused = start(inbox, path="a", force=True)
+    [request] = await waiting(inbox)
+    inbox.deny(request.id)
+    assert (await refused).is_error
+    assert (await start(inbox, path="b")).text == "removed b"
+    assert inbox.grants() == []
+    inbox.grant(grant)  # A grant that is used up stays so.
+    assert inbox.grants() == []
+    other = Grant.of(remove, {"force": False}, free=["path"], uses=9)
+    inbox.grant(other)
+    inbox.revoke(other)
+    assert inbox.grants() == []
+    with pytest.raises(TypeError, match="Grant"):
+        inbox.grant("all")
+
+
+def test_the_file(path, tmp_path):
+    """A new file is its owner's alone; one that is no inbox is an error that names it."""
+    Inbox(path)
+
+    assert oct(os.stat(path).st_mode & 0o777) == "0o600"
+    text = tmp_path / "notes.txt"
+    text.write_text("no database" * 1_000)
+    with pytest.raises(InboxError, match=r"notes\.txt"):
+        Inbox(text)
+    with pytest.raises(InboxError, match="cannot be opened"):
+        Inbox(tmp_path / "no" / "such" / "folder.db")
+    assert json.loads(json.dumps([each.to_dict() for each in Inbox(path).pending()])) == []

@@ -1,0 +1,883 @@
+"""A journal: each call takes effect at most once."""
+
+import asyncio
+import contextlib
+import dataclasses
+import gc
+import json
+import os
+import stat
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Annotated
+
+import pytest
+from pydantic import BaseModel
+
+from functool import (
+    ApprovalRequired,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    ImageContent,
+    Inject,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    Tripwire,
+    WrapperTool,
+    hide_errors,
+)
+from functool.executors import inline
+from functool.guardrails import require_approval
+from functool.layers import journal_once, journal_owner
+from functool.layers.journal import (
+    Journal,
+    JournalError,
+    OutcomeUnknown,
+    idempotency_key,
+)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = Journal(tmp_path / "calls.journal")
+    yield journal
+    journal.close()
+
+
+def call(tool, arguments=None, context=None, id="1"):
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id=id), context)
+    )
+
+
+def counted(**options):
+    """A tool that counts its effects."""
+    effects = []
+
+    @FunctionTool(executor=inline, **options)
+    def pay(amount: int = 1) -> dict:
+        """Pay."""
+        effects.append(amount)
+        return {"paid": amount}
+
+    return pay, effects
+
+
+def test_a_call_takes_effect_once(journal):
+    """The same call again answers with the stored result, says so, and runs nothing."""
+    pay, effects = counted()
+    pay = journal.once(pay, run="order-17")
+
+    first, again = call(pay, {"amount": 3}), call(pay, {"amount": 3})
+
+    assert effects == [3]
+    assert first.value == again.value == {"paid": 3} and first.output == again.output
+    assert "journal" not in first.metadata
+    assert again.metadata["journal"] == {"key": "order-17/pay/1", "stored": True}
+    assert again.call_id == "1"
+
+
+def test_run_tool_and_id_tell_calls_apart(journal):
+    """A call with another id, of another tool or in another run is another call."""
+    pay, effects = counted()
+    other = WrapperTool(pay, name="pay_too")
+    one, two = journal.once(pay, run="a"), journal.once(pay, run="b")
+    third = journal.once(other, run="a")
+
+    for tool, id in ((one, "1"), (one, "2"), (two, "1"), (third, "1"), (third, "1")):
+        assert call(tool, id=id).success
+
+    assert len(effects) == 4
+    assert [e.key for e in journal.calls()] == ["a/pay/1", "a/pay/2", "b/pay/1", "a/pay_too/1"]
+
+
+def test_keys_never_meet(journal):
+    """Names and ids that hold the separator give different keys; long ones give short keys."""
+    keys = {
+        journal_once.key_of(*parts)
+        for parts in [("a", "b", "c/1"), ("a/b", "c", "1"), ("a", "b/c", "1"), ("a", "b", "é" * 99)]
+    }
+
+    assert len(keys) == 4
+    assert all(key.isascii() and len(key) <= 200 for key in keys)
+
+
+def test_the_same_kind_comes_back(journal):
+    """A tool gives a tool, a list a list, a tuple a tuple, a toolset a toolset with its limit."""
+    pay, _ = counted()
+
+    assert isinstance(journal.once(pay, run="r"), FunctionTool)
+    assert [type(tool) for tool in journal.once([pay], run="r")] == [FunctionTool]
+    assert type(journal.once((pay,), run="r")) is tuple
+    toolset = journal.once(Toolset([pay], max_concurrency=3), run="r")
+    assert isinstance(toolset, Toolset) and toolset.max_concurrency == 3
+    assert isinstance(journal.once({"pay": pay}, run="r"), list)
+    assert pay.requires_approval is False and call(pay).value == {"paid": 1}
+
+
+@pytest.mark.parametrize("run", ["", None, 3])
+def test_a_run_needs_a_name(journal, run):
+    """A run without a name would make calls of different work one."""
+    pay, _ = counted()
+
+    with pytest.raises(DefinitionError, match="run must be a text"):
+        journal.once(pay, run=run)
+    with pytest.raises(DefinitionError, match="run must be a text"):
+        journal.replay(run)
+
+
+def test_a_call_without_an_id_is_refused(journal):
+    """A call that has no id cannot be told from another one: nothing runs."""
+    pay, effects = counted()
+
+    result = call(journal.once(pay, run="r"), id="")
+
+    assert result.error.type == "JournalConflict" and "no id" in result.text
+    assert effects == [] and journal.calls() == []
+
+
+def test_an_id_with_other_arguments_is_refused(journal):
+    """An id that comes again with other arguments is an error, and both records stay as they were."""
+    pay, effects = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, {"amount": 3})
+
+    result = call(pay, {"amount": 4})
+
+    assert result.error.type == "JournalConflict" and "4" not in result.text
+    assert effects == [3]
+    [entry] = journal.calls()
+    assert entry.arguments == {"amount": 3} and entry.state == "done"
+
+
+def test_equal_arguments_are_the_same_call(journal):
+    """Text or mapping, in any order, a default said or left out: it is the same call."""
+    ran = []
+
+    @FunctionTool
+    def add(a: int, b: int = 2) -> int:
+        ran.append(a)
+        return a + b
+
+    add = journal.once(add, run="r")
+
+    for arguments in ({"a": 1}, '{"b": 2, "a": 1}', {"a": 1, "b": 2}):
+        assert call(add, arguments).value == 3
+    assert ran == [1]
+
+
+def test_nothing_of_a_refused_call_is_stored(journal):
+    """Arguments that do not fit, guardrails and missing approvals leave no record."""
+    pay, effects = counted(input_guardrails=[require_approval()])
+    refused, _ = counted(input_guardrails=[refuse])
+
+    results = [
+        call(journal.once(pay, run="r"), {"amount": "many"}),
+        call(journal.once(pay, run="r")),
+        call(journal.once(refused, run="r")),
+    ]
+
+    assert [r.error.type for r in results] == [
+        "ArgumentError",
+        "ApprovalRequired",
+        "GuardrailError",
+    ]
+    assert effects == [] and journal.calls() == []
+
+
+def refuse(call, context):
+    raise GuardrailError("no")
+
+
+def test_an_approved_call_runs_once(journal):
+    """The call that waited for a person runs after the approval, and not again."""
+    pay, effects = counted(input_guardrails=[require_approval()])
+    pay, context = journal.once(pay, run="r"), Context()
+
+    context.approve(call(pay, context=context).metadata["approval"])
+
+    assert call(pay, context=context).value == {"paid": 1}
+    context.approve(call(pay, context=context).metadata["approval"])
+    assert call(pay, context=context).metadata["journal"]["stored"] is True
+    assert effects == [1]
+
+
+@pytest.mark.parametrize("how", ["raised", "returned"])
+def test_a_pause_is_no_result(journal, how):
+    """A body that waits for an approval of an inner call runs again: its pause is not stored."""
+    answers = []
+
+    @FunctionTool
+    async def outer(ctx: Context):
+        answers.append(len(answers))
+        if len(answers) == 2:
+            return "done"
+        inner = await FunctionTool(print, name="inner", input_guardrails=[require_approval()])(
+            ToolCall(name="inner"), ctx
+        )
+        if how == "raised":
+            raise ApprovalRequired("wait", inner.metadata["approval"])
+        return inner
+
+    outer = journal.once(outer, run="r")
+
+    assert call(outer).error.type == "ApprovalRequired"
+    assert journal.calls() == []
+    assert call(outer).value == "done" and call(outer).value == "done"
+    assert answers == [0, 1]
+
+
+def test_output_guardrails_see_a_stored_result(journal):
+    """What was stored meets the output guardrails again: the ones of now."""
+    seen = []
+
+    def shout(result, context):
+        seen.append(result.text)
+        return dataclasses.replace(ToolResult.of(result.text.upper()))
+
+    @FunctionTool(output_guardrails=[shout])
+    def say() -> str:
+        return "secret"
+
+    say = journal.once(say, run="r")
+
+    assert [call(say).text, call(say).text] == ["SECRET", "SECRET"]
+    assert seen == ["secret", "secret"]
+    assert journal.calls()[0].result.text == "secret"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("bad"), ToolError("sorry", details={"a": 1}), GuardrailError("no"), KeyError()],
+    ids=repr,
+)
+def test_what_a_body_raised_is_its_outcome(journal, error):
+    """A failure is stored as well: the same type, message and details, and the body runs once."""
+    ran = []
+
+    @FunctionTool
+    def fail() -> None:
+        ran.append(1)
+        raise error
+
+    first, fail = call(fail), journal.once(fail, run="r")
+    ran.clear()
+
+    results = [call(fail), call(fail)]
+
+    assert [r.error for r in results] == [first.error, first.error]
+    assert results[1].metadata == {"journal": {"key": "r/fail/1", "stored": True}}
+    assert ran == [1] and journal.calls()[0].state == "done"
+
+
+def test_a_stored_failure_hides_what_was_hidden(journal):
+    """The tool's error functions are asked about a stored failure, so that it tells no more than before."""
+
+    @FunctionTool(on_error_func=hide_errors)
+    def fail() -> None:
+        raise RuntimeError("password")
+
+    fail = journal.once(fail, run="r")
+
+    assert call(fail).text == call(fail).text == "The tool failed unexpectedly."
+
+
+def test_a_tripwire_stops_the_run_again(journal):
+    """A body that stopped the run stops it again, without running again."""
+    ran = []
+
+    @FunctionTool
+    def stop() -> None:
+        ran.append(1)
+        raise Tripwire("enough")
+
+    stop = journal.once(stop, run="r")
+
+    for _ in range(2):
+        with pytest.raises(Tripwire, match="enough"):
+            call(stop)
+    assert ran == [1]
+
+
+class Point(BaseModel):
+    x: int
+    when: datetime
+
+
+@dataclasses.dataclass
+class Price:
+    amount: Decimal
+
+
+VALUES = [
+    (None, None),
+    ("text", "text"),
+    ("\ud83d\ude00 \udc00", "😀 \udc00"),
+    (3.5, 3.5),
+    (float("nan"), "NaN"),
+    ({"a": [1, None, True]}, {"a": [1, None, True]}),
+    ({1: (2, 3)}, {"1": [2, 3]}),
+    (
+        Point(x=1, when=datetime(2026, 1, 2, tzinfo=UTC)),
+        {"x": 1, "when": "2026-01-02T00:00:00Z"},
+    ),
+    ([Price(Decimal("1.50"))], [{"amount": "1.50"}]),
+    ({"at": b"\xff"}, {"at": "_w=="}),
+]
+
+
+@pytest.mark.parametrize(("value", "stored"), VALUES, ids=[repr(v) for v, _ in VALUES])
+def test_a_value_is_stored_in_its_json_form(journal, value, stored):
+    """A stored value is its JSON form; the model reads what it read the first time."""
+
+    @FunctionTool
+    async def get():
+        return value
+
+    get = journal.once(get, run="r")
+    first, again = call(get), call(get)
+
+    assert again.value == stored and again.text == first.text
+    assert again.metadata["journal"] == {"key": "r/get/1", "stored": True}
+
+
+class Odd:
+    def __str__(self):
+        return "odd"
+
+
+def endless():
+    while True:
+        yield 1
+
+
+@pytest.mark.parametrize("value", [Odd(), {"a": Odd()}, {"a": endless()}], ids=repr)
+def test_what_json_cannot_say_is_stored_as_the_model_read_it(journal, value):
+    """Such a value comes back as text, and the metadata says so."""
+
+    @FunctionTool
+    async def get():
+        return value
+
+    get = journal.once(get, run="r")
+    first, again = call(get), call(get)
+
+    assert again.value == again.text == first.text
+    assert again.metadata["journal"]["value_is_text"] is True
+
+
+def test_contents_labels_and_short_forms_are_stored(journal):
+    """Images, source labels, other JSON metadata and `shown_as` survive; other objects do not."""
+
+    @FunctionTool
+    async def get():
+        shown = ToolResult.of(
+            {"rows": [1, 2]}, metadata={"sources": ["mail"], "n": 1, "handle": object()}
+        ).shown_as("2 rows")
+        return shown
+
+    @FunctionTool
+    async def draw():
+        return [ImageContent(data=b"\x89"), "a dot"]
+
+    get, draw = journal.once([get, draw], run="r")
+    call(get), call(draw)
+    again, image = call(get), call(draw)
+
+    assert (again.text, again.value, again.structured) == ("2 rows", {"rows": [1, 2]}, None)
+    assert again.metadata["sources"] == ["mail"] and again.metadata["n"] == 1
+    assert "handle" not in again.metadata
+    assert image.output[0] == ImageContent(data=b"\x89") and image.output[1].text == "a dot"
+
+
+def test_an_untrusted_tool_labels_stored_results(journal):
+    """A stored result of an untrusted tool has its label, and those of its arguments."""
+    pay, _ = counted(settings=ToolSettings(untrusted=True))
+    pay = journal.once(pay, run="r")
+    sent = ToolCall(name="pay", id="1", metadata={"sources": {"/amount": ["mail"]}})
+
+    results = [asyncio.run(pay(sent)) for _ in range(2)]
+
+    assert [r.metadata["sources"] for r in results] == [["pay", "mail"]] * 2
+
+
+def test_keep_reduces_what_is_stored(tmp_path):
+    """`keep` says what is stored; the first answer is whole, and failures are reduced as well."""
+
+    async def keep(result):
+        if result.is_error:
+            return ToolResult.failed("failed", type=result.error.type)
+        return ToolResult.of("kept")
+
+    journal = Journal(tmp_path / "j", keep=keep)
+    pay, _ = counted()
+
+    @FunctionTool
+    def fail() -> None:
+        raise ValueError("secret")
+
+    pay, fail = journal.once([pay, fail], run="r")
+
+    assert [call(pay).value, call(pay).value] == [{"paid": 1}, "kept"]
+    assert [call(fail).text, call(fail).text] == ["ValueError: secret", "ValueError: failed"]
+    assert b"secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("keep", [lambda result: 1 / 0, lambda result: "text"])
+def test_nothing_is_stored_where_keep_fails(tmp_path, keep, caplog):
+    """A `keep` that raises or returns no result stores no part of a result, and the call is done."""
+    journal = Journal(tmp_path / "j", keep=keep)
+    pay, effects = counted()
+    pay = journal.once(pay, run="r")
+
+    assert [call(pay).value, call(pay).text] == [
+        {"paid": 1},
+        "The call ended. Its result was not kept.",
+    ]
+    assert effects == [1] and "keep failed" in caplog.text
+
+
+def test_keep_has_to_be_callable(tmp_path):
+    """Anything else is the author's mistake."""
+    with pytest.raises(DefinitionError, match="keep must be callable"):
+        Journal(tmp_path / "j", keep=3)
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_body_that_timed_out_is_unknown(journal, kind):
+    """A call that its time limit ended inside the body is unknown: it is not run again."""
+    ran = []
+    release = threading.Event()
+
+    async def slow():
+        ran.append(1)
+        await asyncio.sleep(60)
+
+    def slow_in_a_thread():
+        ran.append(1)
+        release.wait(60)
+
+    body = slow if kind == "async" else slow_in_a_thread
+    tool = journal.once(FunctionTool(body, name="slow", timeout=0.05), run="r")
+
+    first, again = call(tool), call(tool)
+    release.set()
+
+    assert first.error.type == "ToolTimeoutError"
+    assert again.error.type == "OutcomeUnknown"
+    assert again.error.details.keys() == {"key", "started"}
+    assert again.error.details["key"] == "r/slow/1" and "settle" in again.text
+    datetime.fromisoformat(again.error.details["started"])
+    assert ran == [1] and [entry.state for entry in journal.calls()] == ["unknown"]
+
+
+def test_a_cancelled_body_is_unknown(journal):
+    """A call that was cancelled inside its body, from outside or by itself, is unknown."""
+
+    @FunctionTool
+    async def hang(itself: bool = False):
+        if itself:
+            raise asyncio.CancelledError
+        await asyncio.sleep(60)
+
+    hang = journal.once(hang, run="r")
+
+    async def cancel():
+        task = asyncio.ensure_future(hang(ToolCall(name="hang", id="1")))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    call(hang, {"itself": True}, id="2")
+
+    assert call(hang).error.type == "OutcomeUnknown"
+    assert call(hang, {"itself": True}, id="2").error.type == "OutcomeUnknown"
+
+
+@pytest.mark.parametrize("settings", [{"read_only": True}, {"idempotent": True}])
+def test_a_harmless_tool_runs_again(journal, settings):
+    """An interrupted call of a tool that is read-only or idempotent runs again."""
+    ran = []
+
+    @FunctionTool(timeout=0.05, settings=ToolSettings(**settings))
+    async def get():
+        ran.append(1)
+        if len(ran) == 1:
+            await asyncio.sleep(60)
+        return "got"
+
+    get = journal.once(get, run="r")
+
+    assert call(get).error.type == "ToolTimeoutError"
+    assert journal.calls(state="unknown") == []
+    assert call(get).value == "got" and call(get).value == "got"
+    assert ran == [1, 1]
+
+
+def test_a_call_that_is_running_waits_for_its_owner(journal):
+    """The same call beside itself waits, and answers with the one result."""
+    pay, effects = counted()
+
+    @FunctionTool
+    async def slow() -> int:
+        effects.append(1)
+        await asyncio.sleep(0.1)
+        return 7
+
+    slow = journal.once(slow, run="r")
+
+    async def both():
+        return await asyncio.gather(*(slow(ToolCall(name="slow", id="1")) for _ in range(3)))
+
+    results = asyncio.run(both())
+
+    assert [r.value for r in results] == [7, 7, 7] and effects == [1]
+    assert sorted("journal" in r.metadata for r in results) == [False, True, True]
+
+
+def test_waiting_ends_with_the_time_limit(tmp_path):
+    """A call that waits for its owner answers at its own time limit, and changes nothing."""
+    one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+    go = threading.Event()
+
+    def slow() -> str:
+        go.wait(60)
+        return "slow"
+
+    owner = one.once(FunctionTool(slow), run="r")
+    waiter = two.once(FunctionTool(slow, timeout=0.1), run="r")
+
+    async def both():
+        task = asyncio.ensure_future(owner(ToolCall(name="slow", id="1")))
+        await asyncio.sleep(0.05)
+        late = await waiter(ToolCall(name="slow", id="1"))
+        states = [entry.state for entry in two.calls()]
+        go.set()
+        return late, states, await task
+
+    late, states, result = asyncio.run(both())
+
+    assert late.error.type == "ToolTimeoutError" and states == ["started"]
+    assert result.value == "slow" and call(waiter).value == "slow"
+
+
+def test_a_lease_is_renewed_while_the_body_runs(tmp_path, monkeypatch):
+    """A body that runs for several leases stays the owner of its call."""
+    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.2)
+    one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+    effects = []
+
+    @FunctionTool
+    async def slow() -> int:
+        effects.append(1)
+        time.sleep(0.5)  # The event loop is blocked: a thread renews the lease.
+        await asyncio.sleep(0.5)
+        return 7
+
+    def other():
+        time.sleep(0.1)
+        return call(two.once(slow, run="r"))
+
+    async def both():
+        mine = one.once(slow, run="r")(ToolCall(name="slow", id="1"))
+        return await asyncio.gather(mine, asyncio.to_thread(other))
+
+    results = asyncio.run(both())
+
+    assert [r.value for r in results] == [7, 7] and effects == [1]
+
+
+def test_a_lost_lease_is_unknown_until_the_owner_ends(tmp_path, monkeypatch):
+    """Where a lease ran out, others read `unknown`; the owner that was only slow still records its end."""
+    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.0)
+    one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+
+    @FunctionTool
+    async def slow() -> int:
+        assert (
+            await asyncio.to_thread(call, two.once(slow, run="r"))
+        ).error.type == "OutcomeUnknown"
+        return 7
+
+    assert call(one.once(slow, run="r")).value == 7
+    assert call(two.once(slow, run="r")).value == 7
+
+
+def test_a_body_gets_its_key(journal):
+    """The key of a call reaches sync and async bodies, subclasses and `ToolCall` parameters."""
+
+    def sync(key: Annotated[str, Inject(idempotency_key)]) -> str:
+        return key
+
+    async def asynchronous(key: Annotated[str, Inject(idempotency_key)], call: ToolCall) -> str:
+        assert call.metadata["journal"]["key"] == key
+        return key
+
+    class Sub(FunctionTool):
+        async def run(self, call, context):
+            return await super().run(call, context)
+
+    for tool in (FunctionTool(sync), FunctionTool(asynchronous), Sub(sync, name="sub")):
+        kept = journal.once(tool, run="order 17")
+        assert call(kept, id="a/1").value == f"order%2017/{tool.name}/a%2F1"
+        assert call(WrapperTool(kept), id="a/2").value == f"order%2017/{tool.name}/a%2F2"
+
+
+def test_without_a_journal_each_call_has_a_new_key(journal):
+    """Without a journal, and in inner calls that are in none, a key is new for each call."""
+
+    @FunctionTool
+    async def inner(key: Annotated[str, Inject(idempotency_key)], ctx: Context) -> str:
+        assert idempotency_key(ctx) == key
+        return key
+
+    @FunctionTool
+    async def outer(ctx: Context) -> list:
+        calls = [await inner(ToolCall(name="inner", id="1"), ctx) for _ in range(2)]
+        return [result.value for result in calls]
+
+    keys = [call(inner).value, call(inner).value, *call(journal.once(outer, run="r")).value]
+
+    assert len(set(keys)) == 4 and "r/outer/1" not in keys
+
+
+def test_a_call_inside_of_itself_is_refused(journal):
+    """A tool in one journal twice would wait for itself: that is an error, and nothing runs."""
+    pay, effects = counted()
+
+    result = call(journal.once(journal.once(pay, run="r"), run="r"))
+
+    assert result.error.type == "JournalConflict" and "inside" in result.text
+    assert effects == []
+
+
+def test_journals_nest(tmp_path):
+    """Two journals around one tool both keep their record."""
+    pay, effects = counted()
+    one, two = Journal(tmp_path / "1"), Journal(tmp_path / "2")
+    pay = two.once(one.once(pay, run="inner"), run="outer")
+
+    assert call(pay).value == call(pay).value == {"paid": 1}
+    assert effects == [1]
+    assert [len(journal.calls()) for journal in (one, two)] == [1, 1]
+
+
+def test_call_all_and_threads_share_a_journal(journal):
+    """Parallel calls of a turn, and turns on several threads, each take effect once."""
+    pay, effects = counted()
+    tools = journal.once(Toolset([pay]), run="r")
+    calls = [ToolCall(name="pay", arguments={"amount": n}, id=str(n)) for n in range(20)]
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(tools.call_all_sync(calls)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(effects) == list(range(20))
+    assert [[r.value["paid"] for r in results] for results in answers] == [list(range(20))] * 4
+
+
+def test_entries_say_all_there_is(journal):
+    """An entry has key, run, tool, id, arguments, state, result and times with a zone."""
+    pay, _ = counted()
+    before = datetime.now(UTC)
+    call(journal.once(pay, run="r"), {"amount": 2})
+
+    [entry] = journal.calls(run="r", state="done")
+
+    assert (entry.key, entry.run, entry.tool, entry.call_id) == ("r/pay/1", "r", "pay", "1")
+    assert entry.arguments == {"amount": 2} and entry.result.value == {"paid": 2}
+    assert before <= entry.started <= entry.ended <= datetime.now(UTC)
+    assert journal.calls(run="other") == journal.calls(state="unknown") == []
+    with pytest.raises(ValueError, match="state must be"):
+        journal.calls(state="lost")
+
+
+def unknown(journal, id="1"):
+    """Leave an unknown call behind; return its tool and its effects."""
+    effects = []
+
+    @FunctionTool(timeout=0.02)
+    async def pay(quick: bool = False) -> str:
+        effects.append(1)
+        if len(effects) == 1:
+            await asyncio.sleep(60)
+        return "paid"
+
+    pay = journal.once(pay, run="r")
+    assert call(pay, id=id).error.type == "ToolTimeoutError"
+    return pay, effects
+
+
+def test_an_operator_settles_an_unknown_call(journal):
+    """What an operator says came of a call is its stored result from then on."""
+    pay, effects = unknown(journal)
+
+    journal.settle("r/pay/1", ToolResult.of({"paid": True}))
+
+    assert call(pay).value == {"paid": True} and effects == [1]
+    assert call(pay).metadata["journal"] == {"key": "r/pay/1", "stored": True}
+    assert journal.calls()[0].state == "done"
+
+
+def test_an_operator_reopens_an_unknown_call(journal):
+    """A reopened call runs again, once."""
+    pay, effects = unknown(journal)
+
+    journal.reopen("r/pay/1")
+
+    assert journal.calls() == []
+    assert call(pay).value == call(pay).value == "paid" and effects == [1, 1]
+
+
+def test_only_unknown_calls_are_settled_or_reopened(journal):
+    """A done, running or absent call is no operator's to change; the error names close keys."""
+    pay, _ = counted()
+
+    @FunctionTool
+    async def running(ctx: Context) -> None:
+        for change in (journal.reopen, lambda key: journal.settle(key, ToolResult.of(1))):
+            with pytest.raises(JournalError, match="is running since"):
+                change("r/running/1")
+
+    pay, running = journal.once([pay, running], run="r")
+    call(pay)
+    assert call(running).success
+    for change in (journal.reopen, lambda key: journal.settle(key, ToolResult.of(1))):
+        with pytest.raises(JournalError, match="is done since"):
+            change("r/pay/1")
+        with pytest.raises(JournalError, match=r"no call 'r/pay/2'; did you mean 'r/pay/1'"):
+            change("r/pay/2")
+    with pytest.raises(TypeError, match="must be a ToolResult"):
+        journal.settle("r/pay/1", "paid")
+
+
+def test_a_late_end_does_not_undo_what_an_operator_said(tmp_path, monkeypatch, caplog):
+    """A body that ends after its call was settled changes the record no more."""
+    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.0)
+    one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+
+    @FunctionTool
+    async def slow() -> str:
+        two.settle("r/slow/1", ToolResult.of("settled"))
+        return "late"
+
+    assert call(one.once(slow, run="r")).value == "late"
+    assert call(one.once(slow, run="r")).value == "settled"
+    assert "was settled or reopened while it ran" in caplog.text
+
+
+def test_purge_removes_what_is_done(journal):
+    """Done calls that ended before a time go; unknown ones stay, and a purged call runs again."""
+    pay, effects = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="old")
+    unknown(journal, id="lost")
+    now = datetime.now(UTC)
+    call(pay, id="new")
+
+    assert journal.purge(now - timedelta(days=1)) == 0
+    assert journal.purge(now) == 1
+    assert [entry.call_id for entry in journal.calls()] == ["lost", "new"]
+    call(pay, id="old")
+    assert len(effects) == 3
+    with pytest.raises(TypeError, match="must be a datetime"):
+        journal.purge(3600)
+
+
+def test_the_file_is_its_owners_alone(tmp_path):
+    """The file and what SQLite writes beside it are readable by their owner only."""
+    old = os.umask(0)
+    try:
+        journal = Journal(tmp_path / "j")
+        call(journal.once(counted()[0], run="r"))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(old)
+
+    assert modes == {"j": 0o600, "j-wal": 0o600, "j-shm": 0o600}
+
+
+def test_a_fork_has_a_connection_of_its_own(journal):
+    """A forked process uses the same journal under a name of its own, and dies as another owner."""
+    pay, _ = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="parent")
+    child = os.fork()
+    if not child:
+        try:
+            call(pay, id="child")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+    assert [entry.call_id for entry in journal.calls(state="done")] == ["parent", "child"]
+    assert call(pay, id="after").success
+
+
+def test_a_journal_that_nobody_holds_leaves_nothing_open(tmp_path):
+    """A journal closes its file when it is collected; none of its threads keeps it alive."""
+
+    def use():
+        call(Journal(tmp_path / "j").once(counted()[0], run="r"))
+
+    use()
+    gc.collect()
+
+    assert [path for path in open_files() if str(tmp_path) in path] == []
+
+
+def open_files():
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            yield os.readlink(f"/proc/self/fd/{fd}")
+
+
+def test_a_wrapper_and_other_tools_are_journalled(journal):
+    """Tools of other kinds are, too: wrappers with a new name, and subclasses of `Tool`."""
+    effects = []
+
+    class Own(Tool):
+        async def run(self, call, context):
+            effects.append(call.arguments)
+            return ToolResult.of("own")
+
+    own = Own(name="own", description="", parameters={})
+    tools = journal.once(Toolset([own, WrapperTool(own, name="renamed")]), run="r")
+
+    for name in ("own", "own", "renamed", "renamed"):
+        assert tools.call_sync(ToolCall(name=name, id="1")).value == "own"
+    assert len(effects) == 2
+
+
+def test_errors_survive_a_pickle():
+    """An unknown outcome that crosses a process is the same there."""
+    import pickle
+
+    error = OutcomeUnknown("k", "t")
+
+    again = pickle.loads(pickle.dumps(error))
+
+    assert str(again) == str(error) and again.details == {"key": "k", "started": "t"}
+
+
+def test_arguments_are_kept_as_json(journal):
+    """What is stored of arguments is the canonical JSON."""
+    pay, _ = counted()
+    call(journal.once(pay, run="r"), '{"amount": 2}')
+
+    assert json.dumps(journal.calls()[0].arguments) == '{"amount": 2}'

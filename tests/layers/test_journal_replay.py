@@ -1,0 +1,212 @@
+"""Replay: answers from the record of a run alone."""
+
+import asyncio
+import itertools
+from datetime import date
+
+import pytest
+
+from functool import (
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    ToolCall,
+    ToolError,
+    Toolset,
+    hide_errors,
+)
+from functool.layers.journal import Journal, JournalError
+from functool.layers.journal_replay import definition_of, tool_from
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = Journal(tmp_path / "j")
+    yield journal
+    journal.close()
+
+
+def ask(tools, name, id="", **arguments):
+    return tools.call_sync(ToolCall(name=name, arguments=arguments, id=id))
+
+
+def counting(answers=None):
+    """A tool whose answers differ from call to call."""
+    numbers = itertools.count(1)
+
+    @FunctionTool
+    def next_one(about: str, limit: int = 3) -> dict:
+        """Find the next one.
+
+        Args:
+            about: What it is about.
+        """
+        return {"about": about, "number": next(numbers)}
+
+    return next_one
+
+
+def recorded_run(journal):
+    """Record three calls, two of them alike."""
+    tools = journal.once(Toolset([counting()]), run="r")
+    for id, about in (("a", "cats"), ("b", "cats"), ("c", "dogs")):
+        assert ask(tools, "next_one", id, about=about).success
+
+
+def test_a_run_is_answered_from_its_record_alone(journal):
+    """Without the tools, each recorded call is answered as it was, and marked."""
+    recorded_run(journal)
+    tools = journal.replay("r")
+
+    results = [
+        ask(tools, "next_one", id, about=about) for id, about in [("c", "dogs"), ("a", "cats")]
+    ]
+
+    assert [r.value["number"] for r in results] == [3, 1]
+    assert results[0].metadata["journal"] == {"key": "r/next_one/c", "stored": True}
+
+
+def test_a_call_is_matched_by_id_then_in_order(journal):
+    """An id that was recorded with these arguments gets its answer; others get the rest in order."""
+    recorded_run(journal)
+    tools = journal.replay("r")
+
+    numbers = [
+        ask(tools, "next_one", id, about="cats", limit=3).value["number"]
+        for id in ("b", "x", "x", "b")
+    ]
+
+    assert numbers == [2, 1, 1, 2]
+
+
+def test_calls_without_ids_are_answered_in_order(journal):
+    """Calls that have no ids get the recorded answers one after another."""
+    recorded_run(journal)
+    tools = journal.replay("r")
+
+    assert [ask(tools, "next_one", about="cats").value["number"] for _ in range(2)] == [1, 2]
+    assert ask(tools, "next_one", about="cats").error.type == "NotRecorded"
+
+
+def test_a_call_that_was_not_recorded_shows_the_nearest(journal):
+    """The error names the nearest recorded call of the tool, with its arguments and id."""
+    recorded_run(journal)
+    tools = journal.replay("r")
+
+    error = ask(tools, "next_one", about="cat").error
+
+    assert error.type == "NotRecorded"
+    assert 'next_one({"about": "cats", "limit": 3}), id \'a\'' in error.message
+    ask(tools, "next_one", "c", about="dogs")
+    assert "answered already" in ask(tools, "next_one", "d", about="dogs").text
+    assert ask(tools, "next_two").error.type == "UnknownToolError"
+
+
+def test_long_arguments_are_cut_in_the_error(journal):
+    """The error about a call that was not recorded stays short."""
+    tools = journal.once(Toolset([counting()]), run="r")
+    ask(tools, "next_one", "a", about="x" * 5_000)
+
+    assert len(ask(journal.replay("r"), "next_one", about="y").text) < 800
+
+
+def test_a_run_that_was_not_recorded_is_an_error(journal):
+    """The error lists the runs there are."""
+    recorded_run(journal)
+
+    with pytest.raises(JournalError, match="nothing is recorded of the run 's'; runs: r"):
+        journal.replay("s")
+
+
+def test_replayed_tools_say_what_the_real_ones_said(journal):
+    """Name, description, schemas and strictness are the recorded ones."""
+
+    @FunctionTool(strict=True)
+    def plan(day: date, tags: dict[str, int], note: str | None = None) -> list[str]:
+        """Plan a day."""
+        return [day.isoformat(), *tags]
+
+    kept = journal.once(plan, run="r")
+    asyncio.run(
+        kept(ToolCall(name="plan", arguments={"day": "2026-01-02", "tags": {"a": 1}}, id="1"))
+    )
+    [replayed] = journal.replay("r").values()
+
+    assert repr(replayed.schema) == repr(plan.schema)
+    answer = asyncio.run(
+        replayed(ToolCall(name="plan", arguments={"day": "2026-01-02", "tags": {"a": 1}}))
+    )
+    assert answer.value == ["2026-01-02", "a"]
+
+
+def test_tools_that_are_given_keep_their_guardrails(journal):
+    """With the tools themselves, their guardrails and error functions act in the replay, and no body runs."""
+    ran = []
+
+    def refuse_birds(call, context):
+        if call.arguments["about"] == "birds":
+            raise GuardrailError("no birds")
+
+    @FunctionTool(input_guardrails=[refuse_birds], on_error_func=hide_errors)
+    def find(about: str) -> str:
+        ran.append(about)
+        raise ValueError("password")
+
+    tools = Toolset([find])
+    ask(journal.once(tools, run="r"), "find", "1", about="cats")
+    replayed = journal.replay("r", tools)
+
+    assert ask(replayed, "find", "1", about="cats").text == "The tool failed unexpectedly."
+    assert ask(replayed, "find", "2", about="birds").text == "no birds"
+    assert ran == ["cats"]
+
+
+def test_failures_and_unknown_calls_are_replayed(journal):
+    """A recorded failure fails again, and a call that was interrupted is still unknown."""
+
+    @FunctionTool(timeout=0.02)
+    async def work(how: str) -> None:
+        if how == "fails":
+            raise ToolError("sorry", details={"code": 7})
+        await asyncio.sleep(60)
+
+    tools = journal.once(Toolset([work]), run="r")
+    ask(tools, "work", "1", how="fails"), ask(tools, "work", "2", how="hangs")
+    replayed = journal.replay("r")
+
+    assert ask(replayed, "work", how="fails").error.details == {"code": 7}
+    assert ask(replayed, "work", how="hangs").error.type == "OutcomeUnknown"
+
+
+def test_what_was_not_recorded_may_run_for_real(journal):
+    """With strict=False such a call runs, is appended to the run, and is recorded from then on."""
+    recorded_run(journal)
+    live = counting()
+    tools = journal.replay("r", Toolset([live]), strict=False)
+
+    numbers = [
+        ask(tools, "next_one", id, about=about).value["number"]
+        for id, about in [("a", "cats"), ("a", "birds"), ("", "birds"), ("z", "fish")]
+    ]
+
+    assert numbers == [1, 1, 2, 3]
+    entries = [(e.call_id, e.arguments["about"]) for e in journal.calls(run="r")][3:]
+    assert [about for _, about in entries] == ["birds", "birds", "fish"]
+    assert entries[0][0].startswith("a+") and entries[1][0] and entries[2][0] == "z"
+    assert ask(journal.replay("r"), "next_one", "z", about="fish").value["number"] == 3
+
+
+def test_running_for_real_needs_tools(journal):
+    """Without tools there is no body that could run."""
+    with pytest.raises(DefinitionError, match="it needs tools"):
+        journal.replay("r", strict=False)
+    assert list(journal.replay("new", Toolset([counting()]), strict=False)) == ["next_one"]
+
+
+def test_a_tool_from_its_definition_has_no_body():
+    """A tool that was made of a record answers nothing by itself."""
+    tool = tool_from(definition_of(counting()).form)
+
+    result = asyncio.run(tool(ToolCall(name="next_one", arguments={"about": "x"})))
+
+    assert result.error.type == "NotRecorded"

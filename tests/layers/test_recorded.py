@@ -1,0 +1,279 @@
+"""Recorded calls: once with the real tools, afterwards from a file."""
+
+import asyncio
+import contextlib
+import io
+import itertools
+import json
+import sys
+
+import pytest
+
+from functool import Context, DefinitionError, FunctionTool, ToolCall, ToolError, Toolset
+from functool.guardrails import require_approval
+from functool.layers.journal import Journal, JournalError
+from functool.layers.journal_lines import lines_of
+from functool.layers.recorded import recorded, recording
+
+pytest_plugins = ["pytester"]
+
+
+def ask(tools, name, id="", **arguments):
+    return tools.call_sync(ToolCall(name=name, arguments=arguments, id=id))
+
+
+def tools(**changes):
+    """The real tools, and what they did."""
+    numbers = itertools.count(1)
+    done = []
+
+    @FunctionTool(name="roll", **changes)
+    def roll(sides: int = 6, now: str = "") -> int:
+        """Roll a die."""
+        done.append(now)
+        if sides == 0:
+            raise ToolError("no sides")
+        return next(numbers)
+
+    return Toolset([roll]), done
+
+
+def test_calls_are_recorded_once_and_replayed(tmp_path):
+    """The first time the real tools are called; then the file answers, and stays as it was."""
+    path = tmp_path / "deep" / "rolls.jsonl"
+    real, done = tools()
+    with recording(path) as use:
+        used = use(real)
+        first = [ask(used, "roll").value, ask(used, "roll").value, ask(used, "roll", sides=0).text]
+    written = path.read_bytes()
+    again, untouched = tools()
+    with recording(path) as use:
+        used = use(again)
+        second = [ask(used, "roll").value, ask(used, "roll").value, ask(used, "roll", sides=0).text]
+        surplus = ask(used, "roll")
+
+    assert first == second == [1, 2, "no sides"] and len(done) == 3
+    assert surplus.error.type == "NotRecorded"
+    assert untouched == [] and path.read_bytes() == written
+    assert isinstance(used, Toolset)
+
+
+def test_volatile_arguments_may_be_ignored(tmp_path):
+    """An ignored argument may differ from the recorded one; without `ignore` it may not."""
+    path = tmp_path / "rolls.jsonl"
+    with recording(path) as use:
+        ask(use(tools()[0]), "roll", now="10:00")
+
+    with recording(path, ignore=["now"]) as use:
+        assert ask(use(tools()[0]), "roll", now="11:00").value == 1
+    with recording(path) as use:
+        assert ask(use(tools()[0]), "roll", now="11:00").error.type == "NotRecorded"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"description": "Roll two dice."}, "description"), ({"strict": True}, "parameters, strict")],
+)
+def test_a_changed_definition_fails(tmp_path, changes, said):
+    """A tool that is not defined as it was recorded is an error that names what changed."""
+    path = tmp_path / "rolls.jsonl"
+    with recording(path) as use:
+        ask(use(tools()[0]), "roll")
+
+    with (
+        recording(path) as use,
+        pytest.raises(DefinitionError, match="delete rolls.jsonl") as found,
+    ):
+        use(tools(**changes)[0])
+    assert f"({said})" in str(found.value)
+
+
+def test_a_tool_that_was_not_recorded_fails(tmp_path):
+    """A new tool among recorded ones has no answers: that is an error at once."""
+    path = tmp_path / "rolls.jsonl"
+    with recording(path) as use:
+        use(tools()[0])
+
+    with recording(path) as use, pytest.raises(DefinitionError, match="had no part"):
+        use(FunctionTool(print, name="new"))
+
+
+def test_each_run_has_its_part_of_the_file(tmp_path):
+    """Runs are recorded one after another into one file, and do not mix."""
+    path = tmp_path / "rolls.jsonl"
+    real, _ = tools()
+    for run in ("one", "two"):
+        with recording(path, run) as use:
+            ask(use(real), "roll")
+
+    for run, value in (("two", 2), ("one", 1)):
+        with recording(path, run) as use:
+            assert ask(use(real), "roll").value == value
+
+
+def test_a_test_that_fails_records_nothing(tmp_path):
+    """An exception inside leaves no file, and no temporary one."""
+    with pytest.raises(KeyError), recording(tmp_path / "rolls.jsonl") as use:
+        ask(use(tools()[0]), "roll")
+        raise KeyError
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
+    """A call that was cancelled, refused or waits for a person has no answer to replay."""
+    path = tmp_path / "rolls.jsonl"
+
+    @FunctionTool(timeout=0.02)
+    async def hang() -> None:
+        await asyncio.sleep(60)
+
+    @FunctionTool
+    async def pause(ctx: Context):
+        inner = FunctionTool(print, name="inner", input_guardrails=[require_approval()])
+        return await inner(ToolCall(name="inner"), ctx)
+
+    with recording(path) as use:
+        used = use(Toolset([hang, pause, *tools()[0].values()]))
+        ask(used, "hang"), ask(used, "pause"), ask(used, "roll")
+    calls = [json.loads(line) for line in path.read_text().splitlines()]
+
+    assert [line["tool"] for line in calls if "arguments" in line] == ["roll"]
+
+
+def test_parallel_calls_are_recorded_in_the_order_of_their_beginning(tmp_path):
+    """What begins first is first in the file, however long it takes."""
+
+    @FunctionTool
+    async def wait(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    path = tmp_path / "waits.jsonl"
+    with recording(path) as use:
+        used = use(Toolset([wait]))
+        used.call_all_sync(
+            ToolCall(name="wait", arguments={"seconds": s}, id="same") for s in (0.05, 0.0)
+        )
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+
+    assert [line["result"]["value"] for line in lines if "arguments" in line] == [0.05, 0.0]
+
+
+def test_an_exported_run_can_be_replayed(tmp_path):
+    """What a journal exports is what `recording` reads."""
+    journal = Journal(tmp_path / "j")
+    real, _ = tools()
+    ask(journal.once(real, run="recorded"), "roll", "1")
+    path = tmp_path / "rolls.jsonl"
+    path.write_text("\n".join(lines_of(journal.recordings(), times=True)))
+
+    with recording(path) as use:
+        assert ask(use(tools()[0]), "roll").value == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("not json", "line 1: this is no recorded call"),
+        ('{"format": "other"}', "holds no recorded calls"),
+        ('{"format": "functool calls", "version": 2}', "version 2 of the format"),
+        ('{"format": "functool calls", "version": 1}\n{"run": "r"}', "line 2"),
+        ("[]", "line 1"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path, text, said):
+    """The error names the file and the line, and nothing is overwritten."""
+    path = tmp_path / "rolls.jsonl"
+    path.write_text(text)
+
+    with pytest.raises(JournalError, match=said), recording(path):
+        pass
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("ignore", ["now", [3]])
+def test_ignore_takes_names(tmp_path, ignore):
+    """A text instead of a list of names is the author's mistake."""
+    with pytest.raises(DefinitionError, match="list of argument names"):
+        recorded(tmp_path / "x", ignore=ignore)
+    with (
+        pytest.raises(DefinitionError, match="list of argument names"),
+        recording("x", ignore=ignore),
+    ):
+        pass
+
+
+TEST_FILE = '''
+import os
+from functool import FunctionTool, ToolCall, Toolset
+from functool.layers.recorded import recorded
+
+calls = recorded("data/rolls.jsonl", ignore=["now"])
+
+@FunctionTool
+def roll(now: str) -> int:
+    """{says}"""
+    assert "REPLAY" not in os.environ
+    return 4
+
+def ask(calls):
+    tools = calls(Toolset([roll]))
+    return tools.call_sync(ToolCall(name="roll", arguments={{"now": os.urandom(4).hex()}})).value
+
+def test_one(calls):
+    assert ask(calls) == 4
+
+class TestMore:
+    def test_two(self, calls):
+        assert ask(calls) == 4
+'''
+
+
+def test_it_is_a_pytest_fixture(pytester, monkeypatch):
+    """In a test file it records once beside the file, replays, and fails when a definition changes."""
+    pytester.makepyfile(test_rolls=TEST_FILE.format(says="Roll."))
+    plain = ["-p", "no:cacheprovider", "-p", "no:amplifier_module"]
+    pytester.runpytest(*plain).assert_outcomes(passed=2)
+    lines = (pytester.path / "data/rolls.jsonl").read_text().splitlines()
+    runs = [json.loads(line).get("run") for line in lines]
+    monkeypatch.setenv("REPLAY", "1")
+    pytester.runpytest(*plain).assert_outcomes(passed=2)
+    sys.modules.pop("test_rolls", None)
+    pytester.makepyfile(test_rolls=TEST_FILE.format(says="Roll a die."))
+
+    changed = pytester.runpytest(*plain)
+
+    changed.assert_outcomes(failed=2)
+    changed.stdout.fnmatch_lines(["*the definition of 'roll' has changed*"])
+    assert set(runs) == {None, "test_one", "TestMore::test_two"}
+
+
+def test_without_pytest_the_error_says_what_to_install(monkeypatch):
+    """Only the fixture needs pytest, and says so."""
+    monkeypatch.setitem(sys.modules, "pytest", None)
+
+    with pytest.raises(ImportError, match="pip install pytest"):
+        recorded("x")
+
+
+def test_the_demo_replays_to_the_byte(tmp_path):
+    """A replayed run of the demo calls no tool and prints the same bytes."""
+    from examples.agent_loop import agent_loop
+    from examples.demo_tools import TASK, TOOLS, Desk
+    from examples.models import MODELS
+
+    def printed(tools, context):
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            print(asyncio.run(agent_loop(MODELS["scripted"](TASK, tools), tools, context)))
+        return shown.getvalue()
+
+    path = tmp_path / "demo.jsonl"
+    with recording(path) as use, contextlib.closing(Desk(tmp_path)) as desk:
+        real = printed(use(TOOLS), Context(desk))
+
+    assert "result  " in real and "guardrail  " in real
+    # No desk: a body that ran would fail.
+    with recording(path) as use:
+        assert printed(use(TOOLS), Context()) == real

@@ -1,0 +1,177 @@
+"""`functool approvals`, and approval at the terminal."""
+
+import asyncio
+import json
+import sys
+import threading
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from click.testing import CliRunner
+
+from functool import ApprovalRequest, Context, FunctionTool, ToolCall
+from functool.cli import main
+from functool.guardrails import require_approval
+from functool.integrations.click_approval import approve, edited, told
+from functool.layers.inbox import Inbox
+
+
+@FunctionTool(input_guardrails=[require_approval()], timeout=60)
+def remove(path: str) -> str:
+    """Remove a file.
+
+    Args:
+        path: Which.
+    """
+    return f"removed {path}"
+
+
+@pytest.fixture
+def waits(tmp_path):
+    """A function that makes a call in another thread, and returns how to wait for its result."""
+    path = tmp_path / "inbox.db"
+    inbox, threads = Inbox(path), []
+
+    def call(argument):
+        results = []
+
+        def run():
+            sent = ToolCall(id="c1", name="remove", arguments={"path": argument})
+            results.append(asyncio.run(remove(sent, Context(approver=inbox.approver))))
+
+        thread = threading.Thread(target=run)
+        threads.append(thread)
+        thread.start()
+        while not inbox.pending():
+            pass
+
+        def result():
+            thread.join()
+            return results[0]
+
+        return str(path), inbox.pending()[0].id, result
+
+    yield call
+    for thread in threads:
+        thread.join()
+
+
+def run(*words, code=0, **options):
+    result = CliRunner().invoke(main, ["approvals", *words], **options)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_list_and_approve(waits):
+    """The list shows what waits without escapes; approving shows the whole request and asks."""
+    path, id, result = waits("a\x1b[31mb")
+    listed = run(path, "list").stdout
+
+    assert listed == f'{id}\tremove\t{{"path": "a\\u001b[31mb"}}\n'
+    assert json.loads(run(path, "list", "--json").stdout)[0]["id"] == id
+    run(path, "approve", id, input="n\n", code=1)
+    approved = run(path, "approve", id[:6], input="y\n")
+    assert "a\\u001b[31mb" in approved.stderr
+    assert result().text == "removed a\x1b[31mb"
+    assert run(path, "list").stdout == ""
+
+
+def test_edit(waits):
+    """Edited arguments run instead; what is no JSON object is refused."""
+    path, id, result = waits("a")
+
+    assert "one JSON object" in run(path, "edit", id, "--arguments", "[]", code=2).stderr
+    run(path, "edit", id, "--arguments", '{"path": "b"}')
+    assert "removed b" in result().text
+
+
+def test_edit_in_an_editor(waits, tmp_path):
+    """Without `--arguments` the person's editor opens."""
+    path, id, result = waits("a")
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import os, sys\n"
+        "text = open(sys.argv[1]).read().replace('\"a\"', '\"c\"')\n"
+        "open(sys.argv[1], 'w').write(text)\n"
+        "os.utime(sys.argv[1], (1, 1))\n"
+    )
+    run(path, "edit", id, env={"EDITOR": f"{sys.executable} {editor}", "VISUAL": ""})
+
+    assert "removed c" in result().text
+
+
+def test_deny(waits):
+    """The reason is the model's to read."""
+    path, id, result = waits("a")
+    run(path, "deny", id, "--reason", "no")
+
+    assert result().text == "A person refused this call: no"
+
+
+def test_wrong_words(tmp_path):
+    """A file that is not there, an id that is not there, and a file that is no inbox are one line."""
+    path = tmp_path / "inbox.db"
+
+    assert "does not exist" in run(str(path), "list", code=2).stderr
+    Inbox(path)
+    assert "no request waits" in run(str(path), "approve", "x", code=1).stderr
+    (tmp_path / "text").write_text("no database" * 1_000)
+    assert "cannot be used" in run(str(tmp_path / "text"), "list", code=1).stderr
+
+
+def request(**arguments):
+    return ApprovalRequest.of("t", "d", arguments, "c", {"/a": ["fetch"]})
+
+
+def test_what_is_told():
+    """A person reads all of the arguments, with hidden characters written out, and their sources."""
+    assert told(request(a="x\u202ey\x7f")) == (
+        't {\n  "a": "x\\u202ey\\u007f"\n}\n/a came from fetch, which may hold text of strangers'
+    )
+
+
+def test_without_a_terminal():
+    """Where nobody can be asked the answer is no."""
+    assert approve(request(a=1)).approved is False
+    assert "Nobody was asked" in approve(request(a="x" * 20_000)).reason
+
+
+def test_editing():
+    """What was not saved is None; a text that is no JSON may be mended."""
+    assert edited(request(a=1), lambda *args, **options: None) is None
+    assert edited(request(a=1), lambda *args, **options: '{"a": 2}') == {"a": 2}
+
+
+def test_editing_at_the_terminal(tmp_path):
+    """At the question `e` opens the editor, and the edited call runs."""
+    pexpect = pytest.importorskip("pexpect")
+    (tmp_path / "kit.py").write_text(
+        "from functool import FunctionTool\n"
+        "from functool.guardrails import require_approval\n"
+        "@FunctionTool(input_guardrails=[require_approval()])\n"
+        "def remove(path: str) -> str:\n"
+        '    """Remove."""\n'
+        "    return f'removed {path}'\n"
+    )
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import os, sys\n"
+        "open(sys.argv[1], 'w').write('{\"path\": \"b\"}')\n"
+        "os.utime(sys.argv[1], (1, 1))\n"
+    )
+    import os
+
+    child = pexpect.spawn(
+        sys.executable,
+        ["-c", "from functool.cli import main; main()", "call", "kit.py", "remove", "--path", "a"],
+        cwd=str(tmp_path),
+        encoding="utf-8",
+        timeout=60,
+        env={**os.environ, "VISUAL": "", "EDITOR": f"{sys.executable} {editor}"},
+    )
+    child.expect(r"\[y/N/e\]: ")
+    child.sendline("e")
+    child.expect("removed b")

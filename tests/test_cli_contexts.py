@@ -1,0 +1,219 @@
+"""`--context` and `--save`: dependencies of calls, and results that are no text."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from click.testing import CliRunner
+
+from functool.cli import main
+
+TOOLS = '''
+import sys
+from contextlib import asynccontextmanager, contextmanager
+
+from functool import Context, FileContent, FunctionTool, ImageContent, ToolSettings
+
+
+@FunctionTool
+def count(context: Context, n: int = 1) -> str:
+    """Count up in this conversation."""
+    context.state["n"] = context.state.get("n", 0) + n
+    return f"{context.deps} {context.state['n']}"
+
+
+@FunctionTool
+def files() -> list[ImageContent | FileContent]:
+    """Return a picture and a file."""
+    return [ImageContent(data=b"png"), FileContent(data=b"text", name="../../x.csv"), FileContent(data=b"?")]
+
+
+@FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
+def ada_only() -> str:
+    """Exist for Ada."""
+    return "ada"
+
+
+def plain():
+    return Context("plain")
+
+
+async def later():
+    return Context("later")
+
+
+@contextmanager
+def managed():
+    print("open", file=sys.stderr)
+    try:
+        yield Context("managed")
+    finally:
+        print("close", file=sys.stderr)
+
+
+@asynccontextmanager
+async def ada():
+    print("open", file=sys.stderr, flush=True)
+    try:
+        yield Context("ada")
+    finally:
+        print("close", file=sys.stderr, flush=True)
+
+
+async def bare():
+    yield Context("bare")
+
+
+instance = Context("instance")
+number = 3
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "deps_kit.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(main, list(words))
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("name", ["plain", "later", "managed", "ada", "instance"])
+def test_a_context_of_every_kind(folder, name):
+    """A function, an async one, context managers and a Context give the call its dependencies."""
+    result = run("call", "--context", f"deps_kit.py:{name}", "deps_kit.py", "count")
+
+    assert result.stdout == f"{name} 1\n"
+    if name in ("managed", "ada"):
+        assert result.stderr == "open\nclose\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "code"),
+    [
+        ("deps_kit.py:number", "gave a int", 2),
+        ("deps_kit.py:bare", "asynccontextmanager", 2),
+        ("deps_kit.py:nothing", "has no 'nothing'", 1),
+        ("deps_kit.py", "write FILE:NAME", 1),
+    ],
+)
+def test_what_is_no_context(folder, name, said, code):
+    """Anything else is an error that says what to do."""
+    assert said in run("call", "--context", name, "deps_kit.py", "count", code=code).stderr
+
+
+def test_check_sees_what_the_context_enables(folder):
+    """`check --context` checks the tools that are enabled there."""
+    assert "ada_only" in run("check", "--context", "deps_kit.py:ada", "deps_kit.py:ada_only").stdout
+    assert (
+        "no tools"
+        in run("check", "--context", "deps_kit.py:plain", "deps_kit.py:ada_only", code=1).stderr
+    )
+
+
+def test_save(folder):
+    """`--save` writes each binary part under a name of ours, and overwrites nothing."""
+    first = run("call", "--save", "out", "deps_kit.py", "files").stderr
+    run("call", "--save", "out", "deps_kit.py", "files")
+
+    assert "saved out/files-1.png" in first
+    assert sorted(path.name for path in (folder / "out").iterdir()) == [
+        "files-1.bin",
+        "files-1.csv",
+        "files-1.png",
+        "files-2.bin",
+        "files-2.csv",
+        "files-2.png",
+    ]
+    assert (folder / "out" / "files-1.csv").read_bytes() == b"text"
+
+
+SERVE = [sys.executable, "-c", "from functool.cli import main; main()", "serve"]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_server_closes_its_context(folder, transport, number):
+    """On Ctrl-C, and when it is terminated, a server closes what it opened."""
+    pytest.importorskip("mcp")
+    words = [*SERVE, "deps_kit.py", "--context", "deps_kit.py:ada", "--transport", transport]
+    if transport == "http":
+        words += ["--port", str(free_port())]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, cwd=folder, text=True, **pipes) as process:
+        assert process.stderr.readline() == "open\n"
+        process.send_signal(number)
+        rest = process.stderr.read()
+        process.wait(60)
+
+    assert "close\n" in rest
+    assert "Traceback" not in rest
+    assert process.returncode == 128 + number
+
+
+def test_sessions_share_dependencies_and_no_state(folder):
+    """Two clients of one server have the same deps, and each a state of its own that lasts."""
+    pytest.importorskip("mcp")
+    from functool import ToolCall
+    from functool.integrations import mcp
+
+    port = free_port()
+    words = [*SERVE, "deps_kit.py", "--context", "deps_kit.py:ada"]
+    words += ["--transport", "http", "--port", str(port)]
+    texts = []
+
+    async def use():
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with mcp.connect(url, mode="legacy") as one, mcp.connect(url, mode="legacy") as other:
+            for tools in (one, one, other):
+                result = await tools.call(ToolCall(name="count", arguments={}))
+                texts.append(result.text)
+
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            asyncio.run(use())
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+
+    assert texts == ["ada 1", "ada 2", "ada 1"]
+
+
+def test_one_state_on_standard_input(folder):
+    """A server on standard input has one client, and one context for it."""
+    pytest.importorskip("mcp")
+    from functool import ToolCall
+    from functool.integrations import mcp
+
+    async def use(command):
+        async with mcp.connect(command) as tools:
+            calls = [await tools.call(ToolCall(name="count", arguments={})) for _ in range(2)]
+        return [result.text for result in calls]
+
+    program = f"{sys.executable} -c 'from functool.cli import main; main()' serve deps_kit.py"
+
+    assert asyncio.run(use(f"{program} --context deps_kit.py:ada")) == ["ada 1", "ada 2"]
+    assert asyncio.run(use(program)) == ["None 1", "None 2"]

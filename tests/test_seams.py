@@ -1,0 +1,477 @@
+"""The public seams of the core: what layers, bridges and hosts stand on."""
+
+import asyncio
+import copy
+import dataclasses
+import json
+import logging
+import pickle
+from dataclasses import replace
+
+import pytest
+from pydantic import BaseModel
+
+from functool import (
+    ApprovalRequired,
+    ArgumentError,
+    Context,
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    Tripwire,
+    WrapperTool,
+    hide_errors,
+)
+from functool.guardrails import redact, require_approval, truncate
+
+
+def run(tool, arguments=None, context=None, **fields):
+    call = ToolCall(name=tool.name, arguments={} if arguments is None else arguments, **fields)
+    return asyncio.run(tool.invoke(call, context))
+
+
+class Price(BaseModel):
+    amount: int
+
+
+@FunctionTool
+def buy(price: Price, times: int = 1, **flags: int) -> int:
+    return price.amount * times
+
+
+def test_bind_gives_values_and_canonical_arguments():
+    """`values` are what the body gets and hold what was sent; the arguments hold the defaults too."""
+    bound = buy.bind('{"price": {"amount": 3}}')
+
+    assert bound.values == {"price": Price(amount=3)}
+    assert bound.arguments == {"price": {"amount": 3}, "times": 1}
+
+
+def test_bind_decodes_the_strict_form_and_a_wrapper_asks_its_tool():
+    """What a strict schema publishes is decoded, `**flags` too, whatever layers stand between."""
+
+    @FunctionTool(strict=True)
+    def take(a: int = 2, **flags: int) -> int:
+        return a
+
+    sent = {"a": None, "flags": [{"key": "x", "value": 1}]}
+
+    for tool in (take, WrapperTool(WrapperTool(take), name="other")):
+        assert tool.bind(sent).arguments == {"a": 2, "x": 1}
+    with pytest.raises(ArgumentError, match="expected an integer"):
+        WrapperTool(take).bind({"a": "no", "flags": []})
+
+
+def test_is_enabled_is_what_a_toolset_asks():
+    """A switch is a bool or a function of the context; a broken one is off."""
+
+    def on_for_ada(context):
+        return context.deps == "ada"
+
+    tool = FunctionTool(lambda: 1, name="f", settings=ToolSettings(is_enabled=on_for_ada))
+    broken = FunctionTool(lambda: 1, name="g", settings=ToolSettings(is_enabled=lambda c: 1 / 0))
+
+    assert tool.is_enabled(Context("ada")) and not tool.is_enabled()
+    assert WrapperTool(tool).is_enabled(Context("ada")) and not broken.is_enabled()
+    assert Toolset([tool, broken]).enabled(Context("ada")) == [tool]
+
+
+def noting(seen, name):
+    async def note(call, context, proceed):
+        seen.append((f"{name} before", dict(call.arguments), context.call is call))
+        result = await proceed()
+        seen.append((f"{name} after", result.value))
+        return result
+
+    return note
+
+
+def test_around_stands_between_the_guardrails_and_the_body():
+    """Input guardrails come before, `on_output` and output guardrails after; the last one is outermost."""
+    seen = []
+
+    def before(call, context):
+        seen.append("guardrail")
+        return replace(call, arguments={"a": call.arguments["a"] + 1})
+
+    def after(result, context):
+        seen.append("output guardrail")
+
+    @FunctionTool(input_guardrails=[before], output_guardrails=[after])
+    def double(a: int, b: int = 5) -> int:
+        seen.append("body")
+        return 2 * a
+
+    twin = double.around(noting(seen, "inner")).around(noting(seen, "outer"))
+
+    assert run(twin, {"a": 1}).value == 4
+    assert seen == [
+        "guardrail",
+        ("outer before", {"a": 2, "b": 5}, True),
+        ("inner before", {"a": 2, "b": 5}, True),
+        "body",
+        ("inner after", 4),
+        ("outer after", 4),
+        "output guardrail",
+    ]
+
+
+def test_around_is_a_copy_that_is_still_the_same_kind():
+    """The tool itself is left alone, the copy stays a function, and guardrails added later are its own."""
+    seen = []
+    twin = buy.around(noting(seen, "x"))
+    twin.add_input_guardrails([lambda call, context: None])
+
+    assert isinstance(twin, FunctionTool) and twin.func is buy.func
+    assert buy.input_guardrails == [] and run(buy, {"price": {"amount": 2}}).value == 2
+    assert seen == [] and run(twin, {"price": {"amount": 2}}).value == 2 and len(seen) == 2
+
+
+def test_around_a_wrapper_stands_inside_of_the_inner_tool():
+    """A refused call never gets there, whichever tool of the stack refused it."""
+    seen = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    def pay(amount: int) -> int:
+        return amount
+
+    twin = WrapperTool(WrapperTool(pay), name="other").around(noting(seen, "journal"))
+
+    assert run(twin, {"amount": 1}).error.type == "ApprovalRequired" and seen == []
+    assert run(twin, {"amount": "x"}).error.type == "ArgumentError" and seen == []
+    approved = run(twin, {"amount": 1}, Context(approver=lambda request: True))
+    assert approved.value == 1 and len(seen) == 2
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        FunctionTool(lambda a: a, name="sync"),
+        SchemaTool("foreign", "F.", {"type": "object"}, lambda arguments: arguments["a"]),
+    ],
+    ids=lambda tool: tool.name,
+)
+def test_around_may_answer_instead_of_the_body_or_run_it_again(tool):
+    """Whether and how often the body runs is for the layer to say; what the body raises, it sees."""
+    ran = []
+
+    async def instead(call, context, proceed):
+        return ToolResult.of("stored")
+
+    async def twice(call, context, proceed):
+        ran.append((await proceed()).value)
+        return await proceed()
+
+    assert run(tool.around(instead), {"a": 1}).value == "stored"
+    assert run(tool.around(twice), {"a": [1]}).value == [1] and ran == [[1]]
+
+
+def test_what_a_body_raises_passes_through_what_stands_around_it():
+    """The layer may see the exception; the error functions answer it as ever."""
+    seen = []
+
+    @FunctionTool
+    def fail() -> None:
+        raise KeyError("k")
+
+    async def watch(call, context, proceed):
+        try:
+            return await proceed()
+        except KeyError as error:
+            seen.append(error)
+            raise
+
+    result = run(fail.around(watch))
+
+    assert result.error.type == "KeyError" and result.error.cause is seen[0]
+
+
+@pytest.mark.parametrize("func", [None, "x", lambda call: None, lambda a, b, c, d: None])
+def test_around_takes_a_function_of_three(func):
+    """Anything else is refused at once, and not at the first call."""
+    with pytest.raises(DefinitionError, match="around"):
+        buy.around(func)
+
+
+def test_what_stands_around_must_return_a_result():
+    """A layer that forgets its result is a failure of the tool, and is told by name."""
+
+    async def forget(call, context, proceed):
+        await proceed()
+
+    result = run(FunctionTool(lambda: 1, name="f").around(forget))
+
+    assert "must return a ToolResult, not NoneType" in result.text
+
+
+def test_shown_as_keeps_the_value_for_code():
+    """The model reads the short text, code the whole value, and no structured output is sent."""
+    rows = [{"n": i} for i in range(50)]
+
+    @FunctionTool(output_guardrails=[lambda result, context: result.shown_as("50 rows")])
+    def look() -> list[dict[str, int]]:
+        return rows
+
+    result = run(look)
+
+    assert (result.text, result.value, result.structured) == ("50 rows", rows, None)
+    assert ToolResult.of(rows).structured == rows
+
+
+def test_shown_as_spares_the_value_from_its_own_guardrail_only():
+    """A guardrail later in the list that changes the output replaces the value, too."""
+    show = lambda result, context: result.shown_as("a secret and more")  # noqa: E731
+    tool = FunctionTool(
+        lambda: {"secret": 1}, name="f", output_guardrails=[show, redact(["secret"])]
+    )
+
+    result = run(tool)
+
+    assert result.text == "a [redacted] and more"
+    assert "secret" not in json.dumps(result.value) and result.structured != {"secret": 1}
+
+
+def test_shown_as_takes_text_content_and_lists_of_them():
+    """What is shown is rendered by the rule of `ToolResult.of`."""
+    part = TextContent(text="t")
+    result = ToolResult.of(3)
+
+    assert result.shown_as(part).output == result.shown_as([part]).output == [part]
+    assert result.shown_as("t").output == [part] and result.text == "3"
+    assert replace(result.shown_as("t"), call_id="c").structured is None
+
+
+def test_a_failure_keeps_its_cause_for_code_and_logs_only():
+    """It is in no repr, no comparison, no dict and no pickle, and `unwrap` raises from it."""
+    cause = KeyError("secret")
+    failure = ToolFailure(type="KeyError", message="m", cause=cause)
+
+    assert failure.cause is cause and replace(failure, message="n").cause is cause
+    assert failure == ToolFailure(type="KeyError", message="m")
+    assert "secret" not in repr(failure) and "cause" not in dataclasses.asdict(failure)
+    assert pickle.loads(pickle.dumps(failure)).cause is None
+    assert ToolFailure(type="T", message="m").cause is None
+    with pytest.raises(ToolError, match="^m$") as raised:
+        ToolResult(error=failure).unwrap()
+    assert raised.value.__cause__ is cause
+
+
+def test_an_exception_that_nobody_answered_is_logged_with_its_traceback(caplog):
+    """The operator finds the line; an expected ToolError is no error of the program."""
+
+    @FunctionTool
+    def fail(expected: bool) -> None:
+        raise ToolError("expected") if expected else KeyError("k")
+
+    run(fail, {"expected": True})
+    assert caplog.records == []
+    result = run(fail, {"expected": False})
+
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR and record.getMessage() == "the tool fail failed"
+    assert record.exc_info[1] is result.error.cause
+    assert record.exc_info[1].__traceback__.tb_next is not None
+
+
+def test_an_answered_exception_is_not_logged_twice(caplog):
+    """An error function has answered; `hide_errors` logs what it hides."""
+
+    def fail() -> None:
+        raise KeyError("k")
+
+    run(FunctionTool(fail, on_error_func=lambda error, context: "sorry"))
+    assert caplog.records == []
+    result = run(FunctionTool(fail, on_error_func=hide_errors))
+
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert isinstance(result.error.cause, KeyError)
+
+
+def test_metadata_of_a_call_reaches_body_and_guardrails_and_no_digest():
+    """A replacement's metadata is merged over it; an approval's digest does not know it."""
+    seen = []
+
+    def label(call, context):
+        return replace(call, arguments={"a": 2}, metadata={"repaired": True})
+
+    @FunctionTool(input_guardrails=[label, require_approval()])
+    def take(a: int, call: ToolCall) -> int:
+        seen.append(call.metadata)
+        return a
+
+    digests = set()
+
+    def approver(request):
+        digests.add(request.digest)
+        return True
+
+    for trace in ("1", "2"):
+        run(take, {"a": 1}, Context(approver=approver), metadata={"trace": trace}, id="c")
+
+    assert seen == [{"trace": t, "repaired": True} for t in ("1", "2")] and len(digests) == 1
+
+
+MAIL = ToolSettings(untrusted=True)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_result_names_the_untrusted_tools_it_comes_from(fails):
+    """Its own tool, those of its arguments and those of inner results, each once, in failures too."""
+
+    @FunctionTool(settings=MAIL)
+    def read_mail(about: str) -> str:
+        if fails:
+            raise ToolError("no mail")
+        return "hi"
+
+    sources = {"/about": ["fetch", "read_mail"], "/x": ["search"]}
+    result = run(read_mail, {"about": "x"}, metadata={"sources": sources})
+
+    assert result.is_error is fails
+    assert result.metadata["sources"] == ["read_mail", "fetch", "search"]
+    assert "sources" not in run(buy, {"price": {"amount": 1}}).metadata
+
+
+def test_a_tool_inside_of_a_tool_keeps_its_label():
+    """A body that returns what an untrusted tool answered hands the label on."""
+
+    @FunctionTool(settings=MAIL)
+    def read_mail() -> str:
+        return "hi"
+
+    @FunctionTool
+    async def assistant(context: Context) -> ToolResult:
+        return await read_mail.invoke(ToolCall(name="read_mail"), context)
+
+    for tool in (assistant, WrapperTool(read_mail)):
+        assert run(tool).metadata["sources"] == ["read_mail"]
+
+
+@pytest.mark.parametrize("metadata", [None, 3, {"sources": 3}, {"sources": {"/a": 3}}])
+def test_metadata_that_is_none_of_ours_leaves_no_exception(metadata):
+    """A host may pass on anything; the call is answered."""
+    tool = FunctionTool(lambda: 1, name="f", settings=MAIL)
+
+    assert run(tool, metadata=metadata).metadata["sources"] == ["f"]
+
+
+def change(call, context):
+    call.arguments["price"]["amount"] = 1_000
+
+
+def test_arguments_changed_in_place_are_refused_at_any_depth(caplog):
+    """What a person approves is what runs: a change that the body would not see is a mistake."""
+    tool = FunctionTool(buy.func, name="buy", input_guardrails=[change])
+
+    result = run(tool, {"price": {"amount": 1}})
+
+    assert result.error.type == "GuardrailError" and "in place" in result.text
+    assert "return a new call" in result.text
+    assert result.metadata["guardrails"] == [{"name": "change", "stage": "input", "did": "refused"}]
+
+
+def test_a_call_that_came_with_a_dict_is_left_as_it_was():
+    """Guardrails see a copy: the host's own arguments are never touched."""
+    sent = {"price": {"amount": 1}}
+    tool = FunctionTool(buy.func, name="buy", input_guardrails=[change])
+
+    run(tool, sent)
+
+    assert sent == {"price": {"amount": 1}}
+
+
+@pytest.mark.parametrize("context", [{}, "x", 3])
+def test_a_context_that_is_none_is_a_type_error(context):
+    """A host's mistake is told at once, by a tool and by a toolset."""
+    call = ToolCall(name="buy", arguments={"price": {"amount": 1}})
+
+    with pytest.raises(TypeError, match="must be a Context or None"):
+        buy.invoke(call, context)
+    with pytest.raises(TypeError, match="must be a Context or None"):
+        asyncio.run(Toolset([buy]).call(call, context))
+
+
+def test_a_call_is_made_by_name():
+    """Positional fields would be mixed up one day."""
+    with pytest.raises(TypeError, match="ToolCall\\(name=..., arguments=..., id=...\\)"):
+        ToolCall("buy", {})
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: FunctionTool(buy.func, timeot=3), "no option 'timeot'; did you mean 'timeout'"),
+        (lambda: SchemaTool("f", "F.", {}, len, nmae=3), "no option 'nmae'"),
+        (lambda: FunctionTool(buy.func, input_guardrails=[require_approval]), r"call it: require_"),
+        (lambda: FunctionTool(buy.func, input_guardrails=[lambda call: None]), "2 arguments"),
+        (lambda: FunctionTool(buy.func, output_guardrails=[truncate]), r"call it: truncate"),
+        (lambda: FunctionTool(Price), "it is a class"),
+        (lambda: Toolset(buy), r"Toolset\(\[buy\]\)"),
+    ],
+)
+def test_a_mistake_at_the_desk_is_told_at_the_desk(make, words):
+    """Unknown options, unusable guardrails, classes and single tools are definition errors."""
+    with pytest.raises(DefinitionError, match=words):
+        make()
+
+
+def test_a_mistake_in_a_decorator_names_file_and_line():
+    """The author finds the place."""
+    with pytest.raises(DefinitionError, match=r"test_seams\.py:\d+"):
+        FunctionTool(lambda: None, name="f", timeot=3)
+
+
+def test_a_guardrail_sees_the_tripwire_leave_with_what_stands_around():
+    """A tripwire and a refusal inside of a layer keep their meaning."""
+
+    async def trip(call, context, proceed):
+        raise Tripwire("stop")
+
+    async def refuse(call, context, proceed):
+        raise GuardrailError("no")
+
+    with pytest.raises(Tripwire):
+        run(buy.around(trip), {"price": {"amount": 1}})
+    assert run(buy.around(refuse), {"price": {"amount": 1}}).error.type == "GuardrailError"
+
+
+def test_a_copy_of_a_result_is_shown_alike():
+    """A result that travels keeps what was said of its output."""
+    shown = ToolResult.of([1, 2]).shown_as("two")
+
+    for twin in (copy.copy(shown), copy.deepcopy(shown), pickle.loads(pickle.dumps(shown))):
+        assert twin.structured is None and twin.value == [1, 2] and twin == shown
+
+
+def test_a_pause_inside_of_a_layer_is_a_pause():
+    """What stands around a body may ask for approval itself; the request is in the metadata."""
+    inner = FunctionTool(lambda a: a, name="inner", input_guardrails=[require_approval()])
+
+    async def ask(call, context, proceed):
+        result = await inner.invoke(ToolCall(name="inner", arguments={"a": 1}, id="i"), context)
+        raise ApprovalRequired(result.text, result.metadata["approval"])
+
+    result = run(buy.around(ask), {"price": {"amount": 1}})
+
+    assert result.error.type == "ApprovalRequired" and result.metadata["approval"].tool == "inner"
+
+
+def test_a_tool_with_all_its_options_is_still_a_tool():
+    """A base class that a subclass overrides keeps the road."""
+
+    class Echo(Tool):
+        async def run(self, call, context):
+            return ToolResult.of(call.arguments)
+
+    echo = Echo(name="echo", description="E.", parameters={"type": "object"})
+
+    assert run(echo.around(noting([], "x")), {"a": 1}).value == {"a": 1}
