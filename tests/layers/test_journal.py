@@ -36,7 +36,7 @@ from functool import (
 )
 from functool.executors import inline
 from functool.guardrails import require_approval
-from functool.layers import journal_once, journal_owner
+from functool.layers import journal_once, journal_owner, journal_store
 from functool.layers.journal import (
     Journal,
     JournalError,
@@ -442,7 +442,23 @@ def test_nothing_is_stored_where_keep_fails(tmp_path, keep, caplog):
         {"paid": 1},
         "The call ended. Its result was not kept.",
     ]
-    assert effects == [1] and "keep failed" in caplog.text
+    assert effects == [1] and "could not be stored" in caplog.text
+
+
+def test_a_result_that_cannot_be_written_is_still_done(journal, caplog):
+    """A body that returned something odd has run: its call is done, and does not run again."""
+    ran = []
+
+    @FunctionTool
+    def odd() -> ToolResult:
+        ran.append(1)
+        return ToolResult(output=[object()], metadata=3)
+
+    odd = journal.once(odd, run="r")
+    call(odd)
+
+    assert call(odd).text == "The call ended. Its result was not kept."
+    assert ran == [1] and "could not be stored" in caplog.text
 
 
 def test_keep_has_to_be_callable(tmp_path):
@@ -779,6 +795,27 @@ def test_a_late_end_does_not_undo_what_an_operator_said(tmp_path, monkeypatch, c
     assert call(one.once(slow, run="r")).value == "late"
     assert call(one.once(slow, run="r")).value == "settled"
     assert "was settled or reopened while it ran" in caplog.text
+
+
+def test_a_long_look_holds_no_call(journal, monkeypatch):
+    """While an operator reads a large journal, calls go on."""
+    pay, _ = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="first")
+    seen, make = [], journal_store.Row._make
+
+    def slow(row):
+        if not seen:  # In the middle of the operator's reading.
+            seen.append("reading")
+            worker = threading.Thread(target=lambda: seen.append(call(pay, id="beside").success))
+            worker.start()
+            worker.join(10)
+        return make(row)
+
+    monkeypatch.setattr(journal_store.Row, "_make", staticmethod(slow))
+
+    assert [entry.call_id for entry in journal.calls()] == ["first"]
+    assert seen == ["reading", True]
 
 
 def test_purge_removes_what_is_done(journal):
