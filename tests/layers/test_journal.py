@@ -643,15 +643,15 @@ def test_waiting_ends_with_the_time_limit(tmp_path):
 
 def test_a_lease_is_renewed_while_the_body_runs(tmp_path, monkeypatch):
     """A body that runs for several leases stays the owner of its call."""
-    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.2)
+    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.8)
     one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
     effects = []
 
     @FunctionTool
     async def slow() -> int:
         effects.append(1)
-        time.sleep(0.5)  # The event loop is blocked: a thread renews the lease.
-        await asyncio.sleep(0.5)
+        time.sleep(1.0)  # The event loop is blocked: a thread renews the lease.
+        await asyncio.sleep(1.0)
         return 7
 
     def other():
