@@ -45,7 +45,6 @@ from functool.layers.journal import (
     idempotency_key,
 )
 
-
 LIMIT = 0.3
 """Seconds after which a body that hangs is stopped: enough for it to begin on a slow disk."""
 
