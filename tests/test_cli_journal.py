@@ -21,7 +21,7 @@ KEY = "order-17/pay/2"
 def journal(tmp_path):
     """A journal of a done, a failed and an unknown call, and its tools."""
 
-    @FunctionTool(timeout=0.05)
+    @FunctionTool(timeout=0.3)
     async def pay(amount: int) -> dict:
         """Pay."""
         if amount == 2 and not paid:
