@@ -8,11 +8,12 @@ PYTEST := -m pytest -m "not slow"
 EXPORT_TESTS := tests/integrations/test_bundled_exports.py
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
-AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
+ENGINES_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,temporal ray))
+AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal $(addprefix test-,layers dialects systems agents bundled mcp package play)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -133,6 +134,11 @@ test-play: .venv-play/.filled
 	$(call versions,play)
 	.venv-play/bin/python $(PYTEST) tests/play
 
+#: make test-engines   calls on Temporal, with its real server and workers that are killed, and on a Ray cluster
+test-engines: .venv-engines/.filled
+	$(call versions,engines)
+	.venv-engines/bin/python $(PYTEST) $(ENGINES_TESTS) tests/test_docs.py
+
 #: make test-package   sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
 test-package: .venv-package/.filled
 	$(call versions,package)
@@ -146,6 +152,18 @@ dist: .venv-package/.filled
 #: make soak-mcp       10,000 calls over each transport, in each era: nothing may leak
 soak-mcp: .venv-mcp/.filled
 	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
+
+#: make soak-temporal  200 kills of every worker: no call may be lost, none may take effect twice
+soak-temporal: .venv-engines/.filled
+	.venv-engines/bin/python -m pytest -s -m slow tests/integrations/test_temporal.py
+
+#: make soak-ray       two nodes, one of them killed in mid-call
+soak-ray: .venv-engines/.filled
+	.venv-engines/bin/python -m pytest -m slow tests/integrations/test_ray.py
+
+#: make bench-engines  print what a tool costs on Temporal and Ray beside a bare activity and a bare actor
+bench-engines: .venv-engines/.filled
+	.venv-engines/bin/python -m benchmarks temporal_engine ray_engine
 
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local

@@ -67,6 +67,8 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         if future.cancelled():
             abandon(future)
         raise
+    finally:  # An exception that came through here must not hold itself.
+        del job, future
 
 
 def retrying(
@@ -164,7 +166,11 @@ async def run_for(
 
 
 async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
-    """Cancel a road, give it time to clean up, and return whether a body of it may still be running."""
+    """Cancel a road and give it time to clean up.
+
+    Returns:
+        Whether a body of it may still be running.
+    """
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_SECONDS)
     if not task.done():
@@ -224,7 +230,11 @@ async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
 
 
 def failure_or_raise(error: BaseException) -> Exception:
-    """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
+    """Return the failure to answer with.
+
+    Raises:
+        BaseException: What must leave: a tripwire, or a cancellation that somebody asked for.
+    """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -238,7 +248,10 @@ def failure_or_raise(error: BaseException) -> Exception:
 
 
 def abandon(body: asyncio.Future[Any]) -> None:
-    """Count a body that did not end when it was cancelled, until it does, and tell the roads that it was on."""
+    """Count a body that did not end when it was cancelled, until it does.
+
+    The roads that wait for it are told.
+    """
     _abandoned.add(body)
     for left in _left.get():
         left.append(body)

@@ -1,4 +1,4 @@
-"""`ToolModel`: a pydantic model whose fields are the arguments, and which runs itself; its outcomes `Ok` and `Err`."""
+"""`ToolModel`: a model whose fields are the arguments, and which runs itself to `Ok` or `Err`."""
 
 from __future__ import annotations
 
@@ -95,6 +95,7 @@ class ToolModel(BaseModel):
         ]
         body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
+        body.__wrapped__ = cls.run  # What is wrong with the tool is said of that.
         body.__doc__, body.__module__, body.__qualname__ = (
             cls.__doc__,
             cls.__module__,
@@ -143,7 +144,7 @@ def _body_of(model: type[ToolModel]) -> Any:
 
 
 def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
-    """Make the model from the call: its own validators see what was sent, not what the front door made of it."""
+    """Make the model from the call: its own validators see what was sent."""
     try:
         made = _validator(model).validate_json(
             json.dumps(call.arguments), by_alias=True, by_name=True

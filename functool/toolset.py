@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -23,7 +23,8 @@ from functool.errors import (
     UnknownToolError,
 )
 from functool.executors import GRACE_SECONDS, deliver_last
-from functool.tool import Tool, WrapperTool
+from functool.tool import Tool
+from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
 _NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
@@ -54,18 +55,10 @@ class Toolset(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
-                remedy = (
-                    "it is a class, make a tool with it"
-                    if isinstance(tool, type)
-                    else "decorate it with @FunctionTool"
-                )
-                raise DefinitionError(
-                    f"a Toolset holds tools, not {getattr(tool, '__name__', type(tool).__name__)}: {remedy}"
-                )
+                raise _no_tool(tool)
             if tool.schema.name in self._tools:
-                raise DefinitionError(
-                    f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)"
-                )
+                remedy = "rename one with WrapperTool(tool, name=...)"
+                raise DefinitionError(f"two tools are named {tool.name!r}: {remedy}")
             self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
@@ -159,15 +152,10 @@ class Toolset(Mapping[str, Tool]):
             try:
                 if index in begun:
                     results[index] = await begun[index]
-                elif gate is None:
-                    results[index] = await self._answer(
-                        calls[index], tools[index], context, conflict
-                    )
-                else:
-                    async with gate:
-                        results[index] = await self._answer(
-                            calls[index], tools[index], context, conflict
-                        )
+                    return
+                async with gate or nullcontext():
+                    work = self._answer(calls[index], tools[index], context, conflict)
+                    results[index] = await work
             except Tripwire as wire:
                 wires[index] = wire
 
@@ -247,13 +235,26 @@ class Toolset(Mapping[str, Tool]):
         return await tool.invoke(call, context)
 
     def _named(self, call: ToolCall) -> Tool | None:
-        """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
+        """Return the tool that a call names: none where the name is no text."""
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
+            given = type(call).__name__
             raise TypeError(
-                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}"
+                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {given}"
             ) from None
+
+
+def _no_tool(given: Any) -> DefinitionError:
+    """Return what to tell of something in a toolset that is no tool."""
+    if isinstance(given, type):
+        remedy = "it is a class, make a tool with it"
+    elif isinstance(getattr(given, "__func__", None), Tool):  # As of Python 3.13.
+        remedy = "write @FunctionTool above @classmethod"
+    else:
+        remedy = "decorate it with @FunctionTool"
+    name = getattr(given, "__name__", type(given).__name__)
+    return DefinitionError(f"a Toolset holds tools, not {name}: {remedy}")
 
 
 def _checked(context: Any) -> Context[Any]:
@@ -274,7 +275,8 @@ def _conflict(tools: list[Tool | None]) -> ToolError | None:
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
     if names and len(tools) > 1:
         return ToolError(
-            f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+            f"Nothing was run: {names[0]!r} takes control and cannot be called together with"
+            " other tools. Call it alone."
         )
     return None
 
@@ -305,7 +307,7 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine from sync code: on a thread with a loop of its own where one is running here."""
+    """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -49,10 +49,20 @@ FLOORS = [
         "guardrails.text",
         "guardrails.calls",
         "guardrails.approval",
+        "guardrails.sources",
         "guardrails",
     ],
-    ["options", "trip", "tool"],
-    ["function_tool", "tool_model", "schema_tool", "agent_tool", "toolset", "factory", "testing"],
+    ["options", "trip", "tool", "wrapper_tool"],
+    [
+        "generators",
+        "function_tool",
+        "tool_model",
+        "schema_tool",
+        "agent_tool",
+        "toolset",
+        "factory",
+        "testing",
+    ],
     [""],
 ]
 PLACES = {

@@ -101,7 +101,7 @@ class FunctionBinder:
         )
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the values for the body by parameter name; defaults that were not sent stay out."""
+        """Return the values for the body by parameter name; defaults stay out."""
         short = type(arguments) is str and len(arguments) <= self._short
         text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
         if self._decode is not None:
@@ -215,11 +215,11 @@ class FunctionBinder:
 
     @cached_property
     def _validate_large(self) -> Any:
-        """For long text: only the first problem of each list is looked for, since all may be wrong."""
+        """For long text: it looks for the first problem of each list only."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
 
     def _validator(self, extra: str, *, first_only: bool = False) -> Any:
-        """Compile the core schema. Null may be sent for what has a default, and means that default."""
+        """Compile the core schema; null may be sent for what has a default."""
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
         fields = {

@@ -48,7 +48,7 @@ def name_of(guardrail: Any) -> str:
 def ask(
     guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Return what a guardrail answers: None lets `value` pass, and anything else is for `answered` to look at.
+    """Return what a guardrail answers: None, or something for `answered` to look at.
 
     Raises:
         GuardrailError: It refused, or failed.
@@ -63,7 +63,7 @@ def ask(
 async def answered(
     answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Return what a guardrail made of `value`; what it did besides letting it pass is added to `record`.
+    """Return what a guardrail made of `value`, and add to `record` what it did.
 
     Raises:
         GuardrailError: It refused, or failed.
@@ -86,7 +86,7 @@ async def answered(
 
 
 def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]]) -> NoReturn:
-    """Raise what a guardrail raised if that is a refusal; anything else is a guardrail that failed, and refuses too."""
+    """Raise the refusal of a guardrail. One that failed refuses, too, and is logged."""
     name = name_of(guardrail)
     record.append({"name": name, "stage": stage, "did": "refused"})
     if isinstance(error, GuardrailError):

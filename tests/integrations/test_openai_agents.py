@@ -3,7 +3,10 @@
 import asyncio
 import inspect
 import json
+import re
 from dataclasses import dataclass
+from importlib.metadata import requires
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -255,6 +258,15 @@ def test_a_grant_of_the_context_lets_its_calls_run() -> None:
     state.reject(run.interruptions[0])
     run = asyncio.run(Runner.run(agent, state))
     assert ([item.call_id for item in run.interruptions], paid) == (["c3"], [1])
+
+
+def test_the_readme_names_the_extra_that_excludes_this_one() -> None:
+    """The package needs a version of openai that unique-toolkit refuses, and the README says so."""
+    needed = [line for line in requires("openai-agents") or () if re.match("openai[<>=]", line)]
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+    assert needed == ["openai<4,>=3.0.0"]
+    assert "`openai-agents` needs openai 3, `unique` an older one" in readme
 
 
 def test_an_edit_needs_an_approver() -> None:

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 import pydantic_ai
+from pydantic import BaseModel
 from pydantic_ai import (
     Agent,
     AudioUrl,
@@ -28,7 +29,6 @@ from pydantic_ai import (
     ToolReturn,
     UnexpectedModelBehavior,
 )
-from pydantic import BaseModel
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.exceptions import ApprovalRequired as Paused
@@ -42,7 +42,6 @@ from functool import (
     ApprovalRequest,
     AudioContent,
     Context,
-    Decision,
     FileContent,
     FunctionTool,
     GuardrailError,
