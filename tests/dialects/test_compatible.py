@@ -10,7 +10,7 @@ from pydantic import Field
 
 from functool import FunctionTool, ToolCall
 from functool.dialects import Lost, cohere, deepseek, groq, openai_chat
-from tests.dialects.samples import Filters, Tree, ping, scores, search, sdk, toolset
+from tests.dialects.samples import Filters, Tree, ping, scores, sdk, search, toolset
 
 DIALECTS = [cohere, deepseek, groq]
 ids = {"ids": lambda dialect: dialect.__name__.rpartition(".")[2]}
