@@ -165,22 +165,24 @@ class Stubs:
             name = _identifier(tool.name, self.functions.keys() | RESERVED)
             self.functions[name] = Function(name, tool, _parameters(tool))
         self.has_untrusted = any(f.tool.settings.untrusted for f in self.functions.values())
-        self.shown = self._text(opened=False)
-        self.checked = _HEAD + _UNTRUSTED + self._text(opened=True)
+        self.shown = self._text(checked=False)
+        self.checked = _HEAD + _UNTRUSTED + self._text(checked=True)
 
-    def _text(self, opened: bool) -> str:
+    def _text(self, checked: bool) -> str:
         taken = {*self.functions, *RESERVED}
         classes: list[str] = []
         stubs: list[str] = []
         for function in self.functions.values():
             prefix = "".join(part.title() for part in function.name.split("_"))
-            given = _Types(prefix, taken, function.tool.schema.plain, open=opened)
+            given = _Types(
+                prefix, taken, function.tool.schema.plain, open=checked and self.has_untrusted
+            )
             head = _head(function, given)
             returned = _Types(prefix, taken, function.tool.schema.output or {})
             output = _returned(function.tool, returned)
             classes += [*given.found.values(), *returned.found.values()]
             stub = f"async def {function.name}({head}) -> {output}:"
-            stubs.append(f"{stub} ..." if opened else f"{stub}\n{_docstring(function)}")
+            stubs.append(f"{stub} ..." if checked else f"{stub}\n{_docstring(function)}")
         return "\n".join([*classes, *stubs])
 
 

@@ -174,11 +174,12 @@ def _part(value: Any, path: tuple[Any, ...]) -> Any:
         ValueProblem: Nothing is. The message does not say what is there instead.
     """
     for step in path:
-        index = isinstance(step, int) and not isinstance(step, bool)
-        if (index and isinstance(value, (list, tuple)) and -len(value) <= step < len(value)) or (
+        key: Any = step
+        within = isinstance(value, (list, tuple)) and type(step) is int
+        if (within and -len(value) <= key < len(value)) or (
             isinstance(step, str) and isinstance(value, Mapping) and step in value
         ):
-            value = value[step]
+            value = value[key]
         else:
             raise ValueProblem(f"the untrusted value has no part {'/'.join(map(str, path))[:200]}")
     return value

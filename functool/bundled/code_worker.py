@@ -11,17 +11,17 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from functool import DefinitionError, ToolError
 
 try:
     import pydantic_monty as monty
-    from pydantic_monty import MontyError
 except ImportError as missing:
     raise ImportError("code mode needs: pip install 'functool[code-mode]'") from missing
 
@@ -42,6 +42,9 @@ _WARMING = (
     "        print(f'{key}: {json.dumps(value)}', sum(value))\n"
     "    return a + b\n"
 )
+MontyError: Any = monty.MontyError
+"""The root of what the interpreter raises."""
+
 _places = threading.BoundedSemaphore(MAX_SESSIONS)
 
 
@@ -77,14 +80,29 @@ class _Starter:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._thread = ThreadPoolExecutor(1, "functool-code")
+        # A queue whose `put` may be called anywhere, also by a finalizer in the middle of another.
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
+        self._jobs = SimpleQueue()
         self._directory = tempfile.mkdtemp(prefix="functool-")
         self._pool: Any = None
+        self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
+        self._thread.start()
         atexit.register(self.close)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, work, arguments = job
+            try:
+                future.set_result(work(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+            del job, future, work, arguments
 
     def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
         """Run something on the thread that starts processes."""
-        return self._thread.submit(work, *args)
+        future: Future[Any] = Future()
+        self._jobs.put((future, work, args))
+        return future
 
     def pool(self) -> Any:
         """Return the pool, made on its thread."""
@@ -115,10 +133,10 @@ class _Starter:
     def close(self) -> None:
         """End all workers."""
         if os.getpid() == self.pid:
-            with suppress(Exception):
-                if self._pool is not None:
-                    self._thread.submit(self._pool.__exit__, None, None, None).result(5)
-            self._thread.shutdown(wait=False)
+            if self._pool is not None:
+                self.submit(self._pool.__exit__, None, None, None)
+            self._jobs.put(None)
+            self._thread.join(5)
             shutil.rmtree(self._directory, ignore_errors=True)
 
 
@@ -243,7 +261,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._coming = 0
         self._pid = os.getpid()
-        weakref.finalize(self, _close_all, self._ready)
+        weakref.finalize(self, _close_all, self._ready, _starter())
 
     def take(self) -> Session:
         """Return a session for one program, and have another one made. Blocks while all are in use."""
@@ -267,16 +285,14 @@ class Sessions:
     def give_back(self, session: Session) -> None:
         """End a session that `take` returned."""
         _places.release()
-        with suppress(RuntimeError):  # The interpreter is shutting down.
-            _starter().submit(session.close)
+        _starter().submit(session.close)
 
     def _replenish(self) -> None:
         with self._lock:
             wanted = READY - len(self._ready) - self._coming
             self._coming += max(0, wanted)
         for _ in range(wanted):
-            with suppress(RuntimeError):
-                _starter().submit(_warm, weakref.ref(self))
+            _starter().submit(_warm, weakref.ref(self))
 
 
 def _warm(owner: weakref.ref[Sessions]) -> None:
@@ -293,10 +309,10 @@ def _warm(owner: weakref.ref[Sessions]) -> None:
             sessions._ready.append(session)
 
 
-def _close_all(ready: list[Session]) -> None:
+def _close_all(ready: list[Session], starter: _Starter) -> None:
+    """Close what a tool that is gone kept ready. Takes no lock: the garbage collector calls it."""
     while ready:
-        with suppress(Exception):
-            _starter().submit(ready.pop().close)
+        starter.submit(ready.pop().close)
 
 
 def checked_version() -> None:
