@@ -99,7 +99,7 @@ def result(
         "isError": result.is_error,
     }
     output = None if tool is None else tool.schema.output
-    found = {} if result.value is None and output is None else _structured(result)
+    found = {} if result.structured is None and output is None else _structured(result)
     if not found:
         return answer
     value = found["result"]

@@ -126,9 +126,8 @@ def spelling(target: str, tool: Tool, arguments: Mapping[str, Any]) -> dict[str,
 def shown_result(result: ToolResult) -> dict[str, Any]:
     """Return a result for the page, its large parts cut."""
     parts = [_part(part) for part in result.output[:PARTS]]
-    if more := len(result.output) - PARTS:
-        if more > 0:
-            parts.append({"type": "text", "text": f"and {more:,} more parts", "size": 0})
+    if (more := len(result.output) - PARTS) > 0:
+        parts.append({"type": "text", "text": f"and {more:,} more parts", "size": 0})
     error = None
     if result.error is not None:
         error = {"type": cut(result.error.type, 200), "message": cut(result.error.message, TEXT)}
