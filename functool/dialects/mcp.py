@@ -130,7 +130,7 @@ def _structured(result: ToolResult) -> dict[str, Any]:
     if result.is_error or any(not isinstance(part, TextContent) for part in result.output):
         return {}
     try:
-        return {"result": plain(result.value)}
+        return {"result": plain(result.structured)}
     except ValueError:
         return {}
 
