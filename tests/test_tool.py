@@ -1383,3 +1383,12 @@ def test_what_inner_guardrails_did_stays_when_the_wrapper_refuses(rescued):
         *[replaced] * rescued,
     ]
     assert result.is_error is not rescued
+
+
+@pytest.mark.parametrize("option", ["settings", "prompts"])
+@pytest.mark.parametrize("wrong", [{}, 0, "", {"a": 1}])
+def test_settings_and_prompts_of_another_kind_are_refused(option, wrong):
+    """An empty dict is no settings either; None stands for the default."""
+    with pytest.raises(DefinitionError, match=f"{option} must be Tool{option.title()}"):
+        SchemaTool("f", "d", {}, print, **{option: wrong})
+    assert SchemaTool("f", "d", {}, print, **{option: None}).settings.display_name == "f"
