@@ -147,7 +147,7 @@ class FunctionBinder:
         if self._as_sent:
             return cast("dict[str, Any]", sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
-        named = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
+        named: dict[str, Any] = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
         canonical: dict[str, Any] = named if self._renamed else sent
         for name, default in self._defaults:
             if name not in canonical:
