@@ -59,6 +59,7 @@ class Context(Generic[Deps]):
     # What belongs to one call: only its view sets these.
     call: ToolCall | None = None
     schema: ToolSchema | None = None
+    inner_sources: list[str] | None = None  # Untrusted tools that were called inside of this call.
     _mailbox: _Mailbox | None = None
     _decided: tuple[str, Decision | None] = ("", None)
     _notes: dict[str, Any] | None = None
@@ -115,6 +116,7 @@ class Context(Generic[Deps]):
         own = view.__dict__
         own.update(self.__dict__)
         own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
+        own["inner_sources"] = []
         return view
 
     @property

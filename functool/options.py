@@ -90,6 +90,7 @@ def checked_settings(settings: Any, name: str) -> ToolSettings:
     Raises:
         DefinitionError: They are no `ToolSettings`.
     """
+    settings = ToolSettings() if settings is None else settings
     if not isinstance(settings, ToolSettings):
         raise DefinitionError(f"settings must be ToolSettings(...), not {type(settings).__name__}")
     return settings if settings.display_name else replace(settings, display_name=name)
@@ -101,6 +102,7 @@ def checked_prompts(prompts: Any) -> ToolPrompts:
     Raises:
         DefinitionError: They are no `ToolPrompts`.
     """
+    prompts = ToolPrompts() if prompts is None else prompts
     if not isinstance(prompts, ToolPrompts):
         raise DefinitionError(f"prompts must be ToolPrompts(...), not {type(prompts).__name__}")
     return prompts

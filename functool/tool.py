@@ -43,8 +43,6 @@ from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callable
 from functool.options import (
     ErrorFunc,
     ToolOptions,
-    ToolPrompts,
-    ToolSettings,
     checked_bytes,
     checked_prompts,
     checked_settings,
@@ -124,8 +122,8 @@ class Tool(ABC):
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", takes=2
         )
-        self.settings = checked_settings(options.get("settings") or ToolSettings(), name)
-        self.prompts = checked_prompts(options.get("prompts") or ToolPrompts())
+        self.settings = checked_settings(options.get("settings"), name)
+        self.prompts = checked_prompts(options.get("prompts"))
         self.max_argument_bytes = checked_bytes(
             options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Generic, Protocol, cast, overload
@@ -145,13 +145,15 @@ def _body_of(model: type[ToolModel]) -> Any:
 
 def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
     """Make the model from the call: its own validators see what was sent."""
+    assert isinstance(call.arguments, Mapping)
+    wires = {name: field.validation_alias for name, field in model.model_fields.items()}
+    # Under the names that were sent, which are the ones that the model is told of a mistake.
+    sent = {w if isinstance(w := wires[n], str) else n: v for n, v in call.arguments.items()}
     try:
-        made = _validator(model).validate_json(
-            json.dumps(call.arguments), by_alias=True, by_name=True
-        )
+        made = _validator(model).validate_json(json.dumps(sent), by_alias=True, by_name=True)
         return cast(ToolModel, made)
     except ValidationError as error:
-        raise ArgumentError(problems_of(error, call.arguments, model.input_schema())) from None
+        raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
 
 
 @lru_cache(maxsize=256)

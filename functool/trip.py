@@ -94,7 +94,7 @@ class Trip:
                 schema = None
             if self._context is None:  # No context was passed, so no view is needed.
                 self.made = Context()
-                self.made.call, self.made.schema = call, schema
+                self.made.call, self.made.schema, self.made.inner_sources = call, schema, []
             else:
                 self.made = self._context.for_call(call, schema)
         return self.made
@@ -181,6 +181,8 @@ class Trip:
         noted = None if self.made is None else self.made.noted
         if result.metadata:
             self.label(result)
+        if self.made is not None and self.made.inner_sources:
+            self.labels += tuple(self.made.inner_sources)
         if not (untrusted or self.record or self.labels or given or decided or noted):
             return result if result.call_id == self.id else changed(result, call_id=self.id)
         told: dict[str, Any] = {**noted} if noted else {}
@@ -190,6 +192,9 @@ class Trip:
         own = (self.tool.name,) if untrusted else ()
         if names := dict.fromkeys(map(str, (*own, *_labels_of(metadata), *self.labels))):
             told["sources"] = [*names]
+            outer = None if self._context is None else self._context.inner_sources
+            if outer is not None:  # This call is made inside of another one.
+                outer += names
         if decided or "decision" in metadata:
             told["decision"] = decided or metadata["decision"]
         if told or result.call_id != self.id:

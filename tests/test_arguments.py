@@ -1506,3 +1506,18 @@ def test_the_reason_is_the_one_that_there_is(annotation, sent, said):
     f.__annotations__["p"] = annotation
     with pytest.raises(ArgumentError, match=said + "$"):
         FunctionTool(f).bind('{"p":' + sent + ("" if "EOF" in said else "}"))
+
+
+def test_an_authors_message_repeats_no_end_of_a_long_text():
+    """What stands far behind in a text that was sent is found in an author's message, too."""
+
+    def check(text):
+        raise ValueError(f"it must not end with {text[-6:]}")
+
+    def f(p: Annotated[str, AfterValidator(check)]):
+        pass
+
+    with pytest.raises(
+        ArgumentError, match="^Invalid arguments. p: expected a value that the tool's"
+    ):
+        FunctionTool(f).bind({"p": "q" * 20_000 + "SECRET"})

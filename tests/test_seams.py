@@ -659,3 +659,25 @@ def test_a_call_is_noted_once_also_when_its_time_is_over(caplog):
 
     said = [record.getMessage() for record in caplog.records]
     assert said == ["call '1' of hang", "call '1' of hang: ToolTimeoutError"]
+
+
+def test_a_body_that_calls_untrusted_tools_is_labelled():
+    """Whatever a body makes of the results of inner calls, its own result carries their labels."""
+    mail = FunctionTool(lambda: "hostile", name="mail", settings=ToolSettings(untrusted=True))
+
+    async def ask(context: Context) -> str:
+        inner = await mail(ToolCall(name="mail"), context)
+        return f"They say {inner.text}"
+
+    async def fail(context: Context) -> str:
+        raise ToolError((await mail(ToolCall(name="mail"), context)).text)
+
+    agent = AgentTool(ask, "agent", "d", runner=lambda agent, text, context: agent(context))
+    asked = FunctionTool(ask)
+
+    assert run(asked).metadata["sources"] == ["mail"]
+    assert run(asked, context=Context()).metadata["sources"] == ["mail"]
+    assert run(WrapperTool(asked, timeout=5)).metadata["sources"] == ["mail"]
+    assert run(FunctionTool(fail)).metadata["sources"] == ["mail"]
+    assert run(agent, {"input": "x"}, Context()).metadata["sources"] == ["mail"]
+    assert "sources" not in run(FunctionTool(lambda: 1, name="f"), context=Context()).metadata

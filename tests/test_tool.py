@@ -1425,3 +1425,12 @@ def test_sent_form_is_what_another_road_takes():
 
         assert bound.arguments == {"start": 1, "more": [2], "key": "v"}
         assert tool.bind(tool.sent_form(bound.arguments)) == bound
+
+
+@pytest.mark.parametrize("option", ["settings", "prompts"])
+@pytest.mark.parametrize("wrong", [{}, 0, "", {"a": 1}])
+def test_settings_and_prompts_of_another_kind_are_refused(option, wrong):
+    """An empty dict is no settings either; None stands for the default."""
+    with pytest.raises(DefinitionError, match=f"{option} must be Tool{option.title()}"):
+        SchemaTool("f", "d", {}, print, **{option: wrong})
+    assert SchemaTool("f", "d", {}, print, **{option: None}).settings.display_name == "f"

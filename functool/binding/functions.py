@@ -147,8 +147,8 @@ class FunctionBinder:
         if self._as_sent:
             return cast("dict[str, Any]", sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
-        named = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
-        canonical: dict[str, Any] = named if self._renamed else sent
+        names: dict[Any, Any] = self._renamed
+        canonical: dict[str, Any] = {names.get(w, w): v for w, v in sent.items()}
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)

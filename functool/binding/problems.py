@@ -110,9 +110,10 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        message = message[:500]
         if _echoes(message, detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
-        return {"expected": message[:500], "own_words": True}
+        return {"expected": message, "own_words": True}
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
     return {
         "expected": f"a value {wanted}" if wanted[:1].islower() and not _is_noun(wanted) else wanted
@@ -132,10 +133,9 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
         items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
         return any(_echoes(message, item, known) for item in items)
     text, message = str(sent).casefold(), message.casefold()
-    size = min(len(text), 4)
-    return size > 0 and any(
-        text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1)
-    )
+    if len(text) < 4:
+        return bool(text) and text in message
+    return any(message[i : i + 4] in text for i in range(len(message) - 3))
 
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
