@@ -10,7 +10,6 @@ What is kept is what the guardrails before have left of the output. So the guard
 from __future__ import annotations
 
 import base64
-import json
 import os
 import secrets
 import shutil
@@ -18,13 +17,12 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from functool import (
     AudioContent,
@@ -42,14 +40,12 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
+from functool.layers.spill_reading import matcher, searched, shape, span, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 
 LEAST_LIMIT = 100
 """The least `limit`, in characters: a handle and what to do with it have to fit."""
-
-PIECE, OVERLAP = 400, 100
-"""How long lines are cut for a search, in characters: no match of 100 characters is lost at a cut."""
 
 _OWNER = "functool.spill.owner"
 _SUFFIX = ".spilled"
@@ -213,13 +209,13 @@ class Spill:
             frame = f"[kept as {handle}: {len(kept.parts)} parts; read_result shows more]"
         if not isinstance(first, str):
             return frame
-        shape = _shape(first, (self.limit - len(frame)) // 4)
+        told = shape(first, (self.limit - len(frame)) // 4)
         gap = "\n[…]\n"
-        left = self.limit - len(frame) - len(shape) - len(gap) - 2
+        left = self.limit - len(frame) - len(told) - len(gap) - 2
         if left < 20:
             return frame
         tail = left // 3
-        return f"{frame}\n{shape}\n{first[: left - tail]}{gap}{first[-tail:]}"
+        return f"{frame}\n{told}\n{first[: left - tail]}{gap}{first[-tail:]}"
 
     async def _part(self, handle: str, number: int, context: Context[Any]) -> tuple[_Kept, _Part]:
         """Return a part of a result that this context's owner has.
@@ -242,7 +238,7 @@ class Spill:
         """Return the text of a part; of bytes their base64; of JSON what `path` leads to."""
         data = await in_thread(_read, part.path)
         text = data.decode() if part.is_text else base64.b64encode(data).decode()
-        return await in_thread(_within, text, path) if path else text
+        return await in_thread(within, text, path) if path else text
 
     def _reader(self) -> FunctionTool[..., Any]:
         async def read_result(
@@ -266,7 +262,7 @@ class Spill:
                 return ToolResult.of(replace(found.content, data=data), metadata=metadata)
             text = await self._text(found, path)
             if lines:
-                offset, end = _span(text, lines)
+                offset, end = span(text, lines)
             else:
                 end = len(text) if length is None else offset + length
             return ToolResult.of(self._slice(text, offset, end), metadata=metadata)
@@ -299,12 +295,12 @@ class Spill:
 
             Each line begins with its offset, for `read_result`. Long lines are searched in pieces.
             """
-            matches = _matcher(pattern)
+            matches = matcher(pattern)
             kept, found = await self._part(handle, part, context)
             if not found.is_text:
                 raise ToolError(f"Part {part} is no text: {found}.")
             text = await self._text(found)
-            answer = await in_thread(_searched, text, matches, self.limit)
+            answer = await in_thread(searched, text, matches, self.limit)
             metadata = {"sources": kept.sources} if kept.sources else {}
             return ToolResult.of(answer, metadata=metadata)
 
@@ -336,112 +332,6 @@ def _parts_of(result: ToolResult) -> list[tuple[str | bytes, Any]]:
         if not isinstance(part, TextContent) and part.data is not None:
             parts.append((part.data, replace(part, data=b"")))
     return parts
-
-
-def _shape(text: str, most: int) -> str:
-    """Say what a text is: the columns of a list of objects, the keys of an object, or its lines."""
-    value = _json(text)
-    if isinstance(value, list):
-        columns = dict.fromkeys(key for item in value if isinstance(item, dict) for key in item)
-        names = f" with the columns {', '.join(columns)}" if columns else ""
-        said = f"A list of {len(value):,}{names}"
-    elif isinstance(value, dict):
-        said = f"An object with the keys {', '.join(value)}"
-    else:
-        said = f"A text of {text.count(chr(10)) + 1:,} lines"
-    return said if len(said) <= most else said[: max(0, most - 1)] + "…"
-
-
-def _json(text: str) -> Any:
-    """Return the list or object that a text is as JSON, else the text."""
-    if text.lstrip()[:1] not in ("[", "{"):
-        return text
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _within(text: str, path: str) -> str:
-    """Return the JSON text of what a path leads to; a range of a list goes on in each of its items.
-
-    Raises:
-        ToolError: It leads nowhere.
-    """
-
-    def step(value: Any, steps: list[str], done: str) -> Any:
-        if not steps:
-            return value
-        name, *rest = steps
-        here = f"{done}/{name}"
-        if isinstance(value, dict) and name in value:
-            return step(value[name], rest, here)
-        if isinstance(value, list):
-            first, colon, last = name.partition(":")
-            if colon and all(not end or end.isdecimal() for end in (first, last)):
-                chosen = value[int(first or 0) : int(last) if last else None]
-                return [step(item, rest, here) for item in chosen]
-            if name.isdecimal() and int(name) < len(value):
-                return step(value[int(name)], rest, here)
-        raise ToolError(f"The path leads nowhere at {here}. {_shape(json.dumps(value), 500)}.")
-
-    names = [part.replace("~1", "/").replace("~0", "~") for part in path.strip("/").split("/")]
-    value = _json(text)
-    if isinstance(value, str):
-        raise ToolError("The result is no JSON: read it by offset or by lines.")
-    found = step(value, [name for name in names if name], "")
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-
-
-def _span(text: str, lines: str) -> tuple[int, int]:
-    """Return where the lines `first-last`, counted from 1, begin and end in a text."""
-    first, _, last = lines.partition("-")
-    begin, end = max(1, int(first)), int(last or first)
-    starts = text.split("\n")
-    if begin > len(starts):
-        raise ToolError(f"The text has {len(starts)} lines.")
-    offset = sum(len(line) + 1 for line in starts[: begin - 1])
-    return offset, offset + sum(len(line) + 1 for line in starts[begin - 1 : end]) - 1
-
-
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a search on an engine that takes linear time, whatever the pattern.
-
-    Raises:
-        ToolError: It cannot read the pattern.
-    """
-    try:
-        schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
-        return SchemaValidator(schema).isinstance_python
-    except SchemaError:
-        raise ToolError(
-            "The pattern is no regular expression that takes linear time: no look-around, no references."
-        ) from None
-
-
-def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text with their offsets, long ones in pieces that overlap."""
-    offset = 0
-    for line in text.split("\n"):
-        for start in range(0, max(1, len(line) - OVERLAP), PIECE - OVERLAP):
-            yield offset + start, line[start : start + PIECE]
-        offset += len(line) + 1
-
-
-def _searched(text: str, matches: Callable[[str], bool], limit: int) -> str:
-    """Return the lines that match, with their offsets, within the limit."""
-    found = [f"{offset}: {piece}" for offset, piece in _pieces(text) if matches(piece)]
-    if not found:
-        return "Nothing matches."
-    room = limit - len(f"[{len(found)} of {len(found)} matches are shown]")
-    shown: list[str] = []
-    for line in found:
-        room -= len(line) + 1
-        if room < 0:
-            shown = shown or [line[: room + len(line)]]
-            return "\n".join([*shown, f"[{len(shown)} of {len(found)} matches are shown]"])
-        shown.append(line)
-    return "\n".join(shown)
 
 
 def _read(path: Path) -> bytes:
