@@ -237,6 +237,15 @@ def test_no_file_or_function_is_too_long(path):
             assert node.end_lineno - node.lineno + 1 <= FUNCTION_LINES, f"{path.stem}.{node.name}"
 
 
+@pytest.mark.parametrize("path", CORE, ids=name_of)
+def test_a_core_file_and_its_functions_are_short(path):
+    """A file of the core stays below 300 lines of code, and each of its functions within 50."""
+    assert code_lines(path) < 300
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno - node.lineno + 1 <= 50, f"{path.stem}.{node.name}"
+
+
 def test_the_face_is_sorted_and_complete():
     """`__all__` is sorted, small, and exactly what the face defines."""
     tools_of_its_own = {"TYPE_CHECKING", "Any", "import_module"}
