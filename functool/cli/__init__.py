@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,17 +20,22 @@ except ModuleNotFoundError as error:
     raise ImportError(missing) from error
 
 from functool.cli.approvals import approvals
+from functool.cli.completing import (
+    CallCommand,
+    Command,
+    complete_target,
+    complete_tool,
+    first_line,
+)
 from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
 from functool.cli.playing import play
-from functool.cli.targets import TARGET_HELP, headers_of, is_remote, local_toolset, opened
+from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from functool import Tool, Toolset
 
 # Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
@@ -38,59 +43,6 @@ if TYPE_CHECKING:
 
 DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
 SYSTEMS = ("agent-framework", "amplifier", "unique")
-
-
-class _Command(click.Command):
-    """A command whose help says what a TARGET is."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("TARGET"):
-            formatter.write_dl(TARGET_HELP)
-
-
-class _CallCommand(_Command):
-    """`call`, which completes the options that a tool's schema makes."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        tool = _known(ctx).get(ctx.params.get("tool") or "")
-        if tool is None or not incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        from functool.integrations.click import export
-
-        return export(tool).shell_complete(ctx, incomplete)
-
-
-def _complete_target(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
-
-
-def _complete_tool(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    tools = _known(ctx).values()
-    return [
-        CompletionItem(tool.name, help=_first_line(tool))
-        for tool in tools
-        if tool.name.startswith(incomplete)
-    ]
-
-
-def _known(ctx: click.Context) -> Mapping[str, Tool]:
-    """Return the tools of the target so far.
-
-    Those of a server would cost a connection at every key.
-    """
-    target = ctx.params.get("target")
-    try:
-        return local_toolset(target) if target and not is_remote(target) else {}
-    except Exception:
-        return {}
 
 
 _header = click.option(
@@ -119,8 +71,8 @@ def main() -> None:
     """  # noqa: D301
 
 
-@main.command("list", cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@main.command("list", cls=Command)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
 )
@@ -138,18 +90,18 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
 
             table = Table("tool", "description", box=None, header_style="bold")
             for tool in toolset.values():
-                table.add_row(Text(visible(tool.name)), Text(_first_line(tool)))
+                table.add_row(Text(visible(tool.name)), Text(first_line(tool)))
             Console().print(table)
         else:
             for tool in toolset.values():
-                click.echo(f"{visible(tool.name)}\t{_first_line(tool)}")
+                click.echo(f"{visible(tool.name)}\t{first_line(tool)}")
 
     _with_toolset(target, run, headers=headers)
 
 
-@main.command(cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
-@click.argument("tool", required=False, shell_complete=_complete_tool)
+@main.command(cls=Command)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("tool", required=False, shell_complete=complete_tool)
 @click.option(
     "--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it."
 )
@@ -196,11 +148,11 @@ def schema(
 
 
 @main.command(
-    cls=_CallCommand,
+    cls=CallCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("target", shell_complete=_complete_target)
-@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("tool", shell_complete=complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @_header
 @context_option
@@ -250,9 +202,9 @@ def call(
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
 
-@main.command(cls=_Command)
+@main.command(cls=Command)
 @click.argument(
-    "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=_complete_target
+    "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=complete_target
 )
 @click.option(
     "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True
@@ -301,8 +253,8 @@ main.add_command(approvals)
 main.add_command(play)
 
 
-@main.command("lock", cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@main.command("lock", cls=Command)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--to",
     type=click.Path(dir_okay=False, allow_dash=True),
@@ -321,8 +273,8 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     _with_toolset(target, partial(lock, to), headers=headers)
 
 
-@main.command(cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@main.command(cls=Command)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--for",
     "systems",
@@ -445,10 +397,6 @@ def _pick(toolset: Toolset, name: str) -> Tool:
 def _wants_value(words: Sequence[str]) -> bool:
     last = words[-1] if words else ""
     return last.startswith("--") and "=" not in last and last != "--yes"
-
-
-def _first_line(tool: Tool) -> str:
-    return visible(next(iter(tool.description.splitlines()), ""))
 
 
 def _neutral(tool: Tool) -> dict[str, Any]:

@@ -43,12 +43,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     Raises:
         DefinitionError: An argument is no name, or `wrote` cannot be called.
     """
-    if not all(isinstance(name, str) and name for name in arguments):
-        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is not None:
-        if not callable(wrote):
-            raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-        watched.add(_RETURNED)
+    _check(arguments, wrote)
     approval: Any = require_approval()
 
     async def found(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
@@ -101,6 +96,15 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
         trusted_only.asks_approval = asks  # type: ignore[attr-defined]
     return trusted_only
+
+
+def _check(arguments: tuple[str, ...], wrote: Any) -> None:
+    if not all(isinstance(name, str) and name for name in arguments):
+        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
+    if wrote is not None and not callable(wrote):
+        raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
+    if wrote is not None:
+        watched.add(_RETURNED)
 
 
 def remember(context: Context[Any], result: ToolResult) -> None:

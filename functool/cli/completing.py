@@ -1,0 +1,78 @@
+"""Commands whose words the shell can complete: targets, tools and their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from functool.cli.targets import TARGET_HELP, is_remote, local_toolset
+from functool.integrations.visible import visible
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from functool import Tool
+
+
+class Command(click.Command):
+    """A command whose help says what a TARGET is."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Say what a TARGET is."""
+        with formatter.section("TARGET"):
+            formatter.write_dl(TARGET_HELP)
+
+
+class CallCommand(Command):
+    """`call`, which completes the options that a tool's schema makes."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the options of the tool that is being called."""
+        tool = _known(ctx).get(ctx.params.get("tool") or "")
+        if tool is None or not incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from functool.integrations.click import export
+
+        return export(tool).shell_complete(ctx, incomplete)
+
+
+def complete_target(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the name of a file."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_tool(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the name of a tool of the target."""
+    from click.shell_completion import CompletionItem
+
+    tools = _known(ctx).values()
+    return [
+        CompletionItem(tool.name, help=first_line(tool))
+        for tool in tools
+        if tool.name.startswith(incomplete)
+    ]
+
+
+def _known(ctx: click.Context) -> Mapping[str, Tool]:
+    """Return the tools of the target so far.
+
+    Those of a server would cost a connection at every key.
+    """
+    target = ctx.params.get("target")
+    try:
+        return local_toolset(target) if target and not is_remote(target) else {}
+    except Exception:
+        return {}
+
+
+def first_line(tool: Tool) -> str:
+    """Return the first line of a tool's description, fit for a terminal."""
+    return visible(next(iter(tool.description.splitlines()), ""))
