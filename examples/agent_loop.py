@@ -1,9 +1,9 @@
 """A whole agent: three tools over real data, a model, and the loop between them.
 
-    python -m examples.agent_loop [--model scripted|local|openai|anthropic] [task]
+    python -m examples.agent_loop [--model scripted|local] [task]
 
 The default model is a small scripted one that needs no key and no network. `local` needs the extra
-`functool[local]`, the two others an API key in OPENAI_API_KEY or ANTHROPIC_API_KEY.
+`functool[local]`. The same loop for the models of OpenAI, Anthropic and Google is in docs/loop.md.
 """
 
 import argparse
