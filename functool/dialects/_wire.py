@@ -243,7 +243,7 @@ def is_chat(message: Any) -> bool:
         return False
     if content is None and calls is None:
         return get(message, "role") == "assistant" and get(message, "parts") is None
-    parts = content if listed(content) else []
+    parts: Any = content if listed(content) else []
     ours = all(isinstance(kind := get(p, "type"), str) and kind not in _FOREIGN for p in parts)
     return (
         ours and isinstance(content, (str, list, type(None))) and (calls is None or listed(calls))
