@@ -18,7 +18,7 @@ from functool import Context, FunctionTool, ToolCall, Toolset
 from functool.bundled.code_mode import code_mode
 from functool.layers.journal import Journal
 
-ROUNDS = 40
+ROUNDS = 20
 COLD = (
     "import asyncio, time\n"
     "from functool import FunctionTool, ToolCall\n"
