@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from functool import Context, ToolCall, ToolResult, Toolset, Tripwire
-from functool.call import changed, failure_of
+from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
 
@@ -107,7 +107,8 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
     """Return a result as bytes. A value that pickle cannot write goes as the text that a model reads."""
     try:
         packed = pickle.dumps(result)
-        pickle.loads(packed)
+        if isinstance(result, ToolResult) and type(result.value) not in DATA:
+            pickle.loads(packed)  # A class may write what it cannot read.
     except Exception:
         assert isinstance(result, ToolResult)
         metadata = {"ray": {"value_is_text": True}}
