@@ -17,8 +17,8 @@ from hashlib import sha256
 from typing import Any, Literal, TypedDict
 
 from functool import ApprovalRequest, Context, Tool, ToolCall, ToolError, ToolResult
-from functool.approval import definition_of
 from functool.call import changed
+from functool.integrations.far_approval import approved_digest
 from functool.layers.journal_errors import OutcomeUnknown as JournalOutcomeUnknown
 from functool.layers.journal_record import failure_from, outcome_of, text_of
 
@@ -77,7 +77,7 @@ def request_of(tool: Tool, call: ToolCall, context: Context[Any], run: str) -> R
         id=call.id,
         run=run,
         digest=sha256(_json(arguments).encode()).hexdigest(),
-        approved=_approved(call, context),
+        approved=approved_digest(call, context),
         sources={str(place): [str(name) for name in names] for place, names in sources.items()},
     )
     if (size := len(_json(request).encode())) > MAX_PAYLOAD:
@@ -129,17 +129,6 @@ def result_of(text: str, activity: str, stored: bool) -> ToolResult:
 def now_text() -> str:
     """Return the time as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _approved(call: ToolCall, context: Context[Any]) -> str:
-    """Return the digest of what a person approved here, empty where nobody was asked."""
-    decision, schema, arguments = context.decision, context.schema, call.arguments
-    if not decision or not decision["approved"] or schema is None:
-        return ""
-    assert isinstance(arguments, Mapping)  # They are canonical here.
-    sources = call.metadata.get("sources")
-    definition = definition_of(schema)
-    return ApprovalRequest.of(schema.name, definition, arguments, call.id, sources).digest
 
 
 def _json(value: Any) -> str:
