@@ -122,7 +122,10 @@ class _Filler:
 
 
 class Local(_Sentences):
-    """SmolLM2-135M, run in this process; it can only say what is a valid call of one of the tools."""
+    """SmolLM2-135M, run in this process.
+
+    It can only say what is a valid call of one of the tools.
+    """
 
     def __init__(self, task: str, tools: Toolset) -> None:
         super().__init__(task, tools)

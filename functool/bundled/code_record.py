@@ -32,7 +32,10 @@ _STATE = "functool.code_mode"
 
 
 class AnotherProgram(ToolError):
-    """A record belongs to another program, or to other definitions of the tools. Nothing was run."""
+    """A record belongs to another program, or to other definitions of the tools.
+
+    Nothing was run.
+    """
 
 
 class JournalLike(Protocol):

@@ -25,7 +25,10 @@ class ProgramRefused(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program as it was written, and as it runs. `lines` leads from a line of the second to the first."""
+    """A program as it was written, and as it runs.
+
+    `lines` leads from a line of the second to the first.
+    """
 
     written: str
     runs: str

@@ -108,7 +108,10 @@ class Run:
             return [2, str(problem)]
 
     def ask_system(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        """Answer the clock and the source of random numbers, the same in each run; None is a refusal."""
+        """Answer the clock and the source of random numbers, the same in each run.
+
+        None is a refusal.
+        """
         if name in _CLOCKS:
             return datetime.fromtimestamp(self.record.started, UTC)
         if name == "time.time":

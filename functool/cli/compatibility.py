@@ -268,7 +268,10 @@ def _choices(schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Step]:
-    """Yield limits that are tighter than before; an exclusive one is tighter than an inclusive one."""
+    """Yield limits that are tighter than before.
+
+    An exclusive one is tighter than an inclusive one.
+    """
     infinity = float("inf")
     for sign, inclusive, exclusive in (
         (1, "minimum", "exclusiveMinimum"),

@@ -50,7 +50,9 @@ def with_approval(context: Context[Any], digest: str) -> Context[Any]:
 
 
 async def agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
-    """Whether a person agrees to what a guardrail of the worker asks; False where nobody has decided.
+    """Whether a person agrees to what a guardrail of the worker asks.
+
+    False where nobody has decided.
 
     Raises:
         GuardrailError: The person refused, or changed the arguments.

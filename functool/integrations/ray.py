@@ -67,7 +67,9 @@ def on_ray(
     chunk: int = 50,
     deps: str | None = None,
 ) -> Any:
-    """Return the same kind of tools, whose bodies run in actors of the cluster that Ray is connected to.
+    """Return the same kind of tools.
+
+    Whose bodies run in actors of the cluster that Ray is connected to.
 
     Tools are found again by module and name, so the workers need the same code. Actors end when the
     tools returned here are dropped. Cancelling a call, and its time limit, reach the body.

@@ -73,7 +73,10 @@ class Pool:
 
 
 class _Actor:
-    """One actor, as seen from here. `load` is how many calls it has; `lost` until it answers again."""
+    """One actor, as seen from here.
+
+    `load` is how many calls it has; `lost` until it answers again.
+    """
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle

@@ -104,7 +104,10 @@ def _unprepared(error: Exception) -> str:
 
 
 def _pickled(result: ToolResult | Tripwire) -> bytes:
-    """Return a result as bytes. A value that pickle cannot write goes as the text that a model reads."""
+    """Return a result as bytes.
+
+    A value that pickle cannot write goes as the text that a model reads.
+    """
     try:
         packed = pickle.dumps(result)
         if isinstance(result, ToolResult) and type(result.value) not in DATA:

@@ -21,7 +21,10 @@ from temporalio.service import RPCError
 from functool import Tool
 
 ATTEMPTS = 5
-"""How often a call is handed to a worker. Another attempt runs a body again only where that is harmless."""
+"""How often a call is handed to a worker.
+
+Another attempt runs a body again only where that is harmless.
+"""
 
 SLACK = 5.0
 """Seconds beyond its own time limit that a call may take on a worker."""

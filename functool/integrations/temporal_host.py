@@ -76,7 +76,10 @@ class Host:
     async def _link(
         self, activity: str, request: Request, context: Context[Any]
     ) -> ToolResult | None:
-        """Return the answer of one activity of the chain; None where the next one is to be asked."""
+        """Return the answer of one activity of the chain.
+
+        None where the next one is to be asked.
+        """
         try:
             outcome, known = await self._engine.outcome(self._tool, activity, request)
         except asyncio.CancelledError:

@@ -23,7 +23,10 @@ from functool.layers.journal_errors import OutcomeUnknown as JournalOutcomeUnkno
 from functool.layers.journal_record import failure_from, outcome_of, text_of
 
 MAX_PAYLOAD = 1_900_000
-"""Bytes of a request or an outcome; a server refuses more than 2 MiB unless it is told otherwise."""
+"""Bytes of a request or an outcome.
+
+A server refuses more than 2 MiB unless it is told otherwise.
+"""
 
 
 class Request(TypedDict):

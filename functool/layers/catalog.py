@@ -58,7 +58,10 @@ _EVEN = 60
 
 @dataclass(slots=True, kw_only=True)
 class Match:
-    """A tool that was found. Scores compare within one search; `why` names the words, field by field."""
+    """A tool that was found.
+
+    Scores compare within one search; `why` names the words, field by field.
+    """
 
     tool: Tool
     score: float

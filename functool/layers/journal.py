@@ -53,7 +53,10 @@ State = Literal["started", "done", "unknown"]
 
 @dataclass(slots=True, kw_only=True)
 class JournalEntry:
-    """One call of a journal. `started` and `ended` are times in UTC; `result` is None unless `done`."""
+    """One call of a journal.
+
+    `started` and `ended` are times in UTC; `result` is None unless `done`.
+    """
 
     key: str
     run: str

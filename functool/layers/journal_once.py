@@ -250,7 +250,9 @@ def idempotency_key(context: Context[Any]) -> str:
 
 
 async def _patient(write: Callable[[], T]) -> T:
-    """Write at once; where another process is writing, again and again, without holding the event loop.
+    """Write at once.
+
+    Where another process is writing, again and again, without holding the event loop.
 
     Raises:
         Busy: Others kept writing.

@@ -21,7 +21,10 @@ Around = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
 
 
 class Entry(NamedTuple):
-    """One recorded call. `arguments` and `result` are JSON; `started` is seconds since the epoch."""
+    """One recorded call.
+
+    `arguments` and `result` are JSON; `started` is seconds since the epoch.
+    """
 
     key: str
     tool: str
@@ -92,7 +95,10 @@ class Replay:
         self._used: set[int] = set()
 
     def around(self, tool: Tool, otherwise: Around | None = None) -> Around:
-        """Return what answers the calls of `tool`; `otherwise` answers those that were not recorded."""
+        """Return what answers the calls of `tool`.
+
+        `otherwise` answers those that were not recorded.
+        """
         defaults = {
             name: part["default"]
             for name, part in tool.schema.plain.get("properties", {}).items()

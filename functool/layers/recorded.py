@@ -39,7 +39,9 @@ Use = Callable[[Any], Any]
 
 
 def recorded(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> Any:
-    """Return a pytest fixture. Its value takes some tools and returns the same kind, recorded or replayed.
+    """Return a pytest fixture.
+
+    Its value takes some tools and returns the same kind, recorded or replayed.
 
     Each test has a run of its own in the file.
 
