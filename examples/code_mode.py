@@ -1,7 +1,7 @@
 """Code mode: expenses of three teams, and one payment that waits for a person in another process.
 
-Run it twice with the same file: `python -m examples.code_mode expenses.journal`. The first run stops
-where a person has to agree, and its process is killed. The second goes on from there.
+Run it twice with the same file: `python -m examples.code_mode expenses.journal`. The first run
+stops where a person has to agree, and its process is killed. The second goes on from there.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""The models of the demo: each reads the results of its last calls, and answers with words or further calls.
+"""The models of the demo: each reads what its calls brought, and answers or calls again.
 
-Both take the task one sentence at a time: `Scripted`, which matches the words of a sentence with the
-definitions, and `Local`, a real model of 135 million parameters whose answer is held to the tools' own schemas. The
-loops for the models of providers are in docs/loop.md.
+Both take the task one sentence at a time: `Scripted`, which matches the words of a sentence with
+the definitions, and `Local`, a real model of 135 million parameters whose answer is held to the
+tools' own schemas. The loops for the models of providers are in docs/loop.md.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class _Sentences:
 
 
 class Scripted(_Sentences):
-    """Chooses the tool whose definition shares the rarest words with the sentence, and fills in its arguments."""
+    """Chooses the tool that shares the rarest words with the sentence, and fills it in."""
 
     async def choose(self, sentence: str) -> ToolCall:
         stems = [_stems(json.dumps(definition)) for definition in self.definitions]
@@ -85,7 +85,7 @@ class Scripted(_Sentences):
 
 
 class _Filler:
-    """Fills a schema with what a sentence holds: its dates, numbers and quoted texts, each used once."""
+    """Fills a schema with the dates, numbers and quoted texts of a sentence, each used once."""
 
     def __init__(self, sentence: str, definitions: Json, learned: str) -> None:
         self.words = _stems(sentence)

@@ -1,9 +1,10 @@
-"""A streamed turn: one call begins while the model still writes, and a wrong one is refused in the middle of its text.
+"""A streamed turn: one call begins while the model still writes, and a wrong one is refused early.
 
     python -m examples.streaming
 
-The stream is a recorded one of OpenAI's Chat Completions, so this needs no key and no network. With a real client the
-chunks come from `client.chat.completions.create(..., stream=True)`: see docs/loop.md.
+The stream is a recorded one of OpenAI's Chat Completions, so this needs no key and no network. With
+a real client the chunks come from `client.chat.completions.create(..., stream=True)`: see
+docs/loop.md.
 """
 
 import asyncio

@@ -108,7 +108,7 @@ class Shapes:
         return reduce(either, map(self.of, members))
 
     def _loosened(self, shape: Shape) -> Shape:
-        """Admit the strict form beside the plain one: pairs for an open object, an object for a tuple."""
+        """Admit the strict form, too: pairs for an open object, an object for a tuple."""
         if not self.strict or shape == OPEN:
             return shape
         kinds = shape.kinds

@@ -1,4 +1,4 @@
-"""The interpreter's processes: started by one thread, kept ready, used once, and killed when they misbehave."""
+"""The interpreter's processes: started by one thread, kept ready, used once, killed if need be."""
 
 from __future__ import annotations
 

@@ -31,6 +31,14 @@ from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
 from functool.cli.playing import play
+from functool.cli.providers import (
+    DIALECTS,
+    SYSTEMS,
+    demands_of,
+    dialect_of,
+    neutral_of,
+    strict_of,
+)
 from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
 from functool.integrations.visible import visible
@@ -40,9 +48,6 @@ if TYPE_CHECKING:
 
 # Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
 # instant.
-
-DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
-SYSTEMS = ("agent-framework", "amplifier", "unique")
 
 
 _header = click.option(
@@ -134,13 +139,15 @@ def schema(
     async def run(toolset: Toolset) -> None:
         tools = list(toolset.values()) if tool is None else [_pick(toolset, tool)]
         if strict:
-            tools = [_strict(each) for each in tools]
+            tools = [strict_of(each) for each in tools]
         if dialect and losses:
-            for loss in _dialect(dialect).losses(*tools):
+            for loss in dialect_of(dialect).losses(*tools):
                 click.echo(visible(loss))
             return
         shown = (
-            _dialect(dialect).definitions(tools) if dialect else [_neutral(each) for each in tools]
+            dialect_of(dialect).definitions(tools)
+            if dialect
+            else [neutral_of(each) for each in tools]
         )
         click.echo(json.dumps(shown if tool is None or len(shown) != 1 else shown[0], indent=2))
 
@@ -320,7 +327,9 @@ def check(
         async with opened_context(context) as given:
             offered = toolset.enabled(given) if given else list(toolset.values())
         for tool in offered:
-            demands = [f"{system}: {each}" for system in systems for each in _demands(system, tool)]
+            demands = [
+                f"{system}: {each}" for system in systems for each in demands_of(system, tool)
+            ]
             found = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
             findings[tool.name] = list(dict.fromkeys(found))
 
@@ -397,30 +406,3 @@ def _pick(toolset: Toolset, name: str) -> Tool:
 def _wants_value(words: Sequence[str]) -> bool:
     last = words[-1] if words else ""
     return last.startswith("--") and "=" not in last and last != "--yes"
-
-
-def _neutral(tool: Tool) -> dict[str, Any]:
-    known = tool.schema
-    shown = {"name": known.name, "description": known.description, "parameters": known.parameters}
-    return shown if known.output is None else {**shown, "output": known.output}
-
-
-def _strict(tool: Tool) -> Tool:
-    from functool import SchemaTool
-
-    return SchemaTool(
-        tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True
-    )
-
-
-def _dialect(name: str) -> Any:
-    return import_module(f"functool.dialects.{name}")
-
-
-def _demands(system: str, tool: Tool) -> Sequence[str]:
-    if system in DIALECTS:
-        from functool.dialects import Lost
-
-        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
-        return [loss for loss in _dialect(system).losses(tool) if isinstance(loss, Lost)]
-    return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))

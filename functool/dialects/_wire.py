@@ -28,7 +28,7 @@ Tools = Tool | Iterable[Tool] | Toolset
 """Some tools: a tool, an iterable of tools, or a `Toolset`."""
 
 Deferred = Collection[str | Tool] | Toolset
-"""Tools that a model is told of once it has searched: names among a request's tools, or more tools."""
+"""Tools that a model is told of once it has searched: names, or further tools."""
 
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
 """Makes the definition of a tool, and says what it lost."""
@@ -232,7 +232,7 @@ def call(name: Any, arguments: Any, id: Any) -> ToolCall:
 
 
 def is_chat(message: Any) -> bool:
-    """Whether something is a chat completion, its message, or their dict, and no other provider's."""
+    """Whether something is a chat completion, its message, or the dict of one."""
     choices = get(message, "choices")
     if listed(choices):
         return all(is_chat(get(choice, "message")) for choice in choices)

@@ -17,7 +17,7 @@ from functool.guardrails.asking import InputGuardrail
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
 
 MODEL = "the model"
-"""The source of a value that stands neither in what the user wrote nor in a trusted tool's result."""
+"""The source of a value that neither the user nor a trusted tool has said."""
 
 _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200

@@ -1,4 +1,4 @@
-"""Where an activity is started: by a client of the server, or by the workflow that this code is in."""
+"""Where an activity is started: by a client of the server, or by the workflow around this code."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _options(tool: Tool, task_queue: str, limits: Limits) -> dict[str, Any]:
 
 
 def _never_began(cause: Any) -> bool:
-    """Whether a failure says by itself that no body began: no worker took the call, or knows the tool."""
+    """Whether a failure says that no body began: no worker took the call, or knows the tool."""
     if isinstance(cause, ApplicationError):
         return bool(cause.type == "NotFoundError")
     return isinstance(cause, TimeoutError) and cause.type is TimeoutType.SCHEDULE_TO_START

@@ -122,7 +122,7 @@ class Replay:
         return replay
 
     def _take(self, tool: str, call_id: str, wanted: str, places: Collection[int]) -> Entry | None:
-        """Return the entry for a call: one of those at `places`, which fit by tool and arguments."""
+        """Return the entry for a call: one of those at `places`, which fit it."""
         known = self._answered.get((tool, call_id, wanted)) if call_id else None
         if known is not None:  # The same call again.
             return known

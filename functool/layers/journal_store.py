@@ -3,7 +3,7 @@
 A process may die between any two of them:
 
     fetch                nothing is written: the call was not begun, or somebody else's stands
-    start, take_over     durable (`synchronous=FULL`) before the body runs. Killed before: not begun.
+    start, take_over     durable (`synchronous=FULL`) before the body. Killed before: not begun.
                          Killed after: `started` without a living owner, which is `unknown`
     finish               lost with the power, but not with the process: then the call is `unknown`
     interrupt            lost: the lease runs out, and the call is `unknown`
@@ -259,7 +259,7 @@ class Store:
 
     @contextmanager
     def _undurable(self) -> Iterator[None]:
-        """Commit without waiting for the disk: losing it makes a call unknown, and never runs it twice."""
+        """Commit without waiting for the disk: losing it only makes a call unknown."""
         self._connection.execute("PRAGMA synchronous=NORMAL")
         try:
             yield
