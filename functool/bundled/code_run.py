@@ -142,7 +142,7 @@ class Run:
             known = self.record.outcomes.get(call.id)
             if known is not None and not is_same(known, call.name, dict(call.arguments)):  # type: ignore[arg-type]
                 raise AnotherWay(
-                    f"The program was stopped: its call {call.id} is another one than before"
+                    f"The program was stopped: call {call.id} is not the one that it made before"
                     " it waited."
                 )
             waiting[call.id] = number
