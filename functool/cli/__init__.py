@@ -343,21 +343,14 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
 )
 @_header
-<<<<<<< HEAD
 @context_option
-=======
->>>>>>> main
 def check(
     target: str,
     systems: tuple[str, ...],
     as_json: bool,
-<<<<<<< HEAD
-    headers: tuple[str, ...],
-    context: str | None,
-=======
     locked: Path | None,
     headers: tuple[str, ...],
->>>>>>> main
+    context: str | None,
 ) -> None:
     """Check the tools of TARGET, which may be a folder too: all of its files.
 

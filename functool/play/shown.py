@@ -101,7 +101,10 @@ def definition(tool: Tool, dialect: str, strict: bool) -> dict[str, Any]:
             plain = tool.schema.plain
             tool = SchemaTool(tool.name, tool.description, plain, lambda given: None, strict=True)
         text = json.dumps(rendered.definition(tool), indent=2)
-        return {"definition": cut(text, TEXT), "losses": [cut(x, 500) for x in _losses(rendered, tool)]}
+        return {
+            "definition": cut(text, TEXT),
+            "losses": [cut(x, 500) for x in _losses(rendered, tool)],
+        }
     except Exception as error:  # A tool of a stranger's may have no form here at all.
         return {"definition": "", "losses": [], "error": cut(str(error), 4_000)}
 
@@ -123,9 +126,8 @@ def spelling(target: str, tool: Tool, arguments: Mapping[str, Any]) -> dict[str,
 def shown_result(result: ToolResult) -> dict[str, Any]:
     """Return a result for the page, its large parts cut."""
     parts = [_part(part) for part in result.output[:PARTS]]
-    if more := len(result.output) - PARTS:
-        if more > 0:
-            parts.append({"type": "text", "text": f"and {more:,} more parts", "size": 0})
+    if (more := len(result.output) - PARTS) > 0:
+        parts.append({"type": "text", "text": f"and {more:,} more parts", "size": 0})
     error = None
     if result.error is not None:
         error = {"type": cut(result.error.type, 200), "message": cut(result.error.message, TEXT)}
