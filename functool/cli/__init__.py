@@ -49,15 +49,20 @@ class _Command(click.Command):
 
 
 class _CallCommand(_Command):
-    """`call`, which completes the options that a tool's schema makes."""
+    """`call`, which completes the options that a tool's schema makes, and their values."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         tool = _known(ctx).get(ctx.params.get("tool") or "")
-        if tool is None or not incomplete.startswith("-"):
+        if tool is None:
             return super().shell_complete(ctx, incomplete)
         from functool.integrations.click import export
 
-        return export(tool).shell_complete(ctx, incomplete)
+        command, words = export(tool), ctx.params.get("arguments") or ("",)
+        if incomplete.startswith("-"):
+            return command.shell_complete(ctx, incomplete)
+        # The value of the option before it: of an enum, its members.
+        options = [each for each in command.params if words[-1] in each.opts]
+        return [found for each in options for found in each.shell_complete(ctx, incomplete)]
 
 
 def _complete_target(
