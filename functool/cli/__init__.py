@@ -49,20 +49,32 @@ class _Command(click.Command):
 
 
 class _CallCommand(_Command):
-    """`call`, which completes the options that a tool's schema makes, and their values."""
+    """`call`, which completes the options that a tool's schema makes."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        tool = _known(ctx).get(ctx.params.get("tool") or "")
-        if tool is None:
+        command = _command(ctx)
+        if command is None or not incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        from functool.integrations.click import export
+        return command.shell_complete(ctx, incomplete)
 
-        command, words = export(tool), ctx.params.get("arguments") or ("",)
-        if incomplete.startswith("-"):
-            return command.shell_complete(ctx, incomplete)
-        # The value of the option before it: of an enum, its members.
-        options = [each for each in command.params if words[-1] in each.opts]
-        return [found for each in options for found in each.shell_complete(ctx, incomplete)]
+
+def _complete_value(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the value of a tool's option: of an enum, its members."""
+    command, words = _command(ctx), ctx.params.get("arguments") or ("",)
+    options = [each for each in command.params if words[-1] in each.opts] if command else []
+    return [found for each in options for found in each.shell_complete(ctx, incomplete)]
+
+
+def _command(ctx: click.Context) -> click.Command | None:
+    """Return the command whose options are the arguments of the chosen tool."""
+    tool = _known(ctx).get(ctx.params.get("tool") or "")
+    if tool is None:
+        return None
+    from functool.integrations.click import export
+
+    return export(tool)
 
 
 def _complete_target(
@@ -206,7 +218,7 @@ def schema(
 )
 @click.argument("target", shell_complete=_complete_target)
 @click.argument("tool", shell_complete=_complete_tool)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=_complete_value)
 @_header
 @context_option
 @click.option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import signal
@@ -74,6 +73,8 @@ def run_until_stopped(
 
     `last()` is called before the process ends by a signal.
     """
+    import asyncio
+
     stopped_by = asyncio.run(_serve(name, serve))
     last()
     if stopped_by is not None:
@@ -84,6 +85,8 @@ def run_until_stopped(
 async def _serve(
     name: str | None, serve: Callable[[Context[Any] | None], Awaitable[None]]
 ) -> int | None:
+    import asyncio
+
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     signals: list[int] = []
 
