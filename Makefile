@@ -8,11 +8,12 @@ PYTEST := -m pytest -m "not slow"
 EXPORT_TESTS := tests/integrations/test_bundled_exports.py
 MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
-AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
+ENGINES_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,temporal ray))
+AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local $(addprefix test-,dialects systems agents bundled mcp play package)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -53,6 +54,10 @@ demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
 #: make test           set up, and run the core's tests
 test: $(VENV)/.core
 	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
+
+#: make test-layers    what stands around tools: the journal, the catalogue, long results, repair, the cache
+test-layers: $(VENV)/.core
+	$(VENV)/bin/python $(PYTEST) tests/layers --hypothesis-profile=quick
 
 #: make laws           the core's laws again, with a thousand examples each
 laws: $(VENV)/.core
@@ -129,6 +134,11 @@ test-play: .venv-play/.filled
 	$(call versions,play)
 	.venv-play/bin/python $(PYTEST) tests/play
 
+#: make test-engines   calls on Temporal, with its real server and workers that are killed, and on a Ray cluster
+test-engines: .venv-engines/.filled
+	$(call versions,engines)
+	.venv-engines/bin/python $(PYTEST) $(ENGINES_TESTS) tests/test_docs.py
+
 #: make test-package   sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
 test-package: .venv-package/.filled
 	$(call versions,package)
@@ -143,6 +153,18 @@ dist: .venv-package/.filled
 soak-mcp: .venv-mcp/.filled
 	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
 
+#: make soak-temporal  200 kills of every worker: no call may be lost, none may take effect twice
+soak-temporal: .venv-engines/.filled
+	.venv-engines/bin/python -m pytest -s -m slow tests/integrations/test_temporal.py
+
+#: make soak-ray       two nodes, one of them killed in mid-call
+soak-ray: .venv-engines/.filled
+	.venv-engines/bin/python -m pytest -m slow tests/integrations/test_ray.py
+
+#: make bench-engines  print what a tool costs on Temporal and Ray beside a bare activity and a bare actor
+bench-engines: .venv-engines/.filled
+	.venv-engines/bin/python -m benchmarks temporal_engine ray_engine
+
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local
 	$(VENV)/bin/python -m pytest -m slow tests/test_examples.py
@@ -150,6 +172,10 @@ test-local: $(VENV)/.local
 #: make soak           100,000 calls and more: nothing may leak
 soak: $(VENV)/.core
 	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) --deselect tests/test_examples.py
+
+#: make soak-journal   kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
+soak-journal: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
 
 #: make clean          remove what the targets above made
 clean:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 
 from functool import Context, FunctionTool, GuardrailError, ToolCall, ToolError, Toolset
-from functool.guardrails import truncate
+from functool.guardrails import require_approval, truncate
 
 MAX_NOTE = 160
 
@@ -99,7 +99,7 @@ def short_enough(call: ToolCall, context: Context) -> None:
         )
 
 
-@FunctionTool(input_guardrails=[short_enough])
+@FunctionTool(input_guardrails=[short_enough, require_approval()])
 def write_note(title: str, text: str, desk: Context[Desk]) -> str:
     """Write a note into the notebook.
 

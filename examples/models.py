@@ -30,28 +30,33 @@ class Model(Protocol):
 
 
 class _Sentences:
-    """Takes the task one sentence at a time, one call each; a refused call is tried once more."""
+    """Makes one call of each sentence of the task: of the last one when the others are answered.
+
+    A call that was refused because a text is too long is made once more, with a shorter one.
+    """
 
     def __init__(self, task: str, tools: Toolset) -> None:
         self.definitions = [entry["function"] for entry in openai_chat.definitions(tools.values())]
         self.open = re.split(r"(?<=[.?!])\s+", task.strip())
+        self.asked: list[str] = []
         self.learned: list[str] = []
         self.room = 1_000
         self.tries = 0
 
     async def turn(self, results: list[ToolResult]) -> tuple[str, list[ToolCall]]:
-        for result in results:
+        for sentence, result in zip(self.asked, results, strict=True):
             limit = re.search(r"(\d+) characters", result.text)
             if result.is_error and limit and self.tries < 2:
                 self.room = int(limit[1])
                 continue
             self.learned.append(_plain(result.text))
-            self.open.pop(0)
+            self.open.remove(sentence)
             self.tries = 0
         if not self.open:
             return self.summary(400), []
         self.tries += 1
-        return "", [await self.choose(self.open[0])]
+        self.asked = self.open[:-1] or self.open[:]
+        return "", [await self.choose(sentence) for sentence in self.asked]
 
     async def choose(self, sentence: str) -> ToolCall:
         raise NotImplementedError

@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from examples.scripted import converse
@@ -30,7 +31,7 @@ def sections(shelf: Path) -> Iterator[tuple[str, str, str]]:
     for path in sorted(shelf.glob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
         heads = [number for number, line in enumerate(lines) if re.match(r"#+ ", line)]
-        for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+        for begin, end in pairwise([*heads, len(lines)]):
             yield (
                 f"{path.relative_to(shelf)}:{begin}:{end - begin}",
                 lines[begin].lstrip("# "),

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from functool.guardrails.asking import InputGuardrail, OutputGuardrail
     from functool.options import ToolPrompts, ToolSettings
     from functool.schema_tool import SchemaTool
-    from functool.tool import Tool, WrapperTool, hide_errors
+    from functool.tool import Tool, hide_errors
     from functool.tool_model import ToolModel
     from functool.toolset import Toolset
+    from functool.wrapper_tool import WrapperTool
 
 # Each name comes from its file when it is first asked for: what needs none, such as `functool
 # --help`, waits for none.
@@ -46,15 +47,16 @@ _HOMES = {
     "call": "ToolCall ToolFailure ToolResult ToolSchema",
     "content": "AudioContent Content FileContent ImageContent TextContent",
     "context": "Context Inject ToolEvent",
-    "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError SchemaError ToolDisabledError ToolError"
-    " ToolTimeoutError Tripwire UnknownToolError",
+    "errors": "ApprovalRequired ArgumentError DefinitionError FunctoolError GuardrailError"
+    " SchemaError ToolDisabledError ToolError ToolTimeoutError Tripwire UnknownToolError",
     "function_tool": "FunctionTool",
     "guardrails.asking": "InputGuardrail OutputGuardrail",
     "schema_tool": "SchemaTool",
     "options": "ToolPrompts ToolSettings",
-    "tool": "Tool WrapperTool hide_errors",
+    "tool": "Tool hide_errors",
     "tool_model": "ToolModel",
     "toolset": "Toolset",
+    "wrapper_tool": "WrapperTool",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -10,11 +10,12 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakValueDictionary
 
-from functool.call import ToolCall, ToolResult
+from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.guardrails.asking import callables
+from functool.schema.callables import made_here
 from functool.tool import Tool
 
 MAX_DEPTH = 8
@@ -61,14 +62,16 @@ class AgentTool(Tool):
         on_error_func: Callable[[Exception, Context[Any]], Any] | None = None,
         **options: Any,
     ) -> None:
-        callables(
-            [func for func in (runner, thread, output_extractor) if func is not None],
-            "runner, thread and output_extractor",
-        )
-        if runner is None and not (callable(agent) or _method_of(agent)):
-            raise DefinitionError(
-                f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called: give a runner"
-            )
+        try:
+            given = [func for func in (runner, thread, output_extractor) if func is not None]
+            callables(given, "runner, thread and output_extractor")
+            if runner is None and not (callable(agent) or _method_of(agent)):
+                raise DefinitionError(
+                    f"{type(agent).__name__} has no run, ainvoke or invoke and cannot be called:"
+                    " give a runner"
+                )
+        except DefinitionError as error:
+            raise made_here(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
         parameters = {
             "type": "object",
@@ -97,7 +100,8 @@ class AgentTool(Tool):
         """
         if _depth.get() >= MAX_DEPTH:
             raise ToolError(
-                f"Agents have called one another {MAX_DEPTH} deep. Answer without calling another agent."
+                f"Agents have called one another {MAX_DEPTH} deep."
+                " Answer without calling another agent."
             )
         assert isinstance(call.arguments, Mapping)
         text = call.arguments[self._arg_name]
@@ -144,9 +148,7 @@ class AgentTool(Tool):
         merged = {
             key: value for key, value in {**metadata, **result.metadata}.items() if key != "run"
         }
-        return ToolResult(
-            output=result.output, value=result.value, error=result.error, metadata=merged
-        )
+        return changed(result, metadata=merged)
 
 
 def _method_of(agent: Any) -> Any:
@@ -179,7 +181,8 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
     )
     if key in _held.get():
         raise ToolError(
-            "The agent is being asked from within its own conversation, which is waiting for this answer."
+            "The agent is being asked from within its own conversation,"
+            " which is waiting for this answer."
         )
     lock = _turns.setdefault(key, asyncio.Lock())
     held = _held.set(_held.get() | {key})

@@ -1,4 +1,4 @@
-"""A person's approval as values: what is asked, what was decided, and what is allowed beforehand."""
+"""A person's approval as values: what is asked, what was decided, what is allowed beforehand."""
 
 import hashlib
 import json
@@ -229,7 +229,7 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _read(
     text: str, what: str, optional: dict[str, Any], kinds: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Return the JSON object in `text`, whose values are of these kinds, with what may be left out."""
+    """Return the JSON object in `text`; its values must be of these kinds."""
     data = json.loads(text)
     if not isinstance(data, dict) or {*data, *optional} != {*kinds}:
         raise ValueError(f"not {what}: expected a JSON object with the keys {', '.join(kinds)}")

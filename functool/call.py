@@ -148,12 +148,12 @@ class ToolResult(_Shown):
         Only the guardrail that returns this result spares `value` so: a guardrail later in the list
         that changes the output replaces `value`, too. It shortens; it keeps nothing secret.
         """
-        shown = render(output)
+        shown = render(output) if output != [] else []
         return changed(self, output=shown, _shown=shown)
 
     @property
     def keeps_value(self) -> bool:
-        """Whether `output` stands as `shown_as` wrote it, so that `value` may say something else."""
+        """Whether `output` stands as `shown_as` wrote it: then `value` may differ."""
         shown = getattr(self, "_shown", None)
         return shown is not None and shown is self.output
 
@@ -344,7 +344,10 @@ def valid_text(text: str) -> str:
 
 
 def _holds_iterator(value: Any, depth: int) -> bool:
-    """Whether an iterator, perhaps an endless one, stands in plain containers: the JSON writer would run it to its end."""
+    """Whether an iterator stands in plain containers.
+
+    The JSON writer would run it to its end, which it may not have.
+    """
     kind = type(value)
     if kind in _SCALARS:
         return False

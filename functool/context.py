@@ -39,9 +39,10 @@ class ToolEvent:
 
 @dataclass(slots=True)
 class Inject:
-    """Mark a parameter whose value is computed from the context: `Annotated[T, Inject(lambda ctx: ...)]`.
+    """Mark a parameter whose value is computed: `Annotated[T, Inject(lambda ctx: ...)]`.
 
-    `provider(context)` may be sync or async, and is asked once a call. The model neither sees nor sets the parameter.
+    `provider(context)` may be sync or async, and is asked once a call. The model neither sees nor
+    sets the parameter.
     """
 
     provider: Callable[[Context[Any]], Any]
@@ -58,6 +59,7 @@ class Context(Generic[Deps]):
     # What belongs to one call: only its view sets these.
     call: ToolCall | None = None
     schema: ToolSchema | None = None
+    inner_sources: list[str] | None = None  # Untrusted tools that were called inside of this call.
     _mailbox: _Mailbox | None = None
     _decided: tuple[str, Decision | None] = ("", None)
     _notes: dict[str, Any] | None = None
@@ -114,11 +116,12 @@ class Context(Generic[Deps]):
         own = view.__dict__
         own.update(self.__dict__)
         own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
+        own["inner_sources"] = []
         return view
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What guardrails remember until this call ends. A call inside of it has notes of its own."""
+        """What guardrails remember until this call ends; an inner call has its own notes."""
         if self._notes is None:
             self._notes = {}
         return self._notes
@@ -141,7 +144,9 @@ class Context(Generic[Deps]):
         return None if self._notes is None else self._notes.get("decision")
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
-        """Call `listener(event)`, sync or async, for every event; with `debug` for those with full details too.
+        """Call `listener(event)`, sync or async, for every event.
+
+        With `debug` it gets the events with full details, too.
 
         Returns:
             A function that undoes the subscription.
@@ -185,7 +190,10 @@ class Context(Generic[Deps]):
         await self._deliver(self._event(kind, data))
 
     async def delivered(self) -> None:
-        """Wait until every listener has seen what was emitted in this call; what is emitted later is dropped."""
+        """Wait until every listener has seen what was emitted in this call.
+
+        What is emitted later is dropped.
+        """
         if self._mailbox is not None:
             await self._mailbox.close()
 

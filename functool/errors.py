@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
-_NOUNS = ("a ", "an ", "one of ", "true or ")
+_NOUNS = ("a ", "an ", "one of ", "true or ", "null")
 
 
 class FunctoolError(Exception):

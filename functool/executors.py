@@ -1,5 +1,7 @@
 """Where the body of a tool runs: `inline` on the event loop, `in_thread` on a thread of our own.
 
+`retrying` runs it again when it fails in a way that its author named.
+
 An executor is a callable: `await executor(func, *args, **kwargs)`. The threads are functool's own,
 never those of the loop's default executor, so that a hung tool delays no DNS look-up and no other
 library: an idle thread is used again, and a new one is started when none is idle. They are daemons:
@@ -65,6 +67,82 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         if future.cancelled():
             abandon(future)
         raise
+    finally:  # An exception that came through here must not hold itself.
+        del job, future
+
+
+def retrying(
+    attempts: int = 3,
+    *,
+    on: type[Exception] | tuple[type[Exception], ...],
+    wait: float | Callable[..., float] | None = None,
+    executor: Executor | None = None,
+) -> Executor:
+    """Return an executor that runs a body again when it fails in a way that the author named.
+
+    Guardrails, approvals and layers see one call. Nothing is tried again once the call has been
+    cancelled, as by its time limit. A generator that has begun is never begun anew.
+
+    Args:
+        attempts: How often the body runs at most.
+        on: The exceptions after which it runs again.
+        wait: Seconds between two attempts, or a function of the number of the attempt that failed
+            (from 1), and of its exception if it takes two; None is no wait.
+        executor: Where the body runs; by default as without retrying.
+
+    Raises:
+        DefinitionError: `attempts` is no positive int, `on` names no exceptions, `wait` is neither
+            a number of seconds nor a function, or the executor is not callable.
+    """
+    kinds = on if isinstance(on, tuple) else (on,)
+    if type(attempts) is not int or attempts < 1:
+        raise DefinitionError(f"attempts must be a positive int, not {attempts!r}")
+    if not kinds or not all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+    ):
+        raise DefinitionError(f"on must be a class of exceptions or a tuple of them, not {on!r}")
+    if executor is not None and not callable(executor):
+        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    seconds_after = _waiting(wait)
+
+    async def retry(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        run = executor or (inline if inspect.iscoroutinefunction(func) else in_thread)
+        once = any(inspect.isgenerator(item) for item in args)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                value = await run(func, *args, **kwargs)
+                return await value if inspect.isawaitable(value) else value
+            except kinds as error:
+                task = asyncio.current_task()
+                stopped = once or isinstance(error, Tripwire) or (task and task.cancelling())
+                if stopped or attempt == attempts:
+                    raise
+                seconds = seconds_after(attempt, error)
+                logger.info(
+                    "attempt %d of %d failed with %s; the next one comes in %g seconds",
+                    *(attempt, attempts, type(error).__name__, seconds),
+                )
+            await asyncio.sleep(seconds)
+
+    return retry
+
+
+def _waiting(wait: Any) -> Callable[[int, Exception], float]:
+    """Return how many seconds to wait after an attempt, by its number and its exception."""
+    ask: Callable[..., Any] = wait
+    if callable(wait):
+        try:
+            inspect.signature(ask).bind(1, None)
+        except (TypeError, ValueError):  # It takes one, or has no readable signature.
+            return lambda attempt, error: max(0.0, float(ask(attempt)))
+        return lambda attempt, error: max(0.0, float(ask(attempt, error)))
+    if wait is not None and (isinstance(wait, bool) or not isinstance(wait, (int, float))):
+        raise DefinitionError(f"wait must be seconds or a function, not {wait!r}")
+    if wait is not None and not 0 <= wait <= sys.float_info.max:
+        raise DefinitionError(f"wait must be a number of seconds, not {wait!r}")
+    return lambda attempt, error: wait or 0.0
 
 
 async def run_for(
@@ -88,7 +166,11 @@ async def run_for(
 
 
 async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
-    """Cancel a road, give it time to clean up, and return whether a body of it may still be running."""
+    """Cancel a road and give it time to clean up.
+
+    Returns:
+        Whether a body of it may still be running.
+    """
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_SECONDS)
     if not task.done():
@@ -148,7 +230,11 @@ async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
 
 
 def failure_or_raise(error: BaseException) -> Exception:
-    """Return what to answer, or raise what must leave: a tripwire, and a cancellation that somebody asked for."""
+    """Return the failure to answer with.
+
+    Raises:
+        BaseException: What must leave: a tripwire, or a cancellation that somebody asked for.
+    """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -162,7 +248,10 @@ def failure_or_raise(error: BaseException) -> Exception:
 
 
 def abandon(body: asyncio.Future[Any]) -> None:
-    """Count a body that did not end when it was cancelled, until it does, and tell the roads that it was on."""
+    """Count a body that did not end when it was cancelled, until it does.
+
+    The roads that wait for it are told.
+    """
     _abandoned.add(body)
     for left in _left.get():
         left.append(body)
@@ -208,7 +297,7 @@ def _work(inbox: SimpleQueue[Any]) -> None:
         except StopIteration as stop:
             error = RuntimeError("the function raised StopIteration")
             error.__cause__ = stop
-        except BaseException as raised:
+        except BaseException as raised:  # It belongs to whoever waits, not to this thread.
             error = raised
         # Idle before the answer is sent: whoever waits for it finds this thread again.
         _idle.append(inbox)

@@ -55,7 +55,8 @@ class ToolFactory:
             )
         if not name or not callable(builder):
             raise DefinitionError(
-                f"{name!r}: register(name, tool class, configuration class) needs a name and a class"
+                f"{name!r}: register(name, tool class, configuration class) needs a name and"
+                " a class"
             )
         if self._known.setdefault(name, (builder, found)) != (builder, found):
             raise DefinitionError(f"{name!r} is already registered, for {self._known[name][0]!r}")
@@ -116,7 +117,9 @@ class ToolFactory:
         return Toolset(tools.values(), max_concurrency=max_concurrency)
 
     def config_schema(self, name: str) -> dict[str, Any]:
-        """Return the JSON Schema of a tool's configuration, fit for a form: titles, descriptions, defaults, enums.
+        """Return the JSON Schema of a tool's configuration, fit for a form.
+
+        It has titles, descriptions, defaults and enums.
 
         Raises:
             DefinitionError: No such name.
@@ -128,10 +131,11 @@ class ToolFactory:
         return list(self._known)
 
     def load(self) -> list[str]:
-        """Register what installed packages offer as entry points of the group `functool.tools`; return the new names.
+        """Register what installed packages offer, and return the new names.
 
-        The entry's name is the tool's; its object is a builder whose first parameter is annotated with a configuration
-        class, a pair (builder, configuration class), or a finished `Tool`.
+        They offer it as entry points of the group `functool.tools`. The entry's name is the tool's;
+        its object is a builder whose first parameter is annotated with a configuration class, a
+        pair (builder, configuration class), or a finished `Tool`.
 
         Raises:
             DefinitionError: Some entries are bad; each is named, and the others are registered.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from inspect import isawaitable, isclass
 from types import AsyncGeneratorType, FrameType, GeneratorType, MethodType
@@ -24,10 +24,13 @@ from typing_extensions import Unpack
 from functool.binding.door import Binder
 from functool.binding.functions import FunctionBinder
 from functool.binding.json_text import Arguments
+from functool.binding.watch import Watch, watching
+from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
-from functool.errors import DefinitionError, ToolError
+from functool.errors import DefinitionError
 from functool.executors import Executor, deliver_last, in_thread, inline
+from functool.generators import exhaust, exhaust_async
 from functool.options import ToolOptions
 from functool.schema.callables import (
     docs_of,
@@ -35,6 +38,7 @@ from functool.schema.callables import (
     in_class_body,
     inferred_name,
     located,
+    made_here,
     outer_frame,
     way_of,
 )
@@ -51,8 +55,6 @@ R = TypeVar("R")
 Q = ParamSpec("Q")
 S = TypeVar("S")
 
-MAX_YIELDS = 10_000
-
 
 class FunctionOptions(ToolOptions, total=False):
     """The options of a `FunctionTool`."""
@@ -64,17 +66,21 @@ class FunctionOptions(ToolOptions, total=False):
 
 
 class FunctionTool(Tool, Generic[P, R]):
-    """Make a tool of a function: `@FunctionTool`, `@FunctionTool(...)` or `FunctionTool(func, ...)`.
+    """Make a tool of a function: `@FunctionTool`, `@FunctionTool(...)`, `FunctionTool(func, ...)`.
 
-    Called with a `ToolCall` (and perhaps a `Context`), positionally, it is a tool; called in any other way it is the function.
+    Called with a `ToolCall` (and perhaps a `Context`), positionally, it is a tool. Called in any
+    other way it is the function.
 
     Args:
-        func: Anything callable: function, coroutine function, method, partial, instance with `__call__`, generator function.
+        func: Anything callable: function, coroutine function, method, partial, generator function,
+            instance with `__call__`.
         name: The name for the model; by default the function's.
         description: By default the docstring without its sections.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError` instead of encoding.
-        executor: Where the body runs; by default `in_thread` for sync functions, the event loop for async ones.
-        **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`, `prompts`: see `ToolOptions`.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError`
+            instead of encoding.
+        executor: Where the body runs; by default `in_thread` for sync functions, the event loop for
+            async ones.
+        **options: Those of every tool: see `ToolOptions`.
 
     Raises:
         DefinitionError: The function cannot be a tool; the message names it, its file and line.
@@ -111,9 +117,8 @@ class FunctionTool(Tool, Generic[P, R]):
         kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
         inner = func.__func__ if kind else func
         if not callable(inner):
-            raise DefinitionError(
-                f"FunctionTool needs a callable, not {type(func).__name__}: options go by name"
-            )
+            text = f"it needs a callable, not {type(func).__name__}: options go by name"
+            raise made_here(DefinitionError(text), "FunctionTool")
         if isclass(inner):
             raise located(
                 DefinitionError(
@@ -122,12 +127,7 @@ class FunctionTool(Tool, Generic[P, R]):
                 ),
                 inner,
             )
-        # `update_wrapper` would copy the function's `__dict__` into the tool's: a tool whose
-        # `__dict__` was asked for pays five times as much for each attribute.
-        functools.update_wrapper(self, inner, updated=())
-        for key, value in getattr(inner, "__dict__", {}).items():
-            setattr(self, key, value)
-        self.func = inner
+        self._look_like(inner)
         frame = outer_frame()
         of_class = kind is classmethod
         method = of_class or (kind is None and in_class_body(inner, frame))
@@ -150,6 +150,16 @@ class FunctionTool(Tool, Generic[P, R]):
                 self._binder = _LateBinder(self._resolve_late)
         except DefinitionError as error:
             raise located(error, inner) from error.__cause__
+
+    def _look_like(self, func: Any) -> None:
+        """Take over what `functools.wraps` does, but no name that a tool has itself."""
+        # `update_wrapper` would copy the function's `__dict__` into the tool's: a tool whose
+        # `__dict__` was asked for pays five times as much for each attribute.
+        for key, value in getattr(func, "__dict__", {}).items():
+            if not hasattr(type(self), key):
+                setattr(self, key, value)
+        functools.update_wrapper(self, func, updated=())
+        self.func = func
 
     def _resolve(self) -> Binder:
         """Compile the signature: at the decorator, or when a name that it needs exists."""
@@ -223,13 +233,16 @@ class FunctionTool(Tool, Generic[P, R]):
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a call when it gets a `ToolCall` (and a `Context`), positionally; else be the function."""
+        """Run a call when it gets a `ToolCall` (and a `Context`); else be the function."""
         if args and not kwargs and isinstance(args[0], ToolCall):
             if len(args) == 1:
                 return self.invoke(args[0])
             if len(args) == 2 and (args[1] is None or isinstance(args[1], Context)):
                 return self.invoke(args[0], args[1])
         func: Any = self.func
+        if self._written.method and len(args) > 1 and isinstance(args[1], ToolCall):
+            # As of Python 3.13 a `@classmethod` above calls what it holds with the class.
+            raise TypeError("the tool is not bound: write @FunctionTool above @classmethod")
         return func(*args, **kwargs)
 
     if TYPE_CHECKING:
@@ -259,14 +272,21 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by module and qualified name; a bound tool by its object."""
-        if self._written.bound_to is not None:
-            return getattr, (self._written.bound_to, self.func.__name__)
+        target, name = self._written.bound_to, getattr(self.func, "__name__", "")
+        # What stands around this copy alone is not found there: then pickle refuses it.
+        if getattr(getattr(target, name, None), "_arounds", None) == self._arounds:
+            return getattr, (target, name)
         return str(
             getattr(self, "__qualname__", self._name)
         )  # pickle refuses it when something else stands there
 
+    def watch(self) -> Watch:
+        """Return what judges a call's arguments while their text is written."""
+        parts, strict = self._signature, self.strict
+        return watching(self._binder, lambda: CoreShapes(parts, strict), self.max_argument_bytes)
+
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Call the function with the call's arguments: what a subclass's `run` may do with `super()`."""
+        """Call the function with the call's arguments: for a subclass's `super().run(...)`."""
         trip = Trip(self, self._binder, call, context)
         trip.bind_canonical()
         try:
@@ -309,12 +329,12 @@ class FunctionTool(Tool, Generic[P, R]):
     async def _last(self, items: Any, trip: Trip) -> Any:
         """Run a generator to its end: each item is progress, and the last one is the value."""
         if isinstance(items, AsyncGeneratorType):
-            return await _exhaust_async(items, trip.view)
-        return await (self._executor or in_thread)(_exhaust, items, trip.view)
+            return await exhaust_async(items, trip.view)
+        return await (self._executor or in_thread)(exhaust, items, trip.view)
 
 
 class _Written(NamedTuple):
-    """How a tool was written. One attribute, since a tool with over 30 pays more for each of them."""
+    """How a tool was written: one attribute, since over 30 of them make each slower."""
 
     method: bool
     of_class: bool
@@ -359,34 +379,11 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
     return args
 
 
-def _exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
-    """Run a generator to its end; each item is progress, the last one the value unless the function returns one."""
-    last = None
-    for _ in range(MAX_YIELDS):
-        try:
-            last = next(items)
-        except StopIteration as stop:
-            return last if stop.value is None else stop.value
-        context.emit("tool:progress", value=last)
-    items.close()
-    raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
-
-
-async def _exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any]) -> Any:
-    last, count = None, 0
-    try:
-        async for last in items:
-            context.emit("tool:progress", value=last)
-            count += 1
-            if count >= MAX_YIELDS:
-                raise ToolError(f"The tool yielded {MAX_YIELDS} times and was closed.")
-    finally:
-        await items.aclose()
-    return last
-
-
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
-    """Return what makes a default that Python itself would not give: a factory's, a `Field`'s, a fresh copy of a mutable one."""
+    """Return what makes a default that Python itself would not give.
+
+    It is a factory's, a `Field`'s, or a fresh copy of a mutable one.
+    """
     if parameter.factory is not None:
         return parameter.factory
     default = parameter.default

@@ -1,10 +1,11 @@
-"""What an author or a host may say about a tool: settings, prompts, and the options of every kind."""
+"""What an author or a host may say about a tool: settings, prompts, options of every kind."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any, TypeAlias, TypedDict
 
 from functool.call import ToolResult
@@ -66,14 +67,21 @@ class ToolOptions(TypedDict, total=False):
     max_argument_bytes: int | None
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise a `DefinitionError` that names the nearest option for the first unknown one."""
-    known = sorted(known)
+def refuse_unknown(given: Iterable[str], kind: type) -> None:
+    """Raise a `DefinitionError` for the first option that tools of this kind do not have.
+
+    It names the nearest one that they have.
+    """
     for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            raise DefinitionError(f"there is no option {name!r}; {hint}")
+        if name in ToolOptions.__annotations__:
+            continue
+        # What an `__init__` takes, it has taken before it passes on the others.
+        passed = [vars(base).get("__init__") for base in kind.__mro__[:-1]]
+        taken = {n for init in passed if init for n in signature(init).parameters}
+        known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name})
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        raise DefinitionError(f"there is no option {name!r}; {hint}")
 
 
 def checked_settings(settings: Any, name: str) -> ToolSettings:
@@ -82,6 +90,7 @@ def checked_settings(settings: Any, name: str) -> ToolSettings:
     Raises:
         DefinitionError: They are no `ToolSettings`.
     """
+    settings = ToolSettings() if settings is None else settings
     if not isinstance(settings, ToolSettings):
         raise DefinitionError(f"settings must be ToolSettings(...), not {type(settings).__name__}")
     return settings if settings.display_name else replace(settings, display_name=name)
@@ -93,6 +102,7 @@ def checked_prompts(prompts: Any) -> ToolPrompts:
     Raises:
         DefinitionError: They are no `ToolPrompts`.
     """
+    prompts = ToolPrompts() if prompts is None else prompts
     if not isinstance(prompts, ToolPrompts):
         raise DefinitionError(f"prompts must be ToolPrompts(...), not {type(prompts).__name__}")
     return prompts

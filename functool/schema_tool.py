@@ -13,6 +13,7 @@ from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
 from functool.options import ToolOptions
+from functool.schema.callables import made_here
 from functool.schema.publish import Strict
 from functool.tool import Tool
 
@@ -57,9 +58,8 @@ class SchemaTool(Tool):
     ) -> None:
         super().__init__(name=name, description=description, parameters=parameters, **options)
         if not callable(handler):
-            raise DefinitionError(
-                f"the handler of {name!r} must be callable, not {type(handler).__name__}"
-            )
+            wrong = f"the handler must be callable, not {type(handler).__name__}"
+            raise made_here(DefinitionError(wrong), name)
         self._handler = handler
         self._takes_context = _takes_context(name, handler)
         is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
@@ -87,4 +87,5 @@ def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
         except TypeError:
             continue
         return count == 2
-    raise DefinitionError(f"the handler of {name!r} must take (arguments, context) or (arguments)")
+    wrong = "the handler must take (arguments, context) or (arguments)"
+    raise made_here(DefinitionError(wrong), name)

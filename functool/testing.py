@@ -14,7 +14,7 @@ from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
 from functool.schema import docstrings
-from functool.schema.hints import named_parameters
+from functool.schema.hints import named_parameters, signature_of
 from functool.schema.json_schema import walk
 from functool.schema.strict import codec
 from functool.schema_tool import SchemaOptions
@@ -116,7 +116,8 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
             found.append(
-                f"the parameter {name!r} has no description: say in the docstring or the annotation what it is"
+                f"the parameter {name!r} has no description: say in the docstring or the annotation"
+                " what it is"
             )
     found += [
         f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
@@ -125,6 +126,7 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     ]
     if isinstance(tool, FunctionTool):
         documented = docstrings.parse(tool.func.__doc__ or "").params
+        found += _unannotated(tool.func, schema.plain)
         known = named_parameters(tool.func)
         found += [
             f"the docstring documents {name!r}, which is no parameter"
@@ -136,6 +138,13 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     if result is not None and result.success and schema.output is not None:
         found += _output_faults(schema.output, result.value)
     return found
+
+
+def _unannotated(func: Any, plain: Mapping[str, Any]) -> Iterator[str]:
+    for name, parameter in signature_of(func).parameters.items():
+        shown = name in plain["properties"] or parameter.kind is parameter.VAR_KEYWORD
+        if shown and parameter.annotation is parameter.empty:
+            yield f"the parameter {name!r} has no annotation: a model may send anything for it"
 
 
 def _name_faults(name: str) -> Iterator[str]:
@@ -157,7 +166,8 @@ def _metaschema_faults(schema: Mapping[str, Any]) -> Iterator[str]:
 
     meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
     for error in meta.iter_errors(schema):
-        yield f"the schema is not valid JSON Schema 2020-12 at {error.json_path}: {error.message[:200]}"
+        where = f"at {error.json_path}: {error.message[:200]}"
+        yield f"the schema is not valid JSON Schema 2020-12 {where}"
 
 
 def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """A tool and the road of one call through it.
 
-    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run ─> on_output ─ output guardrails
+    ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run
+             ─> on_output ─ output guardrails ─> ToolResult
     any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
 
 Decoding, validation and both guardrail lists belong to the road. A subclass overrides hooks, never
@@ -14,15 +15,16 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder, Bound, PassingBinder
+from functool.binding.door import Binder, Bound
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import Arguments
+from functool.binding.watch import Watch, watching
+from functool.binding.watched_shapes import JsonShapes
 from functool.call import (
     DATA,
     ToolCall,
@@ -37,17 +39,16 @@ from functool.context import Context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_told
-from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, in_order
 from functool.options import (
     ErrorFunc,
     ToolOptions,
-    ToolPrompts,
-    ToolSettings,
     checked_bytes,
     checked_prompts,
     checked_settings,
     refuse_unknown,
 )
+from functool.schema.callables import made_here
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
 from functool.trip import Trip
@@ -63,13 +64,16 @@ logger = logging.getLogger("functool")
 
 
 class Tool(ABC):
-    """Something that a model can call. Subclasses implement `run`; `invoke`, also `__call__`, is the road.
+    """Something that a model can call.
+
+    Subclasses implement `run`; `invoke`, also `__call__`, is the road.
 
     Args:
         name: The name that a model calls.
         description: What the model is told that the tool does.
         parameters: JSON Schema (2020-12) of the arguments; its root is an object.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of encoding.
+        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of
+            encoding.
         output: JSON Schema of the value, where there is one.
         **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`,
             `prompts`, `max_argument_bytes`: see `ToolOptions`.
@@ -89,19 +93,20 @@ class Tool(ABC):
         output: Mapping[str, Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        self._equip(name, options)
         try:
+            self._equip(name, options)
             plain = checked_parameters(parameters)
             self._schema, codec = publish(name, description, plain, strict, output)
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
+        except DefinitionError as error:
+            raise made_here(error, name) from error.__cause__
         except (AttributeError, LookupError, TypeError) as error:
-            raise DefinitionError(
-                f"the parameters of {name!r} are no JSON Schema: {error}"
-            ) from error
+            wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
+            raise made_here(wrong, name) from error
 
     def _equip(self, name: str, options: ToolOptions) -> None:
         """Set all that does not depend on the schema."""
-        refuse_unknown(options, ToolOptions.__annotations__)
+        refuse_unknown(options, type(self))
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
         on_error = options.get("on_error_func")
@@ -113,11 +118,12 @@ class Tool(ABC):
         self.output_guardrails: list[OutputGuardrail] = callables(
             options.get("output_guardrails", ()), "output_guardrails", takes=2
         )
+        in_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", takes=2
         )
-        self.settings = checked_settings(options.get("settings") or ToolSettings(), name)
-        self.prompts = checked_prompts(options.get("prompts") or ToolPrompts())
+        self.settings = checked_settings(options.get("settings"), name)
+        self.prompts = checked_prompts(options.get("prompts"))
         self.max_argument_bytes = checked_bytes(
             options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         )
@@ -175,10 +181,16 @@ class Tool(ABC):
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails that see what will leave."""
-        self.output_guardrails.extend(callables(guardrails, "output_guardrails", takes=2))
+        new = callables(guardrails, "output_guardrails", takes=2)
+        in_order([*self._all_output_guardrails(), *new])
+        self.output_guardrails.extend(new)
+
+    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+        """Return the output guardrails on the way out, those of an inner tool first."""
+        return self.output_guardrails
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
-        """Append a function that is asked for every exception on the road, after those before it."""
+        """Append a function that is asked for every exception that those before it pass on."""
         self._error_funcs.extend(callables([func], "on_error_func", takes=2))
 
     def around(self: T, func: Around) -> T:
@@ -212,6 +224,23 @@ class Tool(ABC):
         binder = self._binder
         values = binder.values(arguments)
         return Bound(values, binder.canonical(arguments, values))
+
+    def watch(self) -> Watch:
+        """Return what judges a call's arguments while their text is written.
+
+        Its `feed(text)` takes the next piece, and returns an `ArgumentError` as soon as no ending
+        can make the arguments valid. It never refuses what the whole text would pass.
+        """
+        plain, strict = self.schema.plain, self.strict
+        binder = self._binder
+        return watching(binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends.
+
+        A layer whose road goes on elsewhere sends these: the road there takes what a model sends.
+        """
+        return self._binder.sent_form(arguments)
 
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
         """See a validated call before the guardrails; return another one to run that instead."""
@@ -256,12 +285,16 @@ class Tool(ABC):
         """
         if context is not None and not isinstance(context, Context):
             raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
-        trip = Trip(self, self._binder, call, context)
+        try:
+            trip = Trip(self, self._binder, call, context)
+        except AttributeError:
+            given = type(call).__name__
+            raise TypeError(f"a call must be a ToolCall(name=..., ...), not {given}") from None
         return self._road(trip) if self.timeout is None else self._road_in_time(self.timeout, trip)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
-        """Take every step in its order. `failed` is what went wrong before: a time limit that passed."""
-        if noted := logger.isEnabledFor(logging.DEBUG):
+        """Take every step in its order; `failed` is what ended the call before."""
+        if (noted := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)
         try:
             try:
@@ -269,7 +302,7 @@ class Tool(ABC):
                     raise failed
                 trip.values = trip.binder.values(trip.sent.arguments)
                 if self._hooked:
-                    trip.replace(await self.on_invoke(trip.call, trip.view))
+                    await trip.ask_hook(self.on_invoke)
                 if self.input_guardrails:
                     await trip.ask_input(self.input_guardrails)
                 value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
@@ -286,7 +319,9 @@ class Tool(ABC):
                 result = with_edit_told(result, trip.made)
             if self.output_guardrails:
                 try:
-                    result = await trip.ask_output(self.output_guardrails, result)
+                    # Output guardrails see the labels: one may keep a text aside, with its labels.
+                    labelled = trip.conclude(result, self.settings.untrusted)
+                    result = await trip.ask_output(self.output_guardrails, labelled)
                 except (Exception, asyncio.CancelledError) as error:
                     # A refusal is answered once; no output guardrail sees that answer.
                     result = await self._answer(failure_or_raise(error), trip)
@@ -295,7 +330,10 @@ class Tool(ABC):
                 await deliver_last(trip.made.delivered())
         if noted:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
-        return trip.conclude(result, self.settings.untrusted)
+        try:
+            return trip.conclude(result, self.settings.untrusted)
+        finally:  # The traceback of a failure holds this frame, which must not hold the failure.
+            del result, failed
 
     async def _road_in_time(self, limit: float, trip: Trip) -> ToolResult:
         """Take the road, and answer when the time limit has passed."""
@@ -307,7 +345,7 @@ class Tool(ABC):
         return trip.conclude(result, self.settings.untrusted)
 
     async def _start_body(self, trip: Trip) -> Any:
-        """Run the body. Tools whose body takes values, and not the call, override this beside `run`."""
+        """Run the body. Tools whose body takes values override this beside `run`."""
         return self._checked(await self.run(trip.call, trip.view), "run")
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
@@ -318,7 +356,9 @@ class Tool(ABC):
         """Run the body inside of what stands around it."""
 
         async def body() -> ToolResult:
-            return await self._result_of(await self._start_body(trip), trip)
+            result = await self._result_of(await self._start_body(trip), trip)
+            trip.label(result)
+            return result
 
         proceed: Proceed = body
         for func in self._arounds:
@@ -333,7 +373,7 @@ class Tool(ABC):
         return result
 
     async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
-        """Ask the error functions in order, then `on_error`; a crash in them gets the default answer."""
+        """Ask the error functions in order, then `on_error`; if one crashes, give the default."""
         try:
             result = await self._asked(error, trip.view)
             if result is None:
@@ -360,67 +400,6 @@ class Tool(ABC):
                     f"an error function returned {given}, expected ToolResult, str or None"
                 )
         return None
-
-
-class WrapperTool(Tool):
-    """A tool whose `run` is another tool: the base of every layer.
-
-    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's
-    own see the canonical arguments. What is not given is the inner tool's.
-    """
-
-    def __init__(
-        self,
-        tool: Tool,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> None:
-        self.tool = tool
-        inner: ToolOptions = {
-            "settings": tool.settings,
-            "prompts": tool.prompts,
-            "max_argument_bytes": tool.max_argument_bytes,
-        }
-        self._equip(tool.name if name is None else name, {**inner, **options})
-        self._new_description = description
-
-    @cached_property
-    def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The inner tool's schema, under the wrapper's name and description."""
-        inner = self.tool.schema
-        description = inner.description if self._new_description is None else self._new_description
-        return replace(inner, name=self._name, description=description)
-
-    @property
-    def requires_approval(self) -> bool:
-        """Whether an input guardrail of the wrapper or of the inner tool may ask for approval."""
-        return super().requires_approval or self.tool.requires_approval
-
-    def bind(self, arguments: Arguments) -> Bound:
-        """Decode and validate arguments as the inner tool does."""
-        return self.tool.bind(arguments)
-
-    def around(self: W, func: Around) -> W:
-        """Return a copy around whose inner tool's body `func` stands: inside its guardrails, too."""
-        twin = self._twin()
-        twin.tool = self.tool.around(func)
-        return twin
-
-    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the inner tool."""
-        return await self.tool.invoke(call, context)
-
-    async def _start_body(self, trip: Trip) -> Any:
-        return self._checked(await self.run(trip.sent, trip.context), "run")
-
-    @property
-    def _binder(self) -> Binder:  # type: ignore[override]
-        return PassingBinder(self.tool._binder, self.max_argument_bytes)
-
-
-W = TypeVar("W", bound=WrapperTool)
 
 
 def outcome_of(result: ToolResult) -> str:

@@ -1,11 +1,11 @@
-"""`ToolModel`: a pydantic model whose fields are the arguments, and which runs itself; its outcomes `Ok` and `Err`."""
+"""`ToolModel`: a model whose fields are the arguments, and which runs itself to `Ok` or `Err`."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Generic, Protocol, cast, overload
@@ -95,6 +95,7 @@ class ToolModel(BaseModel):
         ]
         body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
+        body.__wrapped__ = cls.run  # What is wrong with the tool is said of that.
         body.__doc__, body.__module__, body.__qualname__ = (
             cls.__doc__,
             cls.__module__,
@@ -143,14 +144,16 @@ def _body_of(model: type[ToolModel]) -> Any:
 
 
 def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
-    """Make the model from the call: its own validators see what was sent, not what the front door made of it."""
+    """Make the model from the call: its own validators see what was sent."""
+    assert isinstance(call.arguments, Mapping)
+    wires = {name: field.validation_alias for name, field in model.model_fields.items()}
+    # Under the names that were sent, which are the ones that the model is told of a mistake.
+    sent = {w if isinstance(w := wires[n], str) else n: v for n, v in call.arguments.items()}
     try:
-        made = _validator(model).validate_json(
-            json.dumps(call.arguments), by_alias=True, by_name=True
-        )
+        made = _validator(model).validate_json(json.dumps(sent), by_alias=True, by_name=True)
         return cast(ToolModel, made)
     except ValidationError as error:
-        raise ArgumentError(problems_of(error, call.arguments, model.input_schema())) from None
+        raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
 
 
 @lru_cache(maxsize=256)

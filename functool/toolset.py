@@ -6,9 +6,9 @@ import asyncio
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -23,9 +23,11 @@ from functool.errors import (
     UnknownToolError,
 )
 from functool.executors import GRACE_SECONDS, deliver_last
-from functool.tool import Tool, WrapperTool
+from functool.tool import Tool
+from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
+_NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
 logger = logging.getLogger("functool")
 
 
@@ -53,18 +55,10 @@ class Toolset(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools.values() if isinstance(tools, Mapping) else tools:
             if not isinstance(tool, Tool):
-                remedy = (
-                    "it is a class, make a tool with it"
-                    if isinstance(tool, type)
-                    else "decorate it with @FunctionTool"
-                )
-                raise DefinitionError(
-                    f"a Toolset holds tools, not {getattr(tool, '__name__', type(tool).__name__)}: {remedy}"
-                )
+                raise _no_tool(tool)
             if tool.schema.name in self._tools:
-                raise DefinitionError(
-                    f"two tools are named {tool.name!r}: rename one with WrapperTool(tool, name=...)"
-                )
+                remedy = "rename one with WrapperTool(tool, name=...)"
+                raise DefinitionError(f"two tools are named {tool.name!r}: {remedy}")
             self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
@@ -124,12 +118,23 @@ class Toolset(Mapping[str, Tool]):
         return await self._answer(call, self._named(call), _checked(context), None)
 
     async def call_all(
-        self, calls: Iterable[ToolCall], context: Context[Any] | None = None
+        self,
+        calls: Iterable[ToolCall],
+        context: Context[Any] | None = None,
+        *,
+        begun: Mapping[int, Awaitable[ToolResult]] = _NONE_BEGUN,
+        gate: asyncio.Semaphore | None = None,
     ) -> list[ToolResult]:
         """Answer a turn of calls, in their order; a failure never loses a sibling.
 
         Exclusive tools run alone, after the others. When a tool that takes control is called
         together with others, none of them runs, and each answer says why.
+
+        Args:
+            calls: The calls.
+            context: What they share.
+            begun: The answers of calls that began before the turn was complete, by place.
+            gate: What those calls passed through; without one, `max_concurrency` limits the rest.
 
         Raises:
             Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
@@ -140,19 +145,17 @@ class Toolset(Mapping[str, Tool]):
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
         wires: dict[int, Tripwire] = {}
-        gate = None if self.max_concurrency is None else asyncio.Semaphore(self.max_concurrency)
+        if gate is None and self.max_concurrency is not None:
+            gate = asyncio.Semaphore(self.max_concurrency)
 
         async def answer(index: int) -> None:
             try:
-                if gate is None:
-                    results[index] = await self._answer(
-                        calls[index], tools[index], context, conflict
-                    )
-                else:
-                    async with gate:
-                        results[index] = await self._answer(
-                            calls[index], tools[index], context, conflict
-                        )
+                if index in begun:
+                    results[index] = await begun[index]
+                    return
+                async with gate or nullcontext():
+                    work = self._answer(calls[index], tools[index], context, conflict)
+                    results[index] = await work
             except Tripwire as wire:
                 wires[index] = wire
 
@@ -175,6 +178,12 @@ class Toolset(Mapping[str, Tool]):
             raise first
         return ended
 
+    async def refuse(
+        self, call: ToolCall, error: ToolError, context: Context[Any] | None = None
+    ) -> ToolResult:
+        """Answer a call that must not run with this error, between the events of any call."""
+        return await self._answer(call, self._named(call), _checked(context), error)
+
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
         return _run(self.call(call, context))
@@ -186,23 +195,22 @@ class Toolset(Mapping[str, Tool]):
         return _run(self.call_all(calls, context))
 
     def _answer(
-        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Run one call, between its events where somebody listens."""
-        return (self._told if context.listened else self._outcome)(call, tool, context, conflict)
+        return (self._told if context.listened else self._outcome)(call, tool, context, refusal)
 
     async def _told(
-        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> ToolResult:
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
-            result = await self._outcome(call, tool, context, conflict)
-        except BaseException as stopped:
-            if not isinstance(
-                stopped, GeneratorExit
-            ):  # A coroutine that is being closed can await nothing.
+            result = await self._outcome(call, tool, context, refusal)
+        except BaseException as stopped:  # A call that is cancelled ends with its event too.
+            # A coroutine that is being closed can await nothing.
+            if not isinstance(stopped, GeneratorExit):
                 failure = ToolFailure(
                     type=type(stopped).__name__, message=str(stopped) or "The call was stopped."
                 )
@@ -216,24 +224,37 @@ class Toolset(Mapping[str, Tool]):
         return result
 
     async def _outcome(
-        self, call: ToolCall, tool: Tool | None, context: Context[Any], conflict: str | None
+        self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> ToolResult:
         if tool is None:
             return _failed(call, UnknownToolError(call.name, self))
-        if conflict is not None:
-            return _failed(call, ToolError(conflict))
+        if refusal is not None:
+            return _failed(call, refusal)
         if not tool.is_enabled(context):
             return _failed(call, ToolDisabledError.of(call.name))
         return await tool.invoke(call, context)
 
     def _named(self, call: ToolCall) -> Tool | None:
-        """Return the tool that a call names: none where the name is no text, but a list, say, as a careless host may pass it on."""
+        """Return the tool that a call names: none where the name is no text."""
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
+            given = type(call).__name__
             raise TypeError(
-                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {type(call).__name__}"
+                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {given}"
             ) from None
+
+
+def _no_tool(given: Any) -> DefinitionError:
+    """Return what to tell of something in a toolset that is no tool."""
+    if isinstance(given, type):
+        remedy = "it is a class, make a tool with it"
+    elif isinstance(getattr(given, "__func__", None), Tool):  # As of Python 3.13.
+        remedy = "write @FunctionTool above @classmethod"
+    else:
+        remedy = "decorate it with @FunctionTool"
+    name = getattr(given, "__name__", type(given).__name__)
+    return DefinitionError(f"a Toolset holds tools, not {name}: {remedy}")
 
 
 def _checked(context: Any) -> Context[Any]:
@@ -249,11 +270,14 @@ def _checked(context: Any) -> Context[Any]:
     return context
 
 
-def _conflict(tools: list[Tool | None]) -> str | None:
+def _conflict(tools: list[Tool | None]) -> ToolError | None:
     """Return why none of these may run together, if so."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
     if names and len(tools) > 1:
-        return f"Nothing was run: {names[0]!r} takes control and cannot be called together with other tools. Call it alone."
+        return ToolError(
+            f"Nothing was run: {names[0]!r} takes control and cannot be called together with"
+            " other tools. Call it alone."
+        )
     return None
 
 
@@ -283,7 +307,7 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine from sync code: on a thread with a loop of its own where one is running here."""
+    """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -307,7 +331,7 @@ def _run_beside(work: Coroutine[Any, Any, T]) -> T:
     def drive() -> None:
         try:
             outcome.set_result(asyncio.run(cancellable()))
-        except BaseException as error:
+        except BaseException as error:  # It belongs to whoever waits, not to this thread.
             outcome.set_exception(error)
 
     # A daemon, which no executor has: what hangs there does not keep the process alive.

@@ -23,6 +23,7 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import answered, ask, refuse_changed, with_matching_value
+from functool.guardrails.sources import remember, watched
 
 _UNBOUND: Any = object()
 
@@ -44,7 +45,18 @@ class Travelled(Protocol):
 class Trip:
     """One call on its way. `sent` holds the names that a model sends, `values` are the body's."""
 
-    __slots__ = ("_call", "_context", "binder", "id", "made", "record", "sent", "tool", "values")
+    __slots__ = (
+        "_call",
+        "_context",
+        "binder",
+        "id",
+        "labels",
+        "made",
+        "record",
+        "sent",
+        "tool",
+        "values",
+    )
 
     def __init__(
         self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None
@@ -55,6 +67,7 @@ class Trip:
         self.id = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
+        self.labels: tuple[Any, ...] = ()
         self._context = context
         self._call: ToolCall | None = None
         self.made: Context[Any] | None = None
@@ -81,7 +94,7 @@ class Trip:
                 schema = None
             if self._context is None:  # No context was passed, so no view is needed.
                 self.made = Context()
-                self.made.call, self.made.schema = call, schema
+                self.made.call, self.made.schema, self.made.inner_sources = call, schema, []
             else:
                 self.made = self._context.for_call(call, schema)
         return self.made
@@ -97,16 +110,24 @@ class Trip:
         self.sent = with_arguments(self.sent, arguments)
         self.values = self.binder.values(self.sent.arguments)
 
-    def replace(self, new: ToolCall | None) -> None:
+    def replace(self, new: ToolCall) -> None:
         """Go on with another call, validated again."""
-        if new is None or new is self.call:
-            return
         arguments = self.binder.sent_form(new.arguments)
         metadata = {**self.sent.metadata, **new.metadata}
         values = self.binder.values(arguments)
         self.sent = ToolCall(name=new.name, arguments=arguments, id=new.id, metadata=metadata)
         self.values, self._call = values, None
         self.view.call = self.call
+
+    async def ask_hook(self, on_invoke: Any) -> None:
+        """Let the tool's own hook see the call, or replace it."""
+        call = self.call
+        seen = fingerprint(call.arguments)
+        new = await on_invoke(call, self.view)
+        if new is not None and new is not call:
+            self.replace(new)
+        elif fingerprint(call.arguments) != seen:
+            refuse_changed(on_invoke, self.record)
 
     async def ask_input(self, guardrails: Sequence[Any]) -> None:
         """Ask the input guardrails in order.
@@ -142,35 +163,53 @@ class Trip:
         return result
 
     def note(self, result: ToolResult) -> None:
-        """Keep what the guardrails of an inner tool did, whatever becomes of its result."""
+        """Keep what inner guardrails did, and labels, whatever becomes of a result."""
         self.record += noted_guardrails(result)
+        self.label(result)
+
+    def label(self, result: ToolResult) -> None:
+        """Keep from which untrusted tools a result came, whatever takes its place."""
+        names = metadata_of(result).get("sources", ())
+        self.labels += tuple(names) if isinstance(names, (list, tuple)) else ()
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Write into the result what the road knows of it: guardrails, labels, a decision, the id."""
+        """Write into the result what the road knows: guardrails, labels, a decision, the id."""
+        if watched and self._context is not None:
+            self._remember(result, untrusted)
         given = self.sent.metadata
         decided = None if self.made is None else self.made.decision
         noted = None if self.made is None else self.made.noted
-        if not (untrusted or self.record or given or decided or noted or result.metadata):
+        if result.metadata:
+            self.label(result)
+        if self.made is not None and self.made.inner_sources:
+            self.labels += tuple(self.made.inner_sources)
+        if not (untrusted or self.record or self.labels or given or decided or noted):
             return result if result.call_id == self.id else changed(result, call_id=self.id)
         told: dict[str, Any] = {**noted} if noted else {}
         metadata = given if isinstance(given, Mapping) else {}
         if self.record:
             told["guardrails"] = [*self.record]
-        if names := _sources(metadata, result, self.tool.name if untrusted else ""):
-            told["sources"] = names
+        own = (self.tool.name,) if untrusted else ()
+        if names := dict.fromkeys(map(str, (*own, *_labels_of(metadata), *self.labels))):
+            told["sources"] = [*names]
+            outer = None if self._context is None else self._context.inner_sources
+            if outer is not None:  # This call is made inside of another one.
+                outer += names
         if decided or "decision" in metadata:
             told["decision"] = decided or metadata["decision"]
         if told or result.call_id != self.id:
             result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
         return result
 
+    def _remember(self, result: ToolResult, untrusted: bool) -> None:
+        """Tell the guardrail on sources what a trusted tool returned."""
+        metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
+        if not untrusted and not metadata.get("sources"):
+            remember(self.context, result)
 
-def _sources(metadata: Mapping[str, Any], result: ToolResult, own: str) -> list[str]:
-    """Return the untrusted tools whose results are in this one: its own, its arguments', inner ones'."""
+
+def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:
+    """Return the untrusted tools from which the arguments of a call came."""
     sources = metadata.get("sources")
     groups = sources.values() if isinstance(sources, Mapping) else ()
-    inner = metadata_of(result).get("sources", ())
-    found = [own] if own else []
-    for group in [*groups, inner]:
-        found += [str(name) for name in group] if isinstance(group, (list, tuple)) else []
-    return list(dict.fromkeys(found))
+    return [name for group in groups if isinstance(group, (list, tuple)) for name in group]

@@ -11,6 +11,6 @@ DATA = Path(__file__).parent / "data" / "bfcl"
 
 @cache
 def lines(name: str) -> list[dict[str, Any]]:
-    """The lines of `functions`, `calls_valid` or `calls_null`."""
+    """The lines of `functions`, `calls_valid`, `calls_null` or `questions_dev`."""
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]

@@ -3,8 +3,11 @@
 Where `CI=true` the same examples are drawn each time, so that a red run is the change's own.
 """
 
+import gc
 import logging
 import os
+import sys
+import time
 
 import pytest
 
@@ -30,3 +33,10 @@ def the_logger_as_it_was():
     level = logger.level
     yield
     logger.setLevel(level)
+
+
+def pytest_unconfigure():
+    """Let the threads of Temporal's SDK end before Python does: one that still runs then crashes the interpreter."""
+    if "temporalio" in sys.modules:
+        gc.collect()
+        time.sleep(0.5)

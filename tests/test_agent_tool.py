@@ -88,10 +88,8 @@ def test_what_cannot_run_is_refused_at_definition(
     agent: Any, options: dict[str, Any], said: str
 ) -> None:
     """An agent that nothing runs, and what should be called but cannot be, is an error of the author, not of the first call."""
-    with pytest.raises(DefinitionError) as refused:
+    with pytest.raises(DefinitionError, match=rf"^expert \(.*test_agent_tool.py:\d+\): {said}$"):
         AgentTool(agent, "expert", "d", **options)
-
-    assert str(refused.value) == said
 
 
 def test_sync_runner_leaves_the_loop_free() -> None:
@@ -632,3 +630,13 @@ def test_stream_that_is_left_is_closed() -> None:
 
     assert ask(AgentTool(agent, "expert", "d", timeout=0.05)).error.type == "ToolTimeoutError"
     assert notes == ["closed"]
+
+
+def test_an_answer_that_was_shown_otherwise_stays_so() -> None:
+    """A runner's `shown_as` reaches the host: structured output would say what the model should not read."""
+    tool = AgentTool(
+        "a", "expert", "d", runner=lambda *_: ToolResult.of({"rows": 1}).shown_as("one row")
+    )
+    result = ask(tool)
+
+    assert (result.text, result.value, result.structured) == ("one row", {"rows": 1}, None)

@@ -9,13 +9,15 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
+from typing_extensions import TypedDict
 
 from functool import (
     ArgumentError,
@@ -1446,3 +1448,76 @@ def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch)
 
     assert ask(tool, json.dumps(values)).success and read == []
     assert ask(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and len(read) == 1
+
+
+Item = TypeVar("Item")
+
+
+def test_a_generic_typed_dict_keeps_the_word_of_its_base():
+    """`ignore` that a generic base says holds for what is made of it."""
+
+    class Base(TypedDict, Generic[Item]):
+        __pydantic_config__ = ConfigDict(extra="ignore")
+        a: Item
+
+    class Made(Base[int]):
+        b: int
+
+    def f(p: Made) -> dict:
+        return dict(p)
+
+    assert FunctionTool(f).bind({"p": {"a": 1, "b": 2, "c": 3}}).values == {"p": {"a": 1, "b": 2}}
+
+
+def test_the_name_of_another_member_is_not_proposed_for_itself():
+    """`bark`, which a cat does not have, is unknown; nobody is asked whether they meant `bark`."""
+
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+        meow: int
+
+    class Dog(BaseModel):
+        kind: Literal["dog"]
+        bark: int
+
+    def f(p: Annotated[Cat | Dog, Field(discriminator="kind")]) -> None:
+        pass
+
+    with pytest.raises(ArgumentError, match="p.bark: unknown argument; known: kind, meow$"):
+        FunctionTool(f).bind({"p": {"kind": "cat", "meow": 1, "bark": 2}})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "sent", "said"),
+    [
+        (None, "1", "p: expected null"),
+        (bytes, "1", "p: expected a string"),
+        (Path, "1", "p: expected a string"),
+        (str, '"é', "EOF while parsing a string at line 1 column 8"),
+        (str, '"é\ud800"', "it holds lone surrogates"),
+    ],
+)
+def test_the_reason_is_the_one_that_there_is(annotation, sent, said):
+    """A text that is cut off is not said to hold surrogates, and no Python type is named to a model."""
+
+    def f(p):
+        pass
+
+    f.__annotations__["p"] = annotation
+    with pytest.raises(ArgumentError, match=said + "$"):
+        FunctionTool(f).bind('{"p":' + sent + ("" if "EOF" in said else "}"))
+
+
+def test_an_authors_message_repeats_no_end_of_a_long_text():
+    """What stands far behind in a text that was sent is found in an author's message, too."""
+
+    def check(text):
+        raise ValueError(f"it must not end with {text[-6:]}")
+
+    def f(p: Annotated[str, AfterValidator(check)]):
+        pass
+
+    with pytest.raises(
+        ArgumentError, match="^Invalid arguments. p: expected a value that the tool's"
+    ):
+        FunctionTool(f).bind({"p": "q" * 20_000 + "SECRET"})

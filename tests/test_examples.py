@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.agent_loop import agent_loop
+from examples.agent_loop import agent_loop, person
 from examples.demo_tools import (
     MAX_NOTE,
     TASK,
@@ -39,7 +39,7 @@ def desk(tmp_path):
 
 
 def run(model, tools, desk, capsys):
-    answer = asyncio.run(agent_loop(model(TASK, tools), tools, Context(desk)))
+    answer = asyncio.run(agent_loop(model(TASK, tools), tools, Context(desk, approver=person)))
     return answer, capsys.readouterr().out
 
 
@@ -51,10 +51,14 @@ def test_demo_runs_as_a_program():
 
     assert (done.returncode, done.stderr) == (0, "")
     heads = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
-    calls = ["call", "result", "call", "result", "call", "guardrail", "error", "call", "result"]
-    assert heads == ["task", *calls, "answer"]
+    calls = ["turn", "call", "result", "call", "result", "call", "guardrail", "error"]
+    approved = ["approval", "call", "result"]
+    assert heads[:-2] == ["model", "task", "request", *calls, *approved, "answer", "next"]
+    assert "scripted, a short program that stands for a language model" in done.stdout
+    assert '"strict": false' in done.stdout and '"name": "shift_date"' in done.stdout
     assert "guardrail  short_enough (input) refused" in done.stdout
-    assert "Saturday, 2027-01-02" in done.stdout.splitlines()[-1]
+    [answer] = [line for line in done.stdout.splitlines() if line.startswith("answer")]
+    assert "Saturday, 2027-01-02" in answer
 
 
 def test_four_guardrails_on_one_tool():
@@ -158,7 +162,9 @@ def test_loop_gives_up(desk):
 
 
 def call(tool, arguments, desk):
-    return asyncio.run(tool(ToolCall(name=tool.name, arguments=arguments), Context(desk)))
+    return asyncio.run(
+        tool(ToolCall(name=tool.name, arguments=arguments), Context(desk, approver=person))
+    )
 
 
 @pytest.mark.parametrize("query", ["for loop", '"', "AND", "a' OR 1=1 --", "NEAR("])
@@ -238,8 +244,7 @@ class Brain:
         self.model.definitions = tools
 
     def next(self, texts):
-        answer, calls = asyncio.run(self.model.turn(texts))
-        return answer, calls[0] if calls else None
+        return asyncio.run(self.model.turn(texts))
 
 
 def results(pairs):
@@ -258,15 +263,22 @@ def test_openai_protocol(desk, tmp_path, capsys, monkeypatch):
             brains.append(Brain([tool["function"] for tool in body["tools"]]))
         texts = []
         if len(body["messages"]) > 1:
-            asked, told = body["messages"][-2:]
-            assert told["role"] == "tool" and told["tool_call_id"] == asked["tool_calls"][0]["id"]
-            texts = results([(told["content"], told["content"].startswith("A note has at most"))])
+            told = [message for message in body["messages"] if message["role"] == "tool"]
+            asked = [m for m in body["messages"] if m.get("tool_calls")][-1]["tool_calls"]
+            told = told[-len(asked) :]
+            assert [message["tool_call_id"] for message in told] == [call["id"] for call in asked]
+            said = [message["content"] for message in told]
+            texts = results([(text, text.startswith("A note has at most")) for text in said])
         words, called = brains[0].next(texts)
         message = {"role": "assistant", "content": words or None}
         if called:
-            function = {"name": called.name, "arguments": called.arguments}
             message["tool_calls"] = [
-                {"id": f"call_{len(body['messages'])}", "type": "function", "function": function}
+                {
+                    "id": f"call_{len(body['messages'])}_{number}",
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for number, call in enumerate(called)
             ]
         return {
             "choices": [
@@ -313,16 +325,15 @@ def test_anthropic_protocol(desk, tmp_path, capsys, monkeypatch):
             texts = results([(block["content"], block["is_error"]) for block in told["content"]])
         words, called = brains[0].next(texts)
         content = [{"type": "text", "text": words or "Let me see."}]
-        if called:
-            block_id = f"toolu_{len(body['messages'])}"
-            content.append(
-                {
-                    "type": "tool_use",
-                    "id": block_id,
-                    "name": called.name,
-                    "input": json.loads(called.arguments),
-                }
-            )
+        content += [
+            {
+                "type": "tool_use",
+                "id": f"toolu_{len(body['messages'])}_{number}",
+                "name": call.name,
+                "input": json.loads(call.arguments),
+            }
+            for number, call in enumerate(called)
+        ]
         return {
             "role": "assistant",
             "content": content,

@@ -15,8 +15,17 @@ from queue import Empty, SimpleQueue
 import pytest
 
 import functool.executors
-from functool import FunctionTool, ToolCall, Toolset, Tripwire, WrapperTool
-from functool.executors import abandoned, deliver_last, in_thread, inline
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    Toolset,
+    Tripwire,
+    WrapperTool,
+)
+from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
+from functool.guardrails import require_approval
 
 
 def test_inline_calls_and_awaits():
@@ -429,3 +438,177 @@ def test_a_system_without_fork(monkeypatch):
     module = runpy.run_path(functool.executors.__file__)
 
     assert asyncio.run(module["in_thread"](lambda: 41 + 1)) == 42
+
+
+def failing(*errors, value="done"):
+    """A function that raises each of the errors, then returns, and the list of its runs."""
+    runs = []
+
+    def work(*args, **kwargs):
+        runs.append((args, kwargs))
+        if len(runs) <= len(errors):
+            raise errors[len(runs) - 1]
+        return value
+
+    return work, runs
+
+
+def test_retrying_runs_a_body_again():
+    """A failure that the author named runs the body again with the same arguments, until it succeeds."""
+    work, runs = failing(ConnectionError("a"), TimeoutError("b"))
+    executor = retrying(3, on=(ConnectionError, TimeoutError))
+
+    assert asyncio.run(executor(work, 1, b=2)) == "done"
+    assert runs == [((1,), {"b": 2})] * 3
+
+
+def test_retrying_gives_up():
+    """The last failure leaves after so many attempts, and any other failure at once."""
+    work, runs = failing(*[ConnectionError(str(n)) for n in range(9)])
+    other, other_runs = failing(ValueError("bad"))
+
+    with pytest.raises(ConnectionError, match="^2$"):
+        asyncio.run(retrying(on=ConnectionError)(work))
+    with pytest.raises(ValueError, match="^bad$"):
+        asyncio.run(retrying(on=ConnectionError)(other))
+    assert (len(runs), len(other_runs)) == (3, 1)
+
+
+def test_retrying_asks_once():
+    """Guardrails, approvals and the listeners see one call, sync and async; the attempts are logged."""
+
+    async def main(is_async):
+        work, runs = failing(ConnectionError("down"))
+
+        def sync() -> str:
+            return work()
+
+        async def later() -> str:
+            return work()
+
+        asked, events = [], []
+        tool = FunctionTool(
+            later if is_async else sync,
+            name="work",
+            executor=retrying(on=ConnectionError),
+            input_guardrails=[require_approval()],
+        )
+        context = Context(approver=lambda request: asked.append(request) or True)
+        context.subscribe(lambda event: events.append(event.kind))
+        result = await Toolset([tool]).call(ToolCall(name="work"), context)
+        return result.value, len(asked), events, len(runs)
+
+    for is_async in (True, False):
+        assert asyncio.run(main(is_async)) == ("done", 1, ["tool:pre", "tool:post"], 2)
+
+
+def test_retrying_logs_each_attempt(caplog):
+    """Each failed attempt is logged without the error's text."""
+    work, _ = failing(ConnectionError("secret"))
+    with caplog.at_level("INFO", "functool"):
+        asyncio.run(retrying(2, on=ConnectionError, wait=0)(work))
+
+    assert caplog.messages == [
+        "attempt 1 of 2 failed with ConnectionError; the next one comes in 0 seconds"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wait", "slept"),
+    [
+        (None, [0, 0]),
+        (1.5, [1.5, 1.5]),
+        (lambda attempt: attempt * 2, [2, 4]),
+        (lambda attempt, error: float(str(error)), [7, 0]),
+        (lambda *given: len(given), [2, 2]),
+    ],
+)
+def test_retrying_waits(wait, slept, monkeypatch):
+    """The wait is seconds, or a function of the attempt and of the error; less than nothing is nothing."""
+    seen = []
+
+    async def sleep(seconds):
+        seen.append(seconds)
+
+    monkeypatch.setattr(functool.executors.asyncio, "sleep", sleep)
+    work, _ = failing(ConnectionError("7"), ConnectionError("-1"))
+    asyncio.run(retrying(3, on=ConnectionError, wait=wait)(work))
+
+    assert seen == slept
+
+
+def test_retrying_stops_at_a_time_limit():
+    """After the road's time limit nothing runs again, also where the body turns it into a failure."""
+    runs = []
+
+    async def stubborn() -> None:
+        runs.append(1)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise ConnectionError("cut off") from None
+
+    tool = FunctionTool(stubborn, timeout=0.05, executor=retrying(5, on=ConnectionError))
+    result = asyncio.run(tool.invoke(ToolCall(name="stubborn")))
+
+    assert result.error.type == "ToolTimeoutError"
+    assert runs == [1]
+
+
+def test_retrying_stops_at_a_time_limit_while_it_waits():
+    """A wait ends with the call's time limit."""
+    work, runs = failing(ConnectionError("down"))
+    tool = FunctionTool(
+        lambda: work(), name="w", timeout=0.1, executor=retrying(on=ConnectionError, wait=60)
+    )
+
+    assert asyncio.run(tool.invoke(ToolCall(name="w"))).error.type == "ToolTimeoutError"
+    assert len(runs) == 1
+
+
+def test_retrying_passes_a_tripwire():
+    """What stops the run is not tried again, whatever the author named."""
+    work, runs = failing(Tripwire("stop"))
+
+    with pytest.raises(Tripwire):
+        asyncio.run(retrying(on=Exception)(work))
+    assert len(runs) == 1
+
+
+def test_retrying_runs_where_it_is_told():
+    """Another executor may run the attempts."""
+    work, _ = failing(ConnectionError("down"))
+    where = []
+
+    async def here(func, *args, **kwargs):
+        where.append("here")
+        return func(*args, **kwargs)
+
+    assert asyncio.run(retrying(on=ConnectionError, executor=here)(work)) == "done"
+    assert where == ["here", "here"]
+
+
+def test_retrying_begins_no_generator_anew():
+    """A generator that has failed is not run on: its failure is the answer."""
+
+    def items():
+        yield 1
+        raise ConnectionError("down")
+
+    tool = FunctionTool(items, executor=retrying(on=ConnectionError))
+
+    assert asyncio.run(tool.invoke(ToolCall(name="items"))).text == "ConnectionError: down"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attempts": 0}, {"attempts": 2.5}, {"attempts": True}, {"on": ()}, {"on": "ValueError"},
+        {"on": (ValueError, 3)}, {"on": asyncio.CancelledError}, {"on": [ValueError]},
+        {"wait": -1}, {"wait": "1"}, {"wait": True}, {"wait": float("nan")}, {"executor": 3},
+    ],
+)  # fmt: skip
+def test_retrying_refuses_mistakes(options):
+    """Attempts, exceptions, waits and executors that are none are the author's errors."""
+    with pytest.raises(DefinitionError):
+        retrying(**{"on": ValueError, **options})

@@ -14,6 +14,7 @@ import sys
 import typing
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from types import MethodType
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, Optional, TypeVar, Union
 
 import pytest
@@ -1302,7 +1303,8 @@ def test_a_late_name_without_a_schema_is_a_definition_error():
 def test_a_name_given_by_position_is_told_to_go_by_name():
     """`@FunctionTool("search")` is refused, and the message says how options are given."""
     with pytest.raises(
-        DefinitionError, match="^FunctionTool needs a callable, not str: options go by name$"
+        DefinitionError,
+        match=r"^FunctionTool \(.*:\d+\): it needs a callable, not str: options go by name$",
     ):
         FunctionTool("search")
 
@@ -1314,3 +1316,42 @@ def test_a_bound_tool_has_the_signature_of_the_bound_method():
     assert list(inspect.signature(shop.price).parameters) == ["item", "discount"]
     assert list(inspect.signature(Shop.price).parameters) == ["self", "item", "discount"]
     assert list(inspect.signature(Shop.describe).parameters) == ["loud"]
+
+
+class Counter:
+    """A callable whose attributes are called like those of a tool."""
+
+    name, schema, timeout = "counter", 1, 99
+
+    def __init__(self):
+        self.name, self.schema, self.bind, self.timeout, self.unit = "x", 1, 2, 99, "kg"
+
+    def __call__(self, amount: int) -> int:
+        return amount
+
+
+def test_what_a_tool_has_itself_is_not_taken_from_its_function():
+    """Attributes of the callable become attributes of the tool, but for those that a tool has."""
+    tool = FunctionTool(Counter())
+
+    assert (tool.name, tool.timeout, tool.unit) == ("counter", None, "kg")
+    assert tool.bind({"amount": 2}).values == {"amount": 2}
+
+
+def test_a_classmethod_above_the_tool_is_told_what_to_do():
+    """Since Python 3.13 `@classmethod` gives a method of the tool: the order is said, to whoever uses it."""
+
+    class Shop:
+        @FunctionTool
+        def sell(cls, amount: int) -> int:
+            return amount
+
+        sell = MethodType(sell, 0)  # What 3.13 makes of `@classmethod` above.
+
+    tool = Shop.sell.__func__
+
+    with pytest.raises(DefinitionError, match="write @FunctionTool above @classmethod"):
+        Toolset([Shop.sell])
+    with pytest.raises(TypeError, match="write @FunctionTool above @classmethod"):
+        tool(Shop, ToolCall(name="sell", arguments={"amount": 1}))
+    assert tool(Shop, 3) == 3

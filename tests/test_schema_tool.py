@@ -90,7 +90,10 @@ def test_parameters_are_the_schema_of_an_object(parameters):
 )
 def test_parameters_that_are_no_schema_are_refused(properties):
     """What cannot be read as a JSON Schema is the author's error, at the definition, with the tool's name."""
-    with pytest.raises(DefinitionError, match="'f' are no JSON Schema"):
+    with pytest.raises(
+        DefinitionError,
+        match=r"^f \(.*test_schema_tool.py:\d+\): the parameters are no JSON Schema",
+    ):
         SchemaTool("f", "F.", {"type": "object", "properties": properties}, lambda arguments: 1)
 
 

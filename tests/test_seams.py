@@ -3,15 +3,19 @@
 import asyncio
 import copy
 import dataclasses
+import gc
 import json
 import logging
 import pickle
+import re
+import weakref
 from dataclasses import replace
 
 import pytest
 from pydantic import BaseModel
 
 from functool import (
+    AgentTool,
     ApprovalRequired,
     ArgumentError,
     Context,
@@ -24,6 +28,7 @@ from functool import (
     ToolCall,
     ToolError,
     ToolFailure,
+    ToolModel,
     ToolResult,
     Toolset,
     ToolSettings,
@@ -475,3 +480,204 @@ def test_a_tool_with_all_its_options_is_still_a_tool():
     echo = Echo(name="echo", description="E.", parameters={"type": "object"})
 
     assert run(echo.around(noting([], "x")), {"a": 1}).value == {"a": 1}
+
+
+async def bracketed(call, context, proceed):
+    result = await proceed()
+    return ToolResult.of(f"<{result.text}>")
+
+
+class Shelf:
+    @FunctionTool
+    async def take(self, amount: int) -> int:
+        return amount
+
+
+def test_what_stands_around_a_bound_tool_is_never_lost_by_a_pickle():
+    """A bound tool pickles by its object, unless something stands around it that is not found there."""
+    shelf = Shelf()
+    around = shelf.take.around(bracketed)
+
+    assert run(around, {"amount": 2}).text == "<2>"
+    assert run(pickle.loads(pickle.dumps(SHELF.take)), {"amount": 2}).text == "2"
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(around)
+    assert copy.copy(around) is around
+
+
+SHELF = Shelf()
+
+
+def test_a_hook_that_changes_the_call_in_place_is_refused():
+    """What guardrails and approvers see is what runs: `on_invoke` returns a new call, too."""
+
+    class Hooked(FunctionTool):
+        async def on_invoke(self, call, context):
+            call.arguments["x"] = 1000
+
+    seen = []
+    tool = Hooked(lambda x: x, name="f", input_guardrails=[lambda call, c: seen.append(call)])
+
+    assert "on_invoke changed the arguments of the call in place" in run(tool, {"x": 1}).text
+    assert seen == []
+
+
+def test_a_wrapper_switches_no_tool_on():
+    """A tool that is switched off stays off under a wrapper that has settings of its own."""
+
+    class Closed(FunctionTool):
+        def is_enabled(self, context=None):
+            return False
+
+    asked = []
+    off = ToolSettings(is_enabled=lambda context: bool(asked.append(context)))
+    tool = FunctionTool(lambda: 1, name="f", settings=off)
+
+    assert not WrapperTool(tool).is_enabled() and len(asked) == 1
+    assert not WrapperTool(tool, settings=ToolSettings(tags=["x"])).is_enabled()
+    assert not WrapperTool(Closed(lambda: 1, name="g")).is_enabled()
+    assert not WrapperTool(buy, settings=ToolSettings(is_enabled=False)).is_enabled()
+    assert WrapperTool(buy, settings=ToolSettings(tags=["x"])).is_enabled()
+
+
+def test_the_limit_of_a_wrapper_holds_for_text_mappings_and_bind():
+    """`max_argument_bytes` of a wrapper bounds whatever is sent, and `bind` as the road does."""
+    tool = WrapperTool(FunctionTool(lambda s: len(s), name="f"), max_argument_bytes=20)
+    long = {"s": "x" * 50}
+
+    for sent in (long, json.dumps(long)):
+        assert "more than 20 bytes" in run(tool, sent).text
+        with pytest.raises(ArgumentError, match="more than 20 bytes"):
+            tool.bind(sent)
+    assert run(tool, {"s": "x"}).value == 1
+    assert tool.bind({"s": "x"}).values == {"s": "x"}
+
+
+def test_a_mapping_is_measured_as_the_text_that_says_it():
+    """300 characters of three bytes each are 900 bytes, whether they come as text or as a mapping."""
+    tool = FunctionTool(lambda s: len(s), name="f", max_argument_bytes=1_000)
+    sent = {"s": "漢" * 300}
+
+    assert run(tool, sent).value == run(tool, json.dumps(sent, ensure_ascii=False)).value == 300
+    assert "more than 1,000 bytes" in run(tool, {"s": "漢" * 400}).text
+
+
+def test_labels_outlive_whatever_takes_the_place_of_a_result():
+    """A result that came from an untrusted tool stays labelled: replaced, refused or wrapped."""
+
+    def read() -> ToolResult:
+        return ToolResult.of("x", metadata={"sources": ["mail"]})
+
+    def refuse(result, context):
+        raise GuardrailError("no")
+
+    replaced = FunctionTool(read, output_guardrails=[lambda r, c: ToolResult.of("clean")])
+    refused = FunctionTool(read, output_guardrails=[refuse])
+    around = FunctionTool(read).around(bracketed)
+    untrusted = WrapperTool(replaced, name="w", settings=ToolSettings(untrusted=True))
+
+    assert [run(tool).metadata["sources"] for tool in (replaced, refused, around)] == [["mail"]] * 3
+    assert run(untrusted).metadata["sources"] == ["w", "mail"]
+
+
+def test_a_failed_call_frees_its_context_at_once():
+    """The cause of a failure holds no circle: no collector has to come for what it refers to."""
+
+    class Deps:
+        pass
+
+    async def fail():
+        raise KeyError("k")
+
+    async def failed(tool):
+        context = Context(Deps())
+        kept = weakref.ref(context.deps)
+        assert (await tool(ToolCall(name=tool.name), context)).is_error
+        del context
+        return kept
+
+    gc.collect()
+    gc.disable()
+    logging.disable()  # What is logged is kept by pytest.
+    try:
+        for options in ({}, {"timeout": 5}):
+            assert asyncio.run(failed(FunctionTool(fail, **options)))() is None
+    finally:
+        gc.enable()
+        logging.disable(logging.NOTSET)
+
+
+def test_what_is_no_call_is_told():
+    """A dict is no call, and the message says what is."""
+    with pytest.raises(TypeError, match="a call must be a ToolCall.*, not dict"):
+        WrapperTool(buy).invoke({"name": "buy"})
+
+
+def test_shown_as_may_show_nothing():
+    """An empty list of content is no content, and not the text of an empty list."""
+    shown = ToolResult.of({"a": 1}).shown_as([])
+
+    assert (shown.output, shown.text, shown.value, shown.structured) == ([], "", {"a": 1}, None)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: SchemaTool("f", "d", {}, print, timout=1), "f .* did you mean 'timeout'"),
+        (lambda: SchemaTool("f", "d", {}, print, stric=True), "f .* did you mean 'strict'"),
+        (lambda: SchemaTool("f", "d", {}, 5), "f .* the handler must be callable, not int"),
+        (lambda: WrapperTool(buy, nam="x"), "buy .* did you mean 'name'"),
+        (lambda: WrapperTool(5), "a WrapperTool .* it wraps a tool, not int"),
+        (lambda: FunctionTool(bracketed, descripton="x"), "bracketed .* you mean 'description'"),
+        (lambda: AgentTool(print, "f", "d", runer=1), "f .* did you mean 'runner'"),
+        (lambda: Sum.tool(timeout=-1), "Sum.run .* positive, finite number"),
+    ],
+)
+def test_a_mistake_in_any_kind_of_tool_names_file_and_line(make, said):
+    """The author reads where the tool is made, and which option was meant."""
+    with pytest.raises(DefinitionError, match=said) as refused:
+        make()
+
+    assert re.search(r" \(\S+test_seams\.py:\d+\): ", str(refused.value))
+
+
+class Sum(ToolModel):
+    a: int
+
+    def run(self):
+        return self.a
+
+
+def test_a_call_is_noted_once_also_when_its_time_is_over(caplog):
+    """The debug log of a call that timed out has one beginning and one outcome."""
+
+    async def hang():
+        await asyncio.sleep(60)
+
+    with caplog.at_level(logging.DEBUG, "functool"):
+        run(FunctionTool(hang, timeout=0.01), id="1")
+
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["call '1' of hang", "call '1' of hang: ToolTimeoutError"]
+
+
+def test_a_body_that_calls_untrusted_tools_is_labelled():
+    """Whatever a body makes of the results of inner calls, its own result carries their labels."""
+    mail = FunctionTool(lambda: "hostile", name="mail", settings=ToolSettings(untrusted=True))
+
+    async def ask(context: Context) -> str:
+        inner = await mail(ToolCall(name="mail"), context)
+        return f"They say {inner.text}"
+
+    async def fail(context: Context) -> str:
+        raise ToolError((await mail(ToolCall(name="mail"), context)).text)
+
+    agent = AgentTool(ask, "agent", "d", runner=lambda agent, text, context: agent(context))
+    asked = FunctionTool(ask)
+
+    assert run(asked).metadata["sources"] == ["mail"]
+    assert run(asked, context=Context()).metadata["sources"] == ["mail"]
+    assert run(WrapperTool(asked, timeout=5)).metadata["sources"] == ["mail"]
+    assert run(FunctionTool(fail)).metadata["sources"] == ["mail"]
+    assert run(agent, {"input": "x"}, Context()).metadata["sources"] == ["mail"]
+    assert "sources" not in run(FunctionTool(lambda: 1, name="f"), context=Context()).metadata

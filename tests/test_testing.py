@@ -182,3 +182,22 @@ def test_a_result_is_compared_as_the_json_that_leaves(annotation, value, faults)
     tool = FunctionTool(answer)
 
     assert check_tool(tool, call(tool)) == faults
+
+
+def test_a_missing_annotation_is_a_finding():
+    """What is not annotated takes anything: `check_tool` names each such parameter, and no hidden one."""
+
+    def buy(price, times: int = 1, *, context: Context, **rest):
+        """Buy.
+
+        Args:
+            price: Of one.
+            times: How often.
+            rest: More.
+        """
+
+    said = "has no annotation: a model may send anything for it"
+
+    assert check_tool(FunctionTool(buy)) == [
+        f"the parameter {n!r} {said}" for n in ("price", "rest")
+    ]

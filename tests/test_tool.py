@@ -724,7 +724,7 @@ def test_what_a_tool_is_made_of():
         name="t", description="T.", parameters={"properties": {}}, output={"type": "null"}
     ).schema.output == {"type": "null"}
     with pytest.raises(
-        DefinitionError, match='^parameters must be a JSON Schema whose root has "type": "object"$'
+        DefinitionError, match='parameters must be a JSON Schema whose root has "type": "object"$'
     ):
         Typed(name="t", description="T.", parameters={"type": "array"})
 
@@ -732,7 +732,7 @@ def test_what_a_tool_is_made_of():
 @pytest.mark.parametrize("name", ["", None, 5])
 def test_a_tool_needs_a_name(name):
     """An empty name is refused."""
-    with pytest.raises(DefinitionError, match="^a tool needs a name$"):
+    with pytest.raises(DefinitionError, match=r"\(.*test_tool.py:\d+\): a tool needs a name$"):
         SchemaTool(name, "d", {"type": "object"}, lambda a: a)
 
 
@@ -1409,3 +1409,28 @@ def test_around_leaves_the_tool_as_it_was(kind):
     assert around is not tool
     assert asyncio.run(around(ToolCall(name=tool.name))).text == "BODY"
     assert asyncio.run(tool(ToolCall(name=tool.name))).text == "body"
+
+
+def test_sent_form_is_what_another_road_takes():
+    """Canonical arguments under the names that a model sends bind to the same values, of a wrapper too."""
+
+    @FunctionTool
+    def join(
+        start: typing.Annotated[int, pydantic.Field(alias="from")], *more: int, **named: str
+    ) -> None: ...
+
+    sent = {"from": 1, "more": [2], "key": "v"}
+    for tool in (join, WrapperTool(join, name="other")):
+        bound = tool.bind(sent)
+
+        assert bound.arguments == {"start": 1, "more": [2], "key": "v"}
+        assert tool.bind(tool.sent_form(bound.arguments)) == bound
+
+
+@pytest.mark.parametrize("option", ["settings", "prompts"])
+@pytest.mark.parametrize("wrong", [{}, 0, "", {"a": 1}])
+def test_settings_and_prompts_of_another_kind_are_refused(option, wrong):
+    """An empty dict is no settings either; None stands for the default."""
+    with pytest.raises(DefinitionError, match=f"{option} must be Tool{option.title()}"):
+        SchemaTool("f", "d", {}, print, **{option: wrong})
+    assert SchemaTool("f", "d", {}, print, **{option: None}).settings.display_name == "f"

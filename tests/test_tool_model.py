@@ -193,3 +193,28 @@ def test_the_context_may_be_keyword_only():
     """`run(self, *, context)` gets it by its name, as a tool and directly."""
     assert asyncio.run(Asked.tool()(ToolCall(name="asked"), Context("deps"))).value == "deps"
     assert asyncio.run(Asked()(Context("mine"))) == Ok("mine")
+
+
+def test_a_models_own_check_is_told_under_the_name_that_was_sent():
+    """A field with an alias is named by it, as in the schema, also where the model's validator refuses."""
+
+    class Order(ToolModel):
+        count: int = Field(alias="howMany")
+
+        @field_validator("count")
+        @classmethod
+        def few(cls, count):
+            if count > 5:
+                raise ValueError("at most a handful")
+            return count
+
+        def run(self):
+            return self.count
+
+    tool = Order.tool()
+
+    def answer(count):
+        return asyncio.run(tool(ToolCall(name=tool.name, arguments={"howMany": count}))).text
+
+    assert answer(9) == "Invalid arguments. howMany: at most a handful"
+    assert answer(2) == "2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from functool.binding.json_text import Arguments, refuse_size
+from functool.binding.json_text import Arguments, as_text
 
 
 class Bound(NamedTuple):
@@ -49,8 +49,8 @@ class PassingBinder:
         Raises:
             ArgumentError: Their text has more bytes than the wrapper's own limit.
         """
-        if self._limit is not None and type(arguments) is str and len(arguments) * 4 > self._limit:
-            refuse_size(arguments, self._limit)
+        if self._limit is not None:
+            as_text(arguments, self._limit)
         return arguments
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:

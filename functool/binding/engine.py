@@ -71,7 +71,7 @@ def _hashable(value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def validator_class() -> Any:
-    """Jsonschema's validator for 2020-12, what reads patterns on the linear engine; it fetches nothing."""
+    """Return jsonschema's validator for 2020-12: patterns run on the linear engine."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError as SchemaMismatch
     from jsonschema.validators import extend
@@ -93,11 +93,8 @@ def validator_class() -> Any:
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
     def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        searches = [
-            search
-            for search in map(linear_pattern, schema.get("patternProperties") or ())
-            if search is not None
-        ]
+        patterns = schema.get("patternProperties") or ()
+        searches = [search for search in map(linear_pattern, patterns) if search is not None]
         for name, value in instance.items() if isinstance(instance, dict) else ():
             if name not in (schema.get("properties") or ()) and not any(
                 search(name) for search in searches
@@ -109,8 +106,8 @@ def validator_class() -> Any:
                 )
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        listed = wanted and isinstance(instance, list)
-        if listed and len(set(map(_hashable, instance))) < len(instance):
+        items = instance if wanted and isinstance(instance, list) else []
+        if len(set(map(_hashable, items))) < len(items):
             yield SchemaMismatch("an item stands twice")
 
     own = {

@@ -92,7 +92,7 @@ class SchemaBinder:
         return list({str(problem): problem for problem in problems}.values())
 
     def canonical(self, arguments: Arguments, values: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the values: a guardrail that changes it changes nothing of the body's."""
+        """Return a copy of the values, which no guardrail can change for the body."""
         return deepcopy(values)
 
     def sent_form(self, arguments: Arguments) -> Arguments:

@@ -101,7 +101,7 @@ class FunctionBinder:
         )
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the values for the body by parameter name; defaults that were not sent stay out."""
+        """Return the values for the body by parameter name; defaults stay out."""
         short = type(arguments) is str and len(arguments) <= self._short
         text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
         if self._decode is not None:
@@ -147,8 +147,8 @@ class FunctionBinder:
         if self._as_sent:
             return cast("dict[str, Any]", sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
-        named = {self._renamed.get(wire, wire): value for wire, value in sent.items()}
-        canonical: dict[str, Any] = named if self._renamed else sent
+        names: dict[Any, Any] = self._renamed
+        canonical: dict[str, Any] = {names.get(w, w): v for w, v in sent.items()}
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
@@ -215,11 +215,11 @@ class FunctionBinder:
 
     @cached_property
     def _validate_large(self) -> Any:
-        """For long text: only the first problem of each list is looked for, since all may be wrong."""
+        """For long text: it looks for the first problem of each list only."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
 
     def _validator(self, extra: str, *, first_only: bool = False) -> Any:
-        """Compile the core schema. Null may be sent for what has a default, and means that default."""
+        """Compile the core schema; null may be sent for what has a default."""
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
         fields = {

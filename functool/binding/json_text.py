@@ -78,7 +78,8 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
     try:
         value = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
-        reason = error if text.isascii() else "it may hold lone surrogates"
+        # Text that is no UTF-8 is refused by its type.
+        reason = "it holds lone surrogates" if isinstance(error, TypeError) else error
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
@@ -114,7 +115,7 @@ def may_repeat(text: str, quoted: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=512)
 def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Return a search for `pattern` on an engine that runs in linear time, or None where that engine cannot read it."""
+    """Return a search that takes linear time, or None where that engine cannot read the pattern."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except Exception:
@@ -122,7 +123,10 @@ def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
 
 
 def not_finite(text: str) -> bool:
-    """Whether JSON text may hold NaN, infinity, or a number that overflows: a long exponent, or hundreds of digits."""
+    """Whether JSON text may hold NaN, infinity, or a number that overflows.
+
+    Such a number has a long exponent, or hundreds of digits.
+    """
     return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS(text[::75]))
 
 
@@ -139,7 +143,7 @@ def refuse_infinite(value: Any) -> None:
 def to_text(value: Any) -> str:
     """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"))
+        return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False)
     except Exception:  # A mapping of the caller's own may raise anything.
         raise ArgumentError("the arguments hold something that JSON cannot say") from None
 

@@ -36,7 +36,8 @@ _EXPECTED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
-    **dict.fromkeys(("string_type",), "a string"),
+    **dict.fromkeys(("string_type", "bytes_type", "path_type"), "a string"),
+    "none_required": "null",
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
     **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "mapping_type"), _OBJECT),
     **dict.fromkeys(("model_attributes_type", "dataclass_exact_type"), _OBJECT),
@@ -78,7 +79,10 @@ def repeated_key(sent: Any) -> str:
 
 
 def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[Any]:
-    """Return the steps of a location that lead through what was sent, or to what is missing: the rest name a union's members."""
+    """Return the steps of a location that lead through what was sent, or to what is missing.
+
+    The other steps name members of a union.
+    """
     steps: list[Any] = []
     for i, step in enumerate(loc):
         if isinstance(sent, dict) and (step in sent or (i == len(loc) - 1 and step in known)):
@@ -101,15 +105,15 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
             "choices": tuple(literal_eval(c) if c[0] in "'\"" else c for c in found),
         }
     if kind == "union_tag_invalid":
-        return {
-            "expected": f"a {context['discriminator']} out of {str(context['expected_tags'])[:1000]}"
-        }
+        tags = str(context["expected_tags"])[:1000]
+        return {"expected": f"a {context['discriminator']} out of {tags}"}
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        message = message[:500]
         if _echoes(message, detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
-        return {"expected": message[:500], "own_words": True}
+        return {"expected": message, "own_words": True}
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
     return {
         "expected": f"a value {wanted}" if wanted[:1].islower() and not _is_noun(wanted) else wanted
@@ -121,19 +125,23 @@ def _is_noun(wanted: str) -> bool:
 
 
 def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
-    """Whether an author's message may repeat what was sent: any four characters in a row, or a short value whole."""
+    """Whether an author's message may repeat what was sent.
+
+    It does where it holds any four characters of it in a row, or a short value whole.
+    """
     if isinstance(sent, (dict, list)):
         items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
         return any(_echoes(message, item, known) for item in items)
     text, message = str(sent).casefold(), message.casefold()
-    size = min(len(text), 4)
-    return size > 0 and any(
-        text[i : i + size] in message for i in range(min(len(text), 10_000) - size + 1)
-    )
+    if len(text) < 4:
+        return bool(text) and text in message
+    return any(message[i : i + 4] in text for i in range(len(message) - 3))
 
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     """Return the problem of a name that is unknown, with the nearest known one."""
+    # In a union another member may have the name, or all of them the same names.
+    names = [known for known in dict.fromkeys(names) if known != name]
     close = get_close_matches(name[:64], names, n=1)
     hint = (
         f"did you mean {close[0]!r}?"

@@ -130,7 +130,7 @@ class Boundary:
         try:
             status = os.fstat(descriptor)
             require_regular(path, status)
-        except BaseException:
+        except BaseException:  # Whatever stops this, the descriptor would stay open.
             os.close(descriptor)
             raise
         return descriptor, status

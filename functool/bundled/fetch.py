@@ -34,6 +34,7 @@ from functool.bundled.http_body import (
     text_of,
 )
 from functool.bundled.outbound import REDIRECTS, Outbound, target
+from functool.bundled.retry_after import retry_seconds, waited
 
 # Only a process of its own imports the converter, from the directory where it is now.
 CONVERTER = find_spec("html_to_markdown")
@@ -64,6 +65,7 @@ class Page:
     status: int
     content_type: str
     body: bytes
+    retry_after: float | None = None
 
 
 def fetch_tool(
@@ -103,7 +105,7 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
             "size": len(page.body),
         }
         if page.status >= 400:
-            return http_error(page.status, shown, metadata)
+            return http_error(page.status, shown, metadata, page.retry_after)
         return ToolResult.of(shown, metadata=metadata)
 
     settings = ToolSettings(read_only=True, tags=("web",))
@@ -113,21 +115,33 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
 async def load(outbound: Outbound, text: str, max_bytes: int) -> Page:
     """Follow a URL and its redirects, each judged anew, and read what is at the end.
 
+    A server that is too busy is asked once more when it wants to be, if that is soon.
+
     Raises:
         UrlNotAllowed: The URL, or one that it redirects to, may not be used.
         RequestFailed: There was no answer, or no end of redirects.
         ResponseTooLarge: The body is longer than `max_bytes`.
     """
-    url = target(text)
+    url, tries = target(text), 0
     for _ in range(MAX_REDIRECTS + 1):
         async with outbound.open("GET", url) as response:
+            seconds = retry_seconds(response)
+            if await waited(seconds, tries):
+                tries += 1
+                continue
             location = response.headers.get("location")
             if response.status_code in REDIRECTS and location:
                 url = target(location, url)
                 continue
             body = await read_body(response, max_bytes)
             kind = response.headers.get("content-type", "application/octet-stream")
-            return Page(url=str(url), status=response.status_code, content_type=kind, body=body)
+            return Page(
+                url=str(url),
+                status=response.status_code,
+                content_type=kind,
+                body=body,
+                retry_after=seconds,
+            )
     raise RequestFailed(f"The server redirected more than {MAX_REDIRECTS} times.")
 
 

@@ -67,7 +67,7 @@ def replace_file(
             if unnamed is not None:
                 os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=directory)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
+    except BaseException:  # Whatever stops this, the temporary file would stay.
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=directory)
         raise

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, ToolError, ToolFailure, ToolResult
+from functool.bundled.retry_after import told
 from functool.bundled.text_encodings import text_encoding
 
 CHUNK = 65_536
@@ -63,10 +64,16 @@ async def read_body(response: Any, limit: int) -> bytes:
     return bytes(body)
 
 
-def http_error(status: int, shown: Any, metadata: Mapping[str, Any]) -> ToolResult:
-    """Return the failure that a status of 400 or more is, with what the server said."""
-    message = f"The server answered with status {status}."
-    failure = ToolFailure(type="HttpError", message=message, details={"status": status})
+def http_error(
+    status: int, shown: Any, metadata: Mapping[str, Any], retry_after: float | None = None
+) -> ToolResult:
+    """Return the failure that a status of 400 or more is, with what the server said.
+
+    `retry_after` is in how many seconds it wants to be asked again.
+    """
+    message = f"The server answered with status {status}.{told(retry_after)}"
+    details = {"status": status} | ({} if retry_after is None else {"retry_after": retry_after})
+    failure = ToolFailure(type="HttpError", message=message, details=details)
     return replace(ToolResult.of(shown, metadata=metadata), value=None, error=failure)
 
 

@@ -159,7 +159,7 @@ class ControlGroup:
                 _write(self._path / "pids.max", str(limits.processes))
             if limits.cpu_seconds is not None:
                 self._count("cpu.stat", "usage_usec")
-        except BaseException:
+        except BaseException:  # Whatever stops this, the group would stay.
             self.remove()
             raise
 

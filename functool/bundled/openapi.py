@@ -131,7 +131,7 @@ class OpenAPITool(Tool):
         }
         shown = _shown(answer)
         if answer.status >= 300:
-            return http_error(answer.status, shown, metadata)
+            return http_error(answer.status, shown, metadata, answer.retry_after)
         return ToolResult.of(shown, metadata=metadata)
 
 

@@ -17,6 +17,7 @@ from functool.bundled.openapi_logs import hidden_in_logs
 from functool.bundled.openapi_names import spellings
 from functool.bundled.openapi_request import Prepared, UnsafeValue
 from functool.bundled.outbound import HEADERS, REDIRECTS, Outbound, target
+from functool.bundled.retry_after import retry_seconds, waited
 
 if TYPE_CHECKING:
     import httpx2
@@ -50,6 +51,7 @@ class Answer:
     status: int
     content_type: str
     body: bytes
+    retry_after: float | None = None
 
 
 class Wire:
@@ -106,17 +108,25 @@ class Wire:
             return await self._follow(url, request, credentials)
 
     async def _follow(self, url: httpx2.URL, request: Prepared, credentials: Credentials) -> Answer:
-        method, content, home = request.method, request.content, True
+        method, content, home, tries = request.method, request.content, True, 0
         for _ in range(MAX_REDIRECTS + 1):
             headers = dict(OWN_HEADERS if home and self._client is not None else HEADERS)
             if home:
                 headers |= _headers(request, credentials)
             async with self._open(method, url, headers, content, home=home) as response:
+                seconds = retry_seconds(response)
+                # What changes something is never sent twice.
+                if method in SAFE and await waited(seconds, tries):
+                    tries += 1
+                    continue
                 location = response.headers.get("location")
                 if response.status_code not in REDIRECTS or not location:
-                    body = await read_body(response, MAX_RESPONSE_BYTES)
-                    kind = response.headers.get("content-type", "")
-                    return Answer(status=response.status_code, content_type=kind, body=body)
+                    return Answer(
+                        status=response.status_code,
+                        content_type=response.headers.get("content-type", ""),
+                        body=await read_body(response, MAX_RESPONSE_BYTES),
+                        retry_after=seconds,
+                    )
                 status = response.status_code
             url = target(location, url)
             home = home and _origin(url) == self._origin

@@ -159,7 +159,7 @@ class Processes:
             )
             try:
                 self._leader = os.pidfd_open(self._process.pid)
-            except BaseException:
+            except BaseException:  # Whatever stops this, the process would run on.
                 self._process.kill()
                 self._process.wait()
                 raise

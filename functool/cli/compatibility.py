@@ -21,7 +21,7 @@ _SAID = frozenset(
 )
 _KNOWN = _SAID | {
     *("type", "enum", "const", "properties", "required", "additionalProperties", "items"),
-    *("prefixItems", "anyOf", "oneOf", "$ref", "$defs", "definitions", "minimum", "maximum"),
+    *("prefixItems", "anyOf", "oneOf", "$defs", "definitions", "minimum", "maximum"),
     *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "discriminator", "$schema", "$id"),
     *_LOWER,
     *_UPPER,
@@ -77,9 +77,9 @@ def _tool_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
     breaking = list(dict.fromkeys(narrowed(before, after)))
     for step in breaking:
         yield Change(name, True, _of_arguments(step))
-    for step in dict.fromkeys(narrowed(after, before)):
-        if step.path not in {known.path for known in breaking}:
-            yield Change(name, False, f"{step.path or 'the arguments'}: takes more than before")
+    wider = dict.fromkeys(step.path for step in narrowed(after, before))
+    for path in sorted(wider.keys() - {step.path for step in breaking}):
+        yield Change(name, False, f"{path or 'the arguments'}: takes more than before")
     lost = list(dict.fromkeys(_output_steps(old.get("output"), new.get("output"))))
     for step in lost:
         yield Change(name, True, _of_output(step))
@@ -87,7 +87,7 @@ def _tool_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
         yield Change(name, False, "the result has more than before, or says it in another way")
     if old.get("description") != new.get("description"):
         yield Change(name, False, "its description has changed")
-    if _said(before) != _said(after):
+    if {*_said(before, "")} != {*_said(after, "")}:
         yield Change(name, False, "descriptions or defaults of its arguments have changed")
 
 
@@ -322,13 +322,17 @@ def _opened(schema: Any) -> Any:
     }
 
 
-def _said(schema: Any) -> Any:
-    """Return the annotations of a schema: what may change without breaking a caller."""
+def _said(schema: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the annotations of a schema with their places: what may change without breaking a caller."""
     if isinstance(schema, list):
-        return [_said(part) for part in schema]
-    if not isinstance(schema, dict):
-        return None
-    return {key: part if key in _SAID else _said(part) for key, part in schema.items()}
+        for place, part in enumerate(schema):
+            yield from _said(part, f"{path}/{place}")
+    elif isinstance(schema, dict):
+        for key, part in schema.items():
+            if key in _SAID and not isinstance(part, dict):
+                yield f"{path}/{key}", json.dumps(part, sort_keys=True)
+            else:
+                yield from _said(part, f"{path}/{key}")
 
 
 def _joined(path: str, name: str) -> str:

@@ -1,10 +1,20 @@
 """The wire formats of model providers, one file each, with one vocabulary.
 
 Each has `definition(tool)`, `definitions(tools)`, `losses(*tools)`, `calls(message)` and
-`result(result)`. A definition is a new dict each time; no dialect changes a name.
+`result(result)`; those of providers that stream have a `StreamReader`. A definition is a new dict
+each time; no dialect changes a name.
 """
 
 from __future__ import annotations
+
+from functool.dialects._events import ArgumentsDelta as ArgumentsDelta
+from functool.dialects._events import CallReady as CallReady
+from functool.dialects._events import CallRefused as CallRefused
+from functool.dialects._events import CallStarted as CallStarted
+from functool.dialects._events import StreamBroken as StreamBroken
+from functool.dialects._events import StreamEnded as StreamEnded
+from functool.dialects._events import StreamEvent as StreamEvent
+from functool.dialects._events import TextDelta as TextDelta
 
 
 class Lost(str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,14 +17,24 @@ from functool import (
     ToolCall,
     ToolResult,
     ToolSchema,
+    Toolset,
 )
 from functool.content import base64_of as base64_of
 from functool.content import data_url
 from functool.dialects import Lost, placed
 from functool.schema.json_schema import children, lookup
 
+Tools = Tool | Iterable[Tool] | Toolset
+"""Some tools: a tool, an iterable of tools, or a `Toolset`."""
+
+Deferred = Collection[str | Tool] | Toolset
+"""Tools that a model is told of once it has searched: names among a request's tools, or more tools."""
+
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
 """Makes the definition of a tool, and says what it lost."""
+
+_FOREIGN = ("tool_use", "server_tool_use", "tool_result", "redacted_thinking", "output_text")
+"""Parts of a message that no chat completion has: they are Anthropic's and OpenAI's Responses'."""
 
 _kept: WeakKeyDictionary[Tool, dict[Build, tuple[ToolSchema, bytes, tuple[str, ...]]]] = (
     WeakKeyDictionary()
@@ -37,6 +47,50 @@ url_of = data_url
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The images that most models can see."""
+
+
+def some(tools: Tools) -> list[Tool]:
+    """Return some tools as a list.
+
+    Raises:
+        TypeError: It holds something that is no tool.
+    """
+    if isinstance(tools, Tool):
+        return [tools]
+    if not isinstance(tools, Iterable):
+        raise mismatch("a tool, an iterable of tools or a Toolset", tools)
+    found: list[Any] = list(tools.values() if isinstance(tools, Mapping) else tools)
+    for tool in found:
+        if not isinstance(tool, Tool):
+            raise mismatch("a tool, an iterable of tools or a Toolset", tool)
+    return found
+
+
+def with_deferred(tools: Tools, deferred: Deferred) -> list[Tool]:
+    """Return some tools, and behind them the deferred ones that are not among them.
+
+    Raises:
+        ValueError: A name is not among the tools.
+    """
+    found = some(tools)
+    given = deferred.values() if isinstance(deferred, Mapping) else deferred
+    more = [item for item in given if isinstance(item, Tool) and item not in found]
+    unknown = {item for item in given if isinstance(item, str)} - {tool.name for tool in found}
+    if unknown:
+        raise ValueError(f"deferred names tools that are not there: {', '.join(sorted(unknown))}")
+    return [*found, *more]
+
+
+def deferred_names(deferred: Deferred) -> set[str]:
+    """Return the names of deferred tools."""
+    return {item.name if isinstance(item, Tool) else item for item in deferred}
+
+
+def undeferred(deferred: Deferred) -> list[Lost]:
+    """Return what a provider without deferred loading loses of it."""
+    count = len(deferred_names(deferred))
+    note = f"request: no deferred loading here, so {count:,} deferred tools are sent whole"
+    return [Lost(note)] if count else []
 
 
 def fresh(tool: Tool, build: Build) -> dict[str, Any]:
@@ -157,9 +211,43 @@ def get(node: Any, *names: str) -> Any:
     return None
 
 
+def mismatch(expected: str, given: Any) -> TypeError:
+    """Return the error for something that is not what a dialect reads. It repeats no value."""
+    kind = type(given).__name__
+    if isinstance(given, Mapping):
+        kind = f"a {kind} with the keys {', '.join(map(str, list(given)[:6]))}"
+    elif get(given, "type") is not None and isinstance(given.type, str):
+        kind = f"{kind} of type {given.type[:60]!r}"
+    return TypeError(f"expected {expected}, not {kind}")
+
+
+def listed(value: Any) -> bool:
+    """Whether a value is a list, as SDKs have them: their lists may be sequences of their own."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
 def call(name: Any, arguments: Any, id: Any) -> ToolCall:
     """Return a call as a provider sent it; what is missing is empty."""
     return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
+
+
+def is_chat(message: Any) -> bool:
+    """Whether something is a chat completion, its message, or their dict, and no other provider's."""
+    choices = get(message, "choices")
+    if listed(choices):
+        return all(is_chat(get(choice, "message")) for choice in choices)
+    calls, content = get(message, "tool_calls", "toolCalls"), get(message, "content")
+    if isinstance(message, str) or get(message, "type") == "message":
+        return False  # The latter is Anthropic's.
+    if get(message, "role") not in (None, "assistant"):
+        return False
+    if content is None and calls is None:
+        return get(message, "role") == "assistant" and get(message, "parts") is None
+    parts = content if listed(content) else []
+    ours = all(isinstance(kind := get(p, "type"), str) and kind not in _FOREIGN for p in parts)
+    return (
+        ours and isinstance(content, (str, list, type(None))) and (calls is None or listed(calls))
+    )
 
 
 def function_calls(message: Any, kinds: Collection[Any] = (None, "function")) -> list[ToolCall]:

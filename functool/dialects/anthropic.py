@@ -9,28 +9,35 @@ decodes. Where the definition is not strict though the tool is, the losses begin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import Lost
+from functool.dialects._message_events import MessageEvents
 from functool.dialects._rules import Rules, split
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
+    Deferred,
     Size,
+    Tools,
     argument_losses,
     base64_of,
     call,
     contents,
+    deferred_names,
     fresh,
     get,
+    listed,
+    mismatch,
     name_losses,
     over,
     size,
     text_of,
     told,
     twice,
+    with_deferred,
 )
 from functool.schema.json_schema import Names
 
@@ -53,6 +60,11 @@ STRICT = Rules(
 )
 """The grammar of `strict: true`."""
 
+SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+"""The search over deferred tools, which runs at the provider."""
+
+MAX_DEFERRED = 10_000
+
 ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
@@ -61,20 +73,43 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`.
+
+    `deferred` are names among the tools, or more tools: the model is told of them when it has
+    searched, with the provider's own search tool, which is added.
+
+    Raises:
+        ValueError: A name is not among the tools.
+    """
+    found = [definition(tool) for tool in with_deferred(tools, deferred)]
+    names = deferred_names(deferred)
+    for entry in found:
+        if entry["name"] in names:
+            entry["defer_loading"] = True
+    return [*([dict(SEARCH)] if names else []), *found]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    tools = (*with_deferred(tools, deferred),)
     strict = [size(entry["input_schema"]) for entry in definitions(tools) if entry["strict"]]
-    return [*told(tools, _build), *twice(tools), *budget(strict)]
+    many = over("request: deferred tools", len(deferred_names(deferred)), MAX_DEFERRED)
+    return [*told(tools, _build), *twice(tools), *budget(strict), *many]
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a `Message`, of its dict, or of a list of its content blocks."""
-    blocks = message if isinstance(message, list) else get(message, "content") or ()
+    """Return the calls of a `Message`, of its dict, or of a list of its content blocks.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    blocks = message if isinstance(message, list) else get(message, "content")
+    ours = isinstance(message, list) or get(message, "role") in (None, "assistant")
+    if ours and isinstance(blocks, str) and not hasattr(message, "tool_calls"):
+        return []  # So a conversation may keep what the model said.
+    if not (ours and listed(blocks) and all(map(_is_block, blocks))):
+        raise mismatch("a Message, its dict or a list of its content blocks", message)
     found = [block for block in blocks if get(block, "type") == "tool_use"]
     return [call(get(block, "name"), get(block, "input"), get(block, "id")) for block in found]
 
@@ -93,6 +128,18 @@ def result(result: ToolResult) -> dict[str, Any]:
         "content": content,
         "is_error": result.is_error,
     }
+
+
+class StreamReader(Reader):
+    """Reads the events of a streamed `Message`, raw ones or those of the SDK's helper.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(MessageEvents(), tools)
 
 
 def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str], bool]:
@@ -143,6 +190,11 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
         *names,
         *lost[1:],
     ]  # the reason for no strict comes first
+
+
+def _is_block(block: Any) -> bool:
+    kind = get(block, "type")
+    return isinstance(kind, str) and kind not in ("message", "function_call", "reasoning")
 
 
 def _block(part: Content) -> dict[str, Any]:

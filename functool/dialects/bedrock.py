@@ -7,23 +7,30 @@ though the guide says no. `strict` is sent for strict tools only: older models d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult
 from functool.dialects import anthropic
+from functool.dialects._converse_events import ConverseEvents
+from functool.dialects._stream import Reader
 from functool.dialects._wire import (
+    Deferred,
+    Tools,
     argument_losses,
     call,
     contents,
     fresh,
     get,
+    listed,
+    mismatch,
     name_losses,
     size,
     text_of,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 
 STRICT = replace(
@@ -51,24 +58,38 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as `toolConfig.tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    tools = (*with_deferred(tools, deferred),)
     specs = [entry["toolSpec"] for entry in definitions(tools)]
     strict = [size(spec["inputSchema"]["json"]) for spec in specs if spec.get("strict")]
-    return [*told(tools, _build), *twice(tools), *anthropic.budget(strict)]
+    return [
+        *undeferred(deferred),
+        *[*told(tools, _build), *twice(tools), *anthropic.budget(strict)],
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a response of `converse`, or of its message."""
-    content = get(get(get(message, "output") or {}, "message") or message, "content") or ()
+    """Return the calls of a response of `converse`, or of its message.
+
+    Those of tools that run at the provider are left out.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    content = get(get(get(message, "output"), "message") or message, "content")
+    if not listed(content) or any(get(part, "type") is not None for part in content):
+        raise mismatch("a response of converse or its message", message)
     found = [block for part in content if (block := get(part, "toolUse")) is not None]
     return [
-        call(get(block, "name"), get(block, "input"), get(block, "toolUseId")) for block in found
+        call(get(block, "name"), get(block, "input"), get(block, "toolUseId"))
+        for block in found
+        if get(block, "type") != "server_tool_use"
     ]
 
 
@@ -85,6 +106,18 @@ def result(result: ToolResult) -> dict[str, Any]:
             "status": "error" if result.is_error else "success",
         }
     }
+
+
+class StreamReader(Reader):
+    """Reads the events of `converse_stream(...)["stream"]`.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(ConverseEvents(), tools)
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

@@ -7,13 +7,12 @@ into the description, and the tool enforces them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Tool
 from functool.dialects import _compatible, openai_chat
 from functool.dialects._rules import Rules, split
-from functool.dialects._wire import fresh
+from functool.dialects._wire import Deferred, Tools, fresh, undeferred, with_deferred
 
 _RULES = Rules(
     keywords=split(
@@ -42,14 +41,15 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return _compatible.losses(tools, _build, definitions(tools), PROFILE)
+    tools = (*with_deferred(tools, deferred),)
+    return [*undeferred(deferred), *_compatible.losses(tools, _build, definitions(tools), PROFILE)]
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

@@ -8,23 +8,31 @@ rest. Neither has `strict`: `tool_config` asks for it, for the whole request.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from functool import FileContent, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects._generated_chunks import GeneratedChunks
 from functool.dialects._rules import Rules, split
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
+    Deferred,
+    Tools,
     argument_losses,
     call,
     contents,
     fresh,
     get,
+    listed,
+    mismatch,
     name_losses,
     over,
     text_of,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 
 Field = Literal["parameters_json_schema", "parameters"]
@@ -71,18 +79,24 @@ def definition(tool: Tool, field: Field = "parameters_json_schema") -> dict[str,
 
 
 def definitions(
-    tools: Iterable[Tool], field: Field = "parameters_json_schema"
+    tools: Tools, field: Field = "parameters_json_schema", *, deferred: Deferred = ()
 ) -> list[dict[str, Any]]:
     """Return the tools as the `function_declarations` of a request's tool."""
-    return [definition(tool, field) for tool in tools]
+    return [definition(tool, field) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool, field: Field = "parameters_json_schema") -> list[str]:
+def losses(
+    *tools: Tool, field: Field = "parameters_json_schema", deferred: Deferred = ()
+) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
+    tools = (*with_deferred(tools, deferred),)
     return [
-        *told(tools, _BUILDS[field]),
-        *twice(tools),
-        *over("request: tools", len(tools), MAX_TOOLS),
+        *undeferred(deferred),
+        *[
+            *told(tools, _BUILDS[field]),
+            *twice(tools),
+            *over("request: tools", len(tools), MAX_TOOLS),
+        ],
     ]
 
 
@@ -91,10 +105,18 @@ def calls(message: Any) -> list[ToolCall]:
 
     Of a response, the first candidate is read.
     The API may leave the id out: then it is empty.
+
+    Raises:
+        TypeError: It is something else.
     """
     candidates = get(message, "candidates")
-    content = get(candidates[0], "content") if candidates else message
-    found = [get(part, "function_call", "functionCall") for part in get(content, "parts") or ()]
+    content = get(candidates[0], "content") if listed(candidates) and candidates else message
+    parts = get(content, "parts") if content is not None else ()
+    if parts is None and _may_lack_parts(content):
+        parts = ()
+    if message is None or not listed(parts):
+        raise mismatch("a GenerateContentResponse, a Content or their dict", message)
+    found = [get(part, "function_call", "functionCall") for part in parts]
     return [
         call(get(entry, "name"), get(entry, "args"), get(entry, "id"))
         for entry in found
@@ -131,6 +153,26 @@ def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
             **response,
         }
     }
+
+
+class StreamReader(Reader):
+    """Reads the responses of `generate_content_stream`, the first candidate of each.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(GeneratedChunks(), tools)
+
+
+def _may_lack_parts(message: Any) -> bool:
+    """Whether something is a response or a content that says nothing, such as a blocked one."""
+    if isinstance(message, Mapping):
+        known = {"candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "parts"}
+        return bool(known & set(message)) or message == {"role": "model"}
+    return hasattr(message, "candidates") or hasattr(message, "parts")
 
 
 def _json_schema(tool: Tool) -> tuple[dict[str, Any], list[str]]:

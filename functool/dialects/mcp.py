@@ -7,7 +7,7 @@ Schema 2020-12.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -15,15 +15,20 @@ from pydantic_core import from_json, to_json
 
 from functool import Content, FileContent, ImageContent, TextContent, Tool, ToolCall, ToolResult
 from functool.dialects._wire import (
+    Deferred,
+    Tools,
     base64_of,
     call,
     contents,
     fresh,
     get,
+    mismatch,
     name_losses,
     text_of,
     told,
     twice,
+    undeferred,
+    with_deferred,
 )
 from functool.schema.json_schema import MANY, children
 
@@ -43,24 +48,35 @@ def definition(tool: Tool, protocol: str = LATEST) -> dict[str, Any]:
     return fresh(tool, _latest if protocol >= LATEST else _older)
 
 
-def definitions(tools: Iterable[Tool], protocol: str = LATEST) -> list[dict[str, Any]]:
+def definitions(
+    tools: Tools, protocol: str = LATEST, *, deferred: Deferred = ()
+) -> list[dict[str, Any]]:
     """Return the tools as the answer to `tools/list`."""
-    return [definition(tool, protocol) for tool in tools]
+    return [definition(tool, protocol) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool, protocol: str = LATEST) -> list[str]:
+def losses(*tools: Tool, protocol: str = LATEST, deferred: Deferred = ()) -> list[str]:
     """Return what a client may not take of these tools."""
-    return [*told(tools, _latest if protocol >= LATEST else _older), *twice(tools)]
+    tools = (*with_deferred(tools, deferred),)
+    return [
+        *undeferred(deferred),
+        *[*told(tools, _latest if protocol >= LATEST else _older), *twice(tools)],
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:
     """Return the call of a `CallToolRequest`, its params, or their dicts.
 
     The id is that of the JSON-RPC message.
+
+    Raises:
+        TypeError: It is something else.
     """
     params = get(message, "params") or message
     name, id = get(params, "name"), get(message, "id") if params is not message else None
-    return [call(name, get(params, "arguments"), "" if id is None else str(id))] if name else []
+    if not isinstance(name, str) or get(message, "method") not in (None, "tools/call"):
+        raise mismatch("a CallToolRequest, its params or their dict", message)
+    return [call(name, get(params, "arguments"), "" if id is None else str(id))]
 
 
 def result(
@@ -83,7 +99,7 @@ def result(
         "isError": result.is_error,
     }
     output = None if tool is None else tool.schema.output
-    found = {} if result.value is None and output is None else _structured(result)
+    found = {} if result.structured is None and output is None else _structured(result)
     if not found:
         return answer
     value = found["result"]
@@ -114,7 +130,7 @@ def _structured(result: ToolResult) -> dict[str, Any]:
     if result.is_error or any(not isinstance(part, TextContent) for part in result.output):
         return {}
     try:
-        return {"result": plain(result.value)}
+        return {"result": plain(result.structured)}
     except ValueError:
         return {}
 

@@ -6,23 +6,31 @@ plain one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, ImageContent, Tool, ToolCall, ToolResult
+from functool.dialects._mistral_events import MistralEvents
 from functool.dialects._rules import Rules
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
+    Deferred,
+    Tools,
     call,
     contents,
     fresh,
     function_calls,
     get,
+    is_chat,
+    listed,
+    mismatch,
     name_losses,
     text_of,
     told,
     twice,
+    undeferred,
     url_of,
+    with_deferred,
 )
 from functool.dialects.openai import rewritten
 
@@ -35,24 +43,29 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _build), *twice(tools)]
+    tools = (*with_deferred(tools, deferred),)
+    return [*undeferred(deferred), *[*told(tools, _build), *twice(tools)]]
 
 
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of a chat completion, its message, a conversation, or their dicts.
 
     Of a completion, the first choice is read.
+
+    Raises:
+        TypeError: It is something else.
     """
-    entries = [
-        entry for entry in get(message, "outputs") or () if get(entry, "type") == "function.call"
-    ]
+    outputs = get(message, "outputs")
+    if not listed(outputs) and not is_chat(message):
+        raise mismatch("a ChatCompletionResponse, its message, a conversation or a dict", message)
+    entries = [entry for entry in outputs or () if get(entry, "type") == "function.call"]
     found = [
         call(get(entry, "name"), get(entry, "arguments"), get(entry, "tool_call_id"))
         for entry in entries
@@ -71,6 +84,18 @@ def result(result: ToolResult) -> dict[str, Any]:
     parts = [_part(part) for part in contents(result)]
     content = result.text if all(part["type"] == "text" for part in parts) else parts
     return {"role": "tool", "tool_call_id": result.call_id, "content": content}
+
+
+class StreamReader(Reader):
+    """Reads the events of `chat.stream`, or of a streamed conversation.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(MistralEvents(), tools)
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

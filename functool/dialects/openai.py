@@ -7,19 +7,25 @@ said: left out, the API decides.
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, Tool, ToolCall, ToolResult, ToolSchema
 from functool.dialects import Lost
+from functool.dialects._response_events import ResponseEvents
 from functool.dialects._rules import Rules
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
+    Deferred,
+    Tools,
     call,
     contents,
+    deferred_names,
     fresh,
     get,
+    listed,
+    mismatch,
     name_losses,
     over,
     size,
@@ -27,6 +33,7 @@ from functool.dialects._wire import (
     told,
     twice,
     url_of,
+    with_deferred,
 )
 from functool.schema.subset import violations
 
@@ -35,25 +42,49 @@ PLAIN = Rules(items=True)
 
 MAX_TOOLS = 128
 
+SEARCH = {"type": "tool_search"}
+"""The search over deferred tools, which runs at the provider."""
+
 
 def definition(tool: Tool) -> dict[str, Any]:
     """Return the tool as an entry of a request's `tools`."""
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
+    """Return the tools as a request's `tools`.
+
+    `deferred` are names among the tools, or more tools: the model is told of them when it has
+    searched, with the provider's own search tool, which is added.
+
+    Raises:
+        ValueError: A name is not among the tools.
+    """
+    found = [definition(tool) for tool in with_deferred(tools, deferred)]
+    names = deferred_names(deferred)
+    for entry in found:
+        if entry["name"] in names:
+            entry["defer_loading"] = True
+    return [*([dict(SEARCH)] if names else []), *found]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+    tools = (*with_deferred(tools, deferred),)
+    later = deferred_names(deferred)
+    loaded = sum(tool.name not in later for tool in tools)
+    return [*told(tools, _build), *twice(tools), *over("request: tools", loaded, MAX_TOOLS)]
 
 
 def calls(message: Any) -> list[ToolCall]:
-    """Return the calls of a `Response`, of its dict, or of a list of its output items."""
-    items = message if isinstance(message, list) else get(message, "output") or ()
+    """Return the calls of a `Response`, of its dict, or of a list of its output items.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    items = message if isinstance(message, list) else get(message, "output")
+    if not listed(items) or not all(isinstance(get(item, "type"), str) for item in items):
+        raise mismatch("a Response, its dict or a list of its output items", message)
     found = [item for item in items if get(item, "type") == "function_call"]
     return [call(get(item, "name"), get(item, "arguments"), get(item, "call_id")) for item in found]
 
@@ -63,6 +94,18 @@ def result(result: ToolResult) -> dict[str, Any]:
     parts = [_part(part) for part in contents(result)]
     output = result.text if all(part["type"] == "input_text" for part in parts) else parts
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
+
+
+class StreamReader(Reader):
+    """Reads the events of a streamed `Response`.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(ResponseEvents(), tools)
 
 
 def parameters(tool: Tool) -> tuple[dict[str, Any], list[str]]:

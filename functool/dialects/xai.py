@@ -8,13 +8,30 @@ goes beyond the guaranteed bounds is moved into the description.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from functool import Tool, ToolCall, ToolResult
+from functool.dialects._grok_chunks import GrokChunks
 from functool.dialects._rules import Rules, split
+from functool.dialects._stream import Reader
 from functool.dialects._walk import render
-from functool.dialects._wire import call, fresh, function_calls, get, name_losses, over, told, twice
+from functool.dialects._wire import (
+    Deferred,
+    Tools,
+    call,
+    fresh,
+    function_calls,
+    get,
+    is_chat,
+    listed,
+    mismatch,
+    name_losses,
+    over,
+    told,
+    twice,
+    undeferred,
+    with_deferred,
+)
 
 RULES = Rules(
     keywords=split(
@@ -52,21 +69,31 @@ def definition(tool: Tool) -> dict[str, Any]:
     return fresh(tool, _build)
 
 
-def definitions(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`."""
-    return [definition(tool) for tool in tools]
+    return [definition(tool) for tool in with_deferred(tools, deferred)]
 
 
-def losses(*tools: Tool) -> list[str]:
+def losses(*tools: Tool, deferred: Deferred = ()) -> list[str]:
     """Return every keyword rewritten, and every limit broken, of a request with these tools."""
-    return [*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)]
+    tools = (*with_deferred(tools, deferred),)
+    return [
+        *undeferred(deferred),
+        *[*told(tools, _build), *twice(tools), *over("request: tools", len(tools), MAX_TOOLS)],
+    ]
 
 
 def calls(message: Any) -> list[ToolCall]:
     """Return the calls of the SDK's `Response` or its message, or of OpenAI's objects, or dicts.
 
     Those of tools that run at the provider are left out.
+
+    Raises:
+        TypeError: It is something else.
     """
+    ours = listed(get(message, "outputs")) or hasattr(message, "tool_calls")
+    if not (ours or listed(get(message, "output")) or is_chat(message)):
+        raise mismatch("a Response of xai_sdk, its message, a ChatCompletion or a dict", message)
     items = [item for item in get(message, "output") or () if get(item, "type") == "function_call"]
     answers = [
         function_calls(get(answer, "message"), _OURS) for answer in get(message, "outputs") or ()
@@ -81,6 +108,18 @@ def result(result: ToolResult) -> dict[str, Any]:
     Such a message holds text only: an image becomes a placeholder.
     """
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+
+
+class StreamReader(Reader):
+    """Reads the chunks of `chat.stream()`, or what an SDK of OpenAI streams from xAI.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, tools: Tools | None = None) -> None:
+        super().__init__(GrokChunks(_OURS), tools)
 
 
 def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:

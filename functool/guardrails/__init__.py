@@ -7,6 +7,7 @@ A guardrail is a plain callable that lets a call or a result pass, replaces it, 
 from functool.guardrails.approval import require_approval
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail
 from functool.guardrails.calls import block, budget, max_repeats, rate_limit
+from functool.guardrails.sources import trusted_only
 from functool.guardrails.text import redact, truncate
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "redact",
     "require_approval",
     "truncate",
+    "trusted_only",
 ]

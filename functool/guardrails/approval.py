@@ -50,9 +50,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             context.share_decision(request.digest, Decision(approved=True))
             return None
         decision, grant = await _decision(request, context)
-        edit = None if decision.arguments is None else json_copy(decision.arguments)
-        if edit is not None and (not decision.approved or _same(request.arguments, edit, defaults)):
-            edit = None
+        edit = _edit_of(decision, request, defaults)
         if edited is not None and edit is not None:
             raise GuardrailError("A person changed the arguments of this call twice. Call anew.")
         # A guardrail may have changed what the person wrote: then what runs is what it became.
@@ -65,9 +63,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             "grant": grant,
         }
         if not decision.approved:
-            raise GuardrailError(
-                f"A person refused this call{': ' + decision.reason if decision.reason else '.'}"
-            )
+            reason = f": {decision.reason}" if decision.reason else "."
+            raise GuardrailError(f"A person refused this call{reason}")
         if edit is None:
             context.share_decision(request.digest, decision)
             return None
@@ -80,7 +77,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
 
 
 def with_edit_told(result: ToolResult, context: Context[Any]) -> ToolResult:
-    """Return the result of a call that a person decided; of an edited one the model reads the edit."""
+    """Return the result of a call that a person decided; the model reads an edit."""
     decision = context.decision
     if decision is None or decision["arguments"] is None:
         return result
@@ -134,6 +131,16 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
             f"The call of {request.tool} needs a person's approval first.", request
         )
     return decision, None
+
+
+def _edit_of(
+    decision: Decision, request: ApprovalRequest, defaults: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the arguments that a person wrote, None where they are those that were asked about."""
+    if decision.arguments is None or not decision.approved:
+        return None
+    edit = json_copy(decision.arguments)
+    return None if _same(request.arguments, edit, defaults) else edit
 
 
 def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:

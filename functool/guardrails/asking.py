@@ -13,6 +13,7 @@ import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import TypeVar
@@ -47,7 +48,7 @@ def name_of(guardrail: Any) -> str:
 def ask(
     guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Return what a guardrail answers: None lets `value` pass, and anything else is for `answered` to look at.
+    """Return what a guardrail answers: None, or something for `answered` to look at.
 
     Raises:
         GuardrailError: It refused, or failed.
@@ -62,7 +63,7 @@ def ask(
 async def answered(
     answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Return what a guardrail made of `value`; what it did besides letting it pass is added to `record`.
+    """Return what a guardrail made of `value`, and add to `record` what it did.
 
     Raises:
         GuardrailError: It refused, or failed.
@@ -85,7 +86,7 @@ async def answered(
 
 
 def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]]) -> NoReturn:
-    """Raise what a guardrail raised if that is a refusal; anything else is a guardrail that failed, and refuses too."""
+    """Raise the refusal of a guardrail. One that failed refuses, too, and is logged."""
     name = name_of(guardrail)
     record.append({"name": name, "stage": stage, "did": "refused"})
     if isinstance(error, GuardrailError):
@@ -137,6 +138,23 @@ def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
                 f"{what}: {name} cannot be used as it is ({error}); {remedy}"
             ) from None
     return found
+
+
+def in_order(guardrails: list[Any]) -> list[Any]:
+    """Return output guardrails, none of them behind one that has to stand last.
+
+    A guardrail whose `stands_last` is true keeps what it sees: one behind it could not take
+    anything out of that any more.
+
+    Raises:
+        DefinitionError: One stands behind it.
+    """
+    for before, after in pairwise(guardrails):
+        if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
+            raise DefinitionError(
+                f"the output guardrail {name_of(before)} has to stand last: put {name_of(after)} before it"
+            )
+    return guardrails
 
 
 def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:

@@ -18,10 +18,12 @@ from functool.guardrails.asking import OutputGuardrail
 
 
 def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
-    """Return a guardrail that shortens the text of a result to `limit`, measured by `count` (characters, or a token counter).
+    """Return a guardrail that shortens the text of a result to `limit`.
 
-    The marker at the end is inside the limit and says how much is missing. No grapheme is split, and the cut falls behind a space or
-    a comma where there is one near. Put it behind `redact`.
+    `count` measures: characters, or a token counter.
+
+    The marker at the end is inside the limit and says how much is missing. No grapheme is split,
+    and the cut falls behind a space or a comma where there is one near. Put it behind `redact`.
 
     Raises:
         DefinitionError: `limit` is no positive int.

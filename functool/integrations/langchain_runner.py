@@ -52,9 +52,7 @@ async def runner(
     if thread is None and pausing:
         thread = pause.thread if pause else uuid.uuid4().hex
     if thread is not None:
-        config = options.get("config", {})
-        configurable = {"thread_id": thread, **config.get("configurable", {})}
-        options["config"] = {**config, "configurable": configurable}
+        options["config"] = _configured(options.get("config", {}), thread)
     before = pause.before if pause else await _count(agent, options.get("config"))
     given: Any = {"messages": [HumanMessage(text)]}
     while True:
@@ -76,6 +74,12 @@ async def runner(
     messages = state.get("messages", [])
     answer = messages[-1].text if messages else state
     return ToolResult.of(answer, metadata={"usage": _usage(messages[before:]), "run": state})
+
+
+def _configured(config: RunnableConfig, thread: Any) -> RunnableConfig:
+    """Return a configuration with the thread, where it names none itself."""
+    configurable = {"thread_id": thread, **config.get("configurable", {})}
+    return {**config, "configurable": configurable}
 
 
 @dataclass

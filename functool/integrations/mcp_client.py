@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -176,6 +177,9 @@ def _tool(
 
     described = visible(definition.description or "")
     settings = untrusted.hints(definition) if trusted else ToolSettings()
+    # What a server returns is somebody else's text, unless the host has said otherwise.
+    said: ToolSettings | None = options.get("settings")
+    settings = replace(settings, untrusted=True if said is None else said.untrusted)
     try:
         parameters = untrusted.cleaned(definition.input_schema)
         output = untrusted.cleaned(untrusted.output_of(definition))

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from functool import Context, Tool, ToolCall, ToolResult, Toolset, Tripwire, WrapperTool
 from functool.call import to_json
-from functool.integrations.values import Tools, each
+from functool.layers import some_tools
 
 try:
     from opentelemetry.trace import (
@@ -43,20 +43,15 @@ def instrument(
     target: Iterable[Tool], *, content: bool = False, tracer_provider: TracerProvider | None = None
 ) -> list[Tool]: ...
 def instrument(
-    target: Tools, *, content: bool = False, tracer_provider: TracerProvider | None = None
-) -> Tool | Toolset | list[Tool]:
-    """Return a tool, a toolset or a list of tools, as it was given, whose calls are traced.
+    target: Any, *, content: bool = False, tracer_provider: TracerProvider | None = None
+) -> Any:
+    """Return the same kind of tools, a tool, several or a toolset, whose calls are traced.
 
     A failure, a refusal too, sets the status of the span and `error.type`, the failure's type.
     Arguments and results are recorded only with `content`: they may hold what a trace must not.
     """
     tracer = get_tracer("functool", tracer_provider=tracer_provider)
-    if isinstance(target, Tool):
-        return _Traced(target, tracer, content)
-    traced: list[Tool] = [_Traced(tool, tracer, content) for tool in each(target)]
-    if isinstance(target, Toolset):
-        return Toolset(traced, max_concurrency=target.max_concurrency)
-    return traced
+    return some_tools.each(target, lambda tool: _Traced(tool, tracer, content))
 
 
 class _Traced(WrapperTool):

@@ -252,7 +252,7 @@ def _work(ticket: str, job: bytes) -> bytes:
         value = _find(module, qualname)(*args, **kwargs)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
-    except BaseException as error:
+    except BaseException as error:  # It belongs to whoever waits in the other process.
         return _packed_error(error)
     try:
         return pickle.dumps((True, value))

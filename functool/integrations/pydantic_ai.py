@@ -256,15 +256,13 @@ def _as_asked(
     pydantic-ai hands over the edited call only (`override_args`). The road needs both: it checks
     the edited arguments, asks the guardrails again, and tells the model what was changed.
     """
-    turns = [
-        [part for part in message.tool_calls if part.tool_call_id == call.id]
-        for message in reversed(run.messages)
-        if isinstance(message, ModelResponse)
-    ]
-    made = next(filter(None, turns), [])
-    if len(made) != 1:  # Nobody else knows the call, or two calls have its id.
+    # Within a turn pydantic-ai refuses two calls of one id; the last turn that has it is this one.
+    turns = [message for message in reversed(run.messages) if isinstance(message, ModelResponse)]
+    calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
+    made = next(calls, None)
+    if made is None:  # Nobody else knows the call.
         return call, None
-    sent = made[0].args_as_dict()
+    sent = made.args_as_dict()
     try:
         asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
     except ArgumentError:  # The tool refuses it itself.

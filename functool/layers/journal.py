@@ -158,7 +158,8 @@ class Journal:
 
         Args:
             run: Only calls of this run.
-            state: Only calls in this state: `started` (running), `done` or `unknown`.
+            state: Only calls in this state: `started` (running, or interrupted where it may run
+                again), `done` or `unknown`.
 
         Raises:
             ValueError: There is no such state.

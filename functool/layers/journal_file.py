@@ -145,9 +145,11 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
 
 def _check(connection: sqlite3.Connection, path: str) -> None:
     """Refuse a database of somebody else, and one that a later functool wrote."""
+    connection.execute("BEGIN")  # Another process may make the tables just now: see all or nothing.
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    connection.execute("COMMIT")
     if (application or tables or version) and application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but no journal of functool")
     if version > SCHEMA_VERSION:

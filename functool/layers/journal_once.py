@@ -29,6 +29,7 @@ from functool.layers.journal_replay import (
     arguments_text,
     definition_of,
     note,
+    pauses,
     stored_answer,
 )
 from functool.layers.journal_store import Row, Store
@@ -60,6 +61,8 @@ class Once:
 
         async def once(call: ToolCall, context: Context[Any], proceed: Proceed) -> ToolResult:
             row = self._row(tool, run, call, appending)
+            # The road made this call for this trip: the body's own context and `ToolCall` are it.
+            call.metadata = {**call.metadata, "journal": {"key": row.key}}
             if not defined:
                 defined.append(definition_of(tool))
             [definition] = defined
@@ -75,7 +78,7 @@ class Once:
                 ) from error
             if found is not None:
                 return stored_answer(entry_of(found), context)
-            return await self._run(row, call, context, proceed)
+            return await self._run(row, context, proceed)
 
         return once
 
@@ -161,17 +164,13 @@ class Once:
     def _taken(self, found: Row, row: Row) -> bool:
         return self._store.take_over(row, found.attempt)
 
-    async def _run(
-        self, row: Row, call: ToolCall, context: Context[Any], proceed: Proceed
-    ) -> ToolResult:
+    async def _run(self, row: Row, context: Context[Any], proceed: Proceed) -> ToolResult:
         """Run the body of a call that was written as started, and write what came of it."""
-        # The road made this call for this trip: the body's own context and `ToolCall` are it.
-        call.metadata = {**call.metadata, "journal": {"key": row.key}}
         outer = _inside.get()
         _inside.set((*outer, row.attempt))
         try:
             result, raised, error = await _outcome(proceed)
-            is_pause = isinstance(error, ApprovalRequired) or "approval" in (result.metadata or ())
+            is_pause = isinstance(error, ApprovalRequired) or pauses(result)
             try:
                 await (self._forget(row) if is_pause else self._finish(row, result, raised))
             except JournalError as failure:
@@ -204,19 +203,20 @@ class Once:
 
     async def _kept(self, result: ToolResult, raised: str) -> str:
         """Return what to store of a result."""
-        if self._keep is None:
-            return text_of(result, raised)
         try:
+            if self._keep is None:
+                return text_of(result, raised)
             kept = self._keep(copy.copy(result))
             kept = await kept if inspect.isawaitable(kept) else kept
             if not isinstance(kept, ToolResult):
                 raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
-        except Exception:
-            logger.error("keep failed, so that nothing of a result was stored", exc_info=True)
+            return text_of(kept, raised if kept.is_error else "")
+        except Exception:  # The body has run: something has to be stored.
+            logger.error("a result could not be stored, only that there was one", exc_info=True)
             said = "The call ended. Its result was not kept."
-            failure = result.error
-            kept = ToolResult.failed(said, type=failure.type) if failure else ToolResult.of(said)
-        return text_of(kept, raised if kept.is_error else "")
+            if result.error is None:
+                return text_of(ToolResult.of(said))
+            return text_of(ToolResult.failed(said, type=result.error.type), raised)
 
     def is_running(self, row: Row) -> bool:
         """Whether somebody runs a call now."""

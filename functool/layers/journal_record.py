@@ -42,7 +42,7 @@ def text_of(result: ToolResult, raised: str = "") -> str:
     if result.error is not None:
         error = result.error
         form["error"] = {"type": error.type, "message": error.message, "details": error.details}
-    if result.metadata:
+    if result.metadata and isinstance(result.metadata, Mapping):
         form["metadata"] = result.metadata
     if result.value is not None and result.structured is None:
         form["shown"] = True

@@ -176,3 +176,8 @@ def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
 def note(context: Context[Any], mark: Mapping[str, Any]) -> None:
     """Write what a journal did into the metadata of the result, whoever answers the call."""
     context.notes.setdefault("metadata", {})["journal"] = mark
+
+
+def pauses(result: ToolResult) -> bool:
+    """Whether a result waits for a person's approval, and so is none yet."""
+    return isinstance(result.metadata, Mapping) and "approval" in result.metadata

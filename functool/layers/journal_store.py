@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -73,6 +73,23 @@ def _told(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[St
     return told
 
 
+def _apart(
+    method: Callable[Concatenate[Store, sqlite3.Connection, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """Let a method that may take long have a connection of its own: no call waits for it."""
+
+    @wraps(method)
+    def apart(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            self.refuse_removed()
+            with closing(open_database(self.path)) as connection:
+                return method(self, connection, *args, **kwargs)
+        except sqlite3.Error as error:
+            raise journal_error(error, self.path) from error
+
+    return apart
+
+
 class Store:
     """A journal's file. Its methods are sync, never wait for another process, and may be called from any thread.
 
@@ -118,7 +135,7 @@ class Store:
     @_told
     def start(self, row: Row) -> bool:
         """Write a call that begins, and return whether it was not there before."""
-        self._refuse_removed()
+        self.refuse_removed()
         return self._changed(
             f"INSERT INTO calls ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING", row
         )
@@ -126,7 +143,7 @@ class Store:
     @_told
     def take_over(self, row: Row, attempt: str) -> bool:
         """Let a call that was interrupted begin again as `row`; return whether `attempt` was its last one."""
-        self._refuse_removed()
+        self.refuse_removed()
         return self._changed(
             "UPDATE calls SET state = 'started', attempt = ?, owner = ?, lease = ?, started = ?,"
             " definition = ?, repeatable = 1 WHERE key = ? AND attempt = ? AND state != 'done'",
@@ -188,42 +205,40 @@ class Store:
             )
             self._known.add(digest)
 
-    @_told
-    def definitions(self, run: str) -> dict[str, str]:
+    @_apart
+    def definitions(self, connection: sqlite3.Connection, run: str) -> dict[str, str]:
         """Return the last definition of each tool that a run called, as `define` got it."""
-        found = self._connection.execute(
+        found = connection.execute(
             "SELECT tool, form FROM calls JOIN definitions ON definition = digest WHERE run = ?"
             " ORDER BY calls.rowid",
             (run,),
         )
         return dict(found.fetchall())
 
-    @_told
-    def rows(self, run: str | None = None) -> list[Row]:
+    @_apart
+    def rows(self, connection: sqlite3.Connection, run: str | None = None) -> list[Row]:
         """Return the calls of a run, or all, in the order in which they began first."""
         where, given = ("", ()) if run is None else (" WHERE run = ?", (run,))
-        found = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM calls{where} ORDER BY rowid", given
-        )
+        found = connection.execute(f"SELECT {_COLUMNS} FROM calls{where} ORDER BY rowid", given)
         return [Row._make(row) for row in found.fetchall()]
 
-    @_told
-    def runs(self) -> list[str]:
+    @_apart
+    def runs(self, connection: sqlite3.Connection) -> list[str]:
         """Return the names of the runs."""
-        found = self._connection.execute("SELECT DISTINCT run FROM calls ORDER BY run")
+        found = connection.execute("SELECT DISTINCT run FROM calls ORDER BY run")
         return [run for (run,) in found.fetchall()]
 
-    @_told
-    def purge(self, before: float) -> int:
+    @_apart
+    def purge(self, connection: sqlite3.Connection, before: float) -> int:
         """Remove the calls that were done before a time, and return how many."""
-        return self._connection.execute(
+        return connection.execute(
             "DELETE FROM calls WHERE state = 'done' AND ended < ?", (before,)
         ).rowcount
 
     def _changed(self, statement: str, given: Iterable[Any]) -> bool:
         return self._connection.execute(statement, tuple(given)).rowcount == 1
 
-    def _refuse_removed(self) -> None:
+    def refuse_removed(self) -> None:
         """Raise where the file is no longer the one that other processes would open."""
         try:
             same = Path(self.path).stat().st_ino == self._inode

@@ -31,6 +31,7 @@ from functool.layers.journal_replay import (
     Replay,
     arguments_text,
     definition_of,
+    pauses,
 )
 from functool.layers.some_tools import each
 
@@ -115,7 +116,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
         done = None
         try:
             result = await proceed()
-            if "approval" not in (result.metadata or ()):
+            if not pauses(result):
                 done = text_of(result)
         except ApprovalRequired:
             raise

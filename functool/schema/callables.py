@@ -85,12 +85,20 @@ def located(error: DefinitionError, func: Any) -> DefinitionError:
     where = (
         f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
     )
-    message = f"{getattr(inner, '__qualname__', type(inner).__qualname__)} ({where}): {error}"
-    return (
-        SchemaError(message, error.reasons)
-        if isinstance(error, SchemaError)
-        else DefinitionError(message)
-    )
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return _with_message(error, f"{name} ({where}): {error}")
+
+
+def made_here(error: DefinitionError, name: object) -> DefinitionError:
+    """Return the error with a tool's name in front, and the file and line that makes the tool."""
+    frame = outer_frame()
+    where = f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""
+    return _with_message(error, f"{name or 'a tool'}{where}: {error}")
+
+
+def _with_message(error: DefinitionError, message: str) -> DefinitionError:
+    reasons = getattr(error, "reasons", None)
+    return DefinitionError(message) if reasons is None else SchemaError(message, reasons)
 
 
 def outer_frame() -> FrameType | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic_core import core_schema
 
@@ -84,7 +84,7 @@ def _configs(cls: Any) -> Iterator[Any]:
     yield getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
     # A TypedDict inherits from `dict` only; what it was written with stands here.
     for base in getattr(cls, "__orig_bases__", ()):
-        yield from _configs(base)
+        yield from _configs(get_origin(base) or base)
 
 
 def choices_by_key(core: Any) -> dict[str, Any]:

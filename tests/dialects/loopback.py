@@ -1,13 +1,14 @@
 """A server on loopback that speaks OpenAI's and Anthropic's protocols, and refuses what they would refuse.
 
 It answers the first request of a conversation with calls of the tools it was sent, and the one that brings their results with text.
+Gemini's is the fourth; there nothing but the names and ids of the results is checked.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from typing import Any
 from tests.dialects import provider_rules
 
 Calls = list[tuple[str, str, dict[str, Any]]]  # id, name, arguments
+Say = Callable[[list[Any]], str]  # what the model says, of the results that it was sent
 
 
 class Refused(Exception):
@@ -28,15 +30,20 @@ class Loopback:
 
     url: str
     calls: Calls
-    recorded: tuple[str, bytes] | None = None
+    recorded: tuple[str, bytes] | None
+    say: Say
     requests: list[dict[str, Any]] = field(default_factory=list)
 
 
 @contextmanager
-def serving(calls: Calls, recorded: tuple[str, bytes] | None = None) -> Iterator[Loopback]:
+def serving(
+    calls: Calls,
+    recorded: tuple[str, bytes] | None = None,
+    say: Say = lambda results: "done",
+) -> Iterator[Loopback]:
     """Serve on a free port of loopback; every conversation is asked to make `calls`, or gets a `recorded` content type and body."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    state = Loopback(f"http://127.0.0.1:{server.server_address[1]}", calls, recorded)
+    state = Loopback(f"http://127.0.0.1:{server.server_address[1]}", calls, recorded, say)
     server.state = state  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -56,12 +63,14 @@ class _Handler(BaseHTTPRequestHandler):
         if state.recorded is not None:
             return self._send(200, *state.recorded)
         try:
+            if "enerateContent" in self.path:
+                return self._generate(body, state)
             answer = {
                 "/v1/responses": responses,
                 "/v1/chat/completions": chat,
                 "/v1/messages": messages,
             }[self.path]
-            whole, events = answer(body, state.calls)
+            whole, events = answer(body, state.calls, state.say)
         except Refused as error:
             text = json.dumps(
                 {"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}}
@@ -76,6 +85,12 @@ class _Handler(BaseHTTPRequestHandler):
         )
         text += "data: [DONE]\n\n" if self.path.endswith("completions") else ""
         return self._send(200, "text/event-stream", text.encode())
+
+    def _generate(self, body: dict, state: Loopback) -> None:
+        whole, chunks = generate(body, state.calls, state.say)
+        if "streamGenerateContent" in self.path:
+            return self._send(200, *server_sent(chunks))
+        return self._send(200, "application/json", json.dumps(whole).encode())
 
     def _send(self, status: int, kind: str, data: bytes) -> None:
         self.send_response(status)
@@ -111,7 +126,7 @@ def halves(text: str) -> list[str]:
     return [text[: len(text) // 2], text[len(text) // 2 :]]
 
 
-def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
+def responses(body: dict, calls: Calls, say: Say) -> tuple[dict, list[dict]]:
     """POST /v1/responses."""
     for tool in body.get("tools", []):
         check([] if tool.get("type") == "function" else [f"tool type {tool.get('type')}"])
@@ -150,7 +165,8 @@ def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
             if isinstance(item, dict) and item.get("type") == "function_call"
         ]
         answered(made, [item["call_id"] for item in results])
-        text = {"type": "output_text", "text": "done", "annotations": []}
+        said = say([item["output"] for item in results])
+        text = {"type": "output_text", "text": said, "annotations": []}
         output = [
             {
                 "type": "message",
@@ -179,10 +195,23 @@ def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
             {
                 "type": "response.output_item.added",
                 "output_index": index,
-                "item": {**item, "arguments": ""},
+                "item": {**item, **({"arguments": ""} if "arguments" in item else {"content": []})},
             }
         )
-        pieces = halves(item.get("arguments", ""))
+        for number, part in enumerate(item.get("content", ())):
+            at = {**place, "content_index": number}
+            empty = {**part, "text": ""}
+            events.append({"type": "response.content_part.added", **at, "part": empty})
+            events += [
+                {"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []}
+                for piece in halves(part["text"])
+            ]
+            events.append({"type": "response.content_part.done", **at, "part": part})
+        if "arguments" not in item:
+            done = {"type": "response.output_item.done", "output_index": index, "item": item}
+            events.append(done)
+            continue
+        pieces = halves(item["arguments"])
         events += [
             {"type": "response.function_call_arguments.delta", **place, "delta": piece}
             for piece in pieces
@@ -201,7 +230,7 @@ def responses(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
     return whole, [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
-def chat(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
+def chat(body: dict, calls: Calls, say: Say) -> tuple[dict, list[dict]]:
     """POST /v1/chat/completions."""
     for tool in body.get("tools", []):
         check([] if tool.keys() == {"type", "function"} else [f"tool fields {sorted(tool)}"])
@@ -219,7 +248,8 @@ def chat(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
             call["id"] for message in body["messages"] for call in message.get("tool_calls") or []
         ]
         answered(made, [message["tool_call_id"] for message in results])
-        message: dict = {"role": "assistant", "content": "done"}
+        said = say([message["content"] for message in results])
+        message: dict = {"role": "assistant", "content": said}
     else:
         nothing = "{}" if any(tool["function"]["strict"] for tool in body.get("tools", [])) else ""
         entries = [
@@ -265,7 +295,7 @@ def chat(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
     ]
 
 
-def messages(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
+def messages(body: dict, calls: Calls, say: Say) -> tuple[dict, list[dict]]:
     """POST /v1/messages."""
     check(provider_rules.anthropic(body.get("tools", [])))
     blocks = [
@@ -300,7 +330,7 @@ def messages(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
             [block["id"] for block in blocks if block["type"] == "tool_use"],
             [block["tool_use_id"] for block in results],
         )
-        content: list[dict] = [{"type": "text", "text": "done"}]
+        content: list[dict] = [{"type": "text", "text": say([b["content"] for b in results])}]
     else:
         uses = [
             {"type": "tool_use", "id": id, "name": name, "input": arguments}
@@ -333,3 +363,23 @@ def messages(body: dict, calls: Calls) -> tuple[dict, list[dict]]:
         }
     )
     return whole, [*events, {"type": "message_stop"}]
+
+
+def generate(body: dict, calls: Calls, say: Say) -> tuple[dict, list[dict]]:
+    """POST /v1beta/models/...:generateContent, whole and as the chunks of a stream."""
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    if results:
+        made = [part["functionCall"] for part in parts if "functionCall" in part]
+        answered([c["id"] for c in made], [r["id"] for r in results])
+        answered([c["name"] for c in made], [r["name"] for r in results])
+        said: list[dict] = [{"text": say([r["response"] for r in results])}]
+    else:
+        said = [{"functionCall": {"id": i, "name": name, "args": args}} for i, name, args in calls]
+
+    def answer(parts: list[dict], reason: str | None) -> dict:
+        end = {"finishReason": reason} if reason else {}
+        candidate = {"index": 0, "content": {"role": "model", "parts": parts}, **end}
+        return {"responseId": "g1", "modelVersion": "m", "candidates": [candidate]}
+
+    return answer(said, "STOP"), [*(answer([part], None) for part in said), answer([], "STOP")]

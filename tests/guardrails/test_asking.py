@@ -17,6 +17,7 @@ from functool import (
     ToolCall,
     ToolError,
     ToolResult,
+    ToolSettings,
     Tripwire,
 )
 from tests.guardrails.tools import call, echo_tool
@@ -205,3 +206,17 @@ def test_a_replacement_is_listed_and_its_value_kept_in_step(caplog):
         str(caplog.records[0].exc_info[1])
         == "the guardrail returned int, expected ToolCall or None"
     )
+
+
+def test_output_guardrails_see_the_labels():
+    """An output guardrail that keeps a result knows the untrusted tools that it came from."""
+    seen = []
+    tool = FunctionTool(
+        lambda: 1,
+        name="mail",
+        output_guardrails=[lambda result, context: seen.append(dict(result.metadata))],
+        settings=ToolSettings(untrusted=True),
+    )
+    asyncio.run(tool.invoke(ToolCall(name="mail")))
+
+    assert seen == [{"sources": ["mail"]}]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -28,6 +29,7 @@ from functool import (  # noqa: E402
     AgentTool,
     AudioContent,
     Context,
+    Decision,
     DefinitionError,
     FileContent,
     FunctionTool,
@@ -36,6 +38,8 @@ from functool import (  # noqa: E402
     Toolset,
     ToolSettings,
 )
+from functool.approval import Grant  # noqa: E402
+from functool.guardrails import require_approval  # noqa: E402
 from functool.integrations import agent_framework  # noqa: E402
 from tests.integrations.odd_tools import (  # noqa: E402
     HUGE,
@@ -381,6 +385,63 @@ def test_an_approval_is_theirs() -> None:
     assert ran == ["delete"]
 
 
+def test_a_standing_rule_of_theirs_lets_later_calls_run() -> None:
+    """After a person's standing word, `ToolApprovalMiddleware` asks no more, and our guardrail takes its answer."""
+    ran.clear()
+    client = Scripted([("delete", {"path": "a"})], [("delete", {"path": "b"})])
+
+    async def main() -> Any:
+        agent = Agent(
+            client=client,
+            tools=[agent_framework.export(delete)],
+            middleware=[af.ToolApprovalMiddleware()],
+        )
+        session = agent.create_session()
+        (request,) = (await agent.run("go", session=session)).user_input_requests
+        word = af.create_always_approve_tool_response(request)
+        return await agent.run(Message("user", [word]), session=session)
+
+    response = asyncio.run(main())
+    assert (response.text, response.user_input_requests) == ("done", [])
+    assert ran == ["delete", "delete"]
+
+
+def test_a_rule_knows_conditions_and_grants() -> None:
+    """With `approval_rule` the framework asks only about calls that a condition names and that no grant covers."""
+    seen: list[int] = []
+
+    @FunctionTool(
+        input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)]
+    )
+    def pay(amount: int, currency: str = "CHF") -> str:
+        """Pay."""
+        seen.append(amount)
+        return f"paid {amount}"
+
+    context = Context()
+    context.grant(Grant.of(pay, {"amount": 9}))
+    client = Scripted([("pay", {"amount": amount}) for amount in (3, 7, 9)])
+
+    async def main() -> tuple[list[Any], Any]:
+        rule = agent_framework.approval_rule(pay, context)
+        agent = Agent(
+            client=client,
+            tools=agent_framework.export_all(pay),
+            middleware=[af.ToolApprovalMiddleware(auto_approval_rules=[rule])],
+        )
+        given = {"session": agent.create_session(), "function_invocation_kwargs": {"deps": context}}
+        (request,) = (await agent.run("go", **given)).user_input_requests
+        wanted = request.function_call.parse_arguments()
+        answer = Message("user", [request.to_function_approval_response(False)])
+        unknown = Content.from_function_call(call_id="x", name="other", arguments="{}")
+        assert not await rule(unknown)
+        return wanted, await agent.run(answer, **given)
+
+    wanted, response = asyncio.run(main())
+    assert wanted == {"amount": 7}
+    assert (response.text, sorted(seen), context.grants()) == ("done", [3, 9], [])
+
+
 def test_a_rejected_approval_runs_nothing() -> None:
     """When the person says no, the body does not run and the model is told."""
     ran.clear()
@@ -707,6 +768,35 @@ def test_runner_bubbles_an_inner_approval_up_and_goes_on() -> None:
     context.approve(request)
     done = tools.call_sync(call, context)
     assert (done.text, ran, len(client.seen)) == ("done", ["delete"], 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"session": None}])
+def test_runner_resumes_a_workflow(options: dict[str, Any]) -> None:
+    """An agent inside `workflow.as_agent()` waits for approval, and the same call goes on where it stopped."""
+    ran.clear()
+    client = Scripted([("delete", {"path": "a"})])
+    inner = Agent(client=client, tools=[agent_framework.export(delete)], name="inner")
+    flow = af.WorkflowBuilder(start_executor=inner).build().as_agent("flow")
+    runner = partial(agent_framework.runner, **options)
+    tools = Toolset([AgentTool(flow, "expert", "Ask.", runner=runner)])
+    context = Context()
+    call = ToolCall(name="expert", arguments={"input": "delete a"}, id="outer")
+    request = tools.call_sync(call, context).metadata["approval"]
+    assert (request.tool, request.arguments, ran) == ("delete", {"path": "a"}, [])
+
+    context.approve(request)
+    done = tools.call_sync(call, context)
+    assert (done.text, ran, len(client.seen)) == ("done", ["delete"], 2)
+
+
+def test_runner_runs_no_call_that_a_person_edited() -> None:
+    """The framework runs the call that was made or none, so that an edited one does not run."""
+    ran.clear()
+    edit = Decision(approved=True, arguments={"path": "b"})
+    tools = Toolset([_expert(Scripted([("delete", {"path": "a"})]), delete)])
+    context = Context(approver=lambda request: edit)
+    call = ToolCall(name="expert", arguments={"input": "x"})
+    assert (tools.call_sync(call, context).text, ran) == ("done", [])
 
 
 def test_runner_tells_the_inner_agent_of_a_refusal() -> None:

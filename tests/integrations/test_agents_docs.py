@@ -1,5 +1,6 @@
 """The blocks of docs/agents.md run, are as short as promised, and its tables say what the tests say."""
 
+import ast
 import asyncio
 import re
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.integrations.test_matrix import LIMITS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```py(?:thon)?\n(.*?)```", TEXT, re.DOTALL)
-OWN, *AGENTS, TOOLS = BLOCKS
+OWN, *AGENTS, TOOLS, RULE = BLOCKS
 MODELS = dict(
     zip(("openai-agents", "pydantic-ai", "langchain", "agent-framework"), AGENTS, strict=True)
 )
@@ -80,6 +81,28 @@ def test_tools_in_an_agent(bridge: Any) -> None:
 
     assert result.text == "done"
     assert result.metadata["usage"].get("requests", 2) == 2
+
+
+def test_rule_for_approvals() -> None:
+    """The block with a rule of agent-framework runs, and its agent answers."""
+    (bridge,) = [bridge for bridge in BRIDGES if bridge.name == "agent-framework"]
+    model = model_of(bridge, [("c1", "altitude", {"city": "Bern"})], "540 m")
+    names = {"model": model, "tools": run(TOOLS)["tools"]}
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    asyncio.run(eval(compile(RULE, "docs/agents.md", "exec", flags=flags), names))
+
+    assert names["answer"].text == "540 m"
+
+
+@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+def test_approval_table_names_every_bridge(bridge: Any) -> None:
+    """Every bridge has its row in the table of edits and grants, or the row says that it has no such answer."""
+    table = TEXT.split("| to run an edited call |")[1].split("\n\n")[0]
+    name = {"langchain": "langgraph"}.get(bridge.name, bridge.name)
+    (row,) = [line for line in table.splitlines() if line.lower().startswith(f"| {name} |")]
+
+    for cell in row.strip("| ").split(" | ")[1:]:
+        assert "`" in cell or "it has no such answer" in cell
 
 
 def test_limits_are_those_of_the_matrix() -> None:

@@ -639,6 +639,17 @@ def test_a_tool_sees_that_the_session_is_being_cancelled(
     assert other.answer == "cancelled"
 
 
+def test_a_text_that_stands_for_a_value_stays_a_text() -> None:
+    """What a guardrail shows with `shown_as` is no data, even where it could be read as JSON."""
+
+    def short(result: ToolResult, context: Context) -> ToolResult:
+        return result.shown_as("2")
+
+    short.shows = True
+    tool = FunctionTool(lambda: [1, 2], name="count", description="d", output_guardrails=[short])
+    assert run(amplifier.export(tool).execute({})).output == "2"
+
+
 def test_the_dump_of_a_result_is_json() -> None:
     """A host that shows the model the whole result as JSON finds the value as data."""
     assert run(amplifier.export(add).execute({"a": 6})).model_dump(mode="json") == {

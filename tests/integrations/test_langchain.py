@@ -10,6 +10,7 @@ pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import InjectedToolCallId, StructuredTool, ToolException
@@ -24,6 +25,7 @@ from functool import (
     AgentTool,
     AudioContent,
     Context,
+    Decision,
     DefinitionError,
     FileContent,
     FunctionTool,
@@ -36,6 +38,7 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
+from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.integrations import langchain
 from tests.integrations.bridges import LangChain
@@ -201,6 +204,159 @@ def test_call_of_an_agent_inside_the_tool_is_approved_by_its_digest(shown: bool)
 
     assert pending.value["call_id"] == "inner"
     assert paid == ([7] if shown else [])
+
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+EDIT = {"type": "edit", "edited_action": {"name": "pay", "args": {"amount": 3}}}
+TOLD = "A person changed the arguments of this call: `amount` to 3."
+
+
+def paying(paid: list[int], **options: Any) -> FunctionTool:
+    @FunctionTool(**options)
+    async def pay(amount: int, currency: str = "CHF") -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount} {currency}"
+
+    return pay
+
+
+@pytest.mark.parametrize(
+    ("answer", "paid", "read"),
+    [
+        ({"type": "approve"}, [7], "paid 7 CHF"),
+        (EDIT, [3], f"{TOLD}\npaid 3 CHF"),
+        ({"type": "edit", "edited_action": {"args": {"amount": 3}}}, [3], f"{TOLD}\npaid 3 CHF"),
+        (
+            {"type": "edit", "edited_action": {"name": "steal", "args": {"amount": 3}}},
+            [],
+            "A person refused this call: An edit cannot name another tool.",
+        ),
+        (
+            {"type": "reject", "message": "Too much."},
+            [],
+            "A person refused this call: Too much.",
+        ),
+        ({"type": "reject"}, [], "A person refused this call."),
+        ({"type": "yes"}, [], "A person refused this call."),
+        (1, [], "A person refused this call."),
+    ],
+)
+def test_a_graph_is_resumed_with_a_decision_of_langchain(
+    answer: Any, paid: list[int], read: str
+) -> None:
+    """Approve, edit and reject, as LangChain writes them, answer the interrupt; what is no answer refuses."""
+    ran: list[int] = []
+    pay = paying(ran, input_guardrails=[require_approval()])
+    call_pay = [("c1", "pay", {"amount": 7})]
+    graph = bridge.agent([langchain.export(pay)], call_pay, "done", checkpointer=InMemorySaver())
+    asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, CONFIG))
+    (pending,) = graph.get_state(CONFIG).interrupts
+    messages = asyncio.run(graph.ainvoke(Command(resume=answer), CONFIG))["messages"]
+
+    assert pending.value["arguments"] == {"amount": 7, "currency": "CHF"}
+    assert (messages[-2].content, ran) == (read, paid)
+
+
+def test_an_edit_that_does_not_fit_runs_nothing() -> None:
+    """What a person wrote is checked like what a model wrote."""
+    ran: list[int] = []
+    pay = paying(ran, input_guardrails=[require_approval()])
+    call_pay = [("c1", "pay", {"amount": 7})]
+    graph = bridge.agent([langchain.export(pay)], call_pay, "done", checkpointer=InMemorySaver())
+    asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, CONFIG))
+    edit = {"type": "edit", "edited_action": {"args": {"amount": "lots"}}}
+    messages = asyncio.run(graph.ainvoke(Command(resume=edit), CONFIG))["messages"]
+
+    assert (messages[-2].artifact.error.type, ran) == ("ArgumentError", [])
+
+
+def test_a_grant_of_the_context_lets_its_calls_run() -> None:
+    """A call that a grant covers does not interrupt the graph, and uses the grant up; another call does."""
+    ran: list[int] = []
+    pay = paying(ran, input_guardrails=[require_approval()])
+    context = Context()
+    context.grant(Grant.of(pay, {"amount": 1}))
+    calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
+    outcome = asyncio.run(bridge.play([pay], calls, "done", deps=context, decide=lambda *_: False))
+
+    assert outcome.paused == [("pay", {"amount": 2, "currency": "CHF"})]
+    assert (ran, context.grants()) == ([1], [])
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_the_frameworks_own_review_edits_an_exported_tool(mode: Any) -> None:
+    """`HumanInTheLoopMiddleware` edits the call of a tool that asks for no approval itself."""
+    ran: list[int] = []
+    graph = reviewed(paying(ran), [("c1", "pay", {"amount": 7})], mode=mode)
+    asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, CONFIG))
+    answer = EDIT if mode == "per_call" else {"decisions": [EDIT]}
+    asyncio.run(graph.ainvoke(Command(resume=answer), CONFIG))
+
+    assert ran == [3]
+
+
+def reviewed(tool: Any, *turns: Any, mode: Any, options: Any = True) -> Any:
+    """A graph whose calls of `pay` a person reviews."""
+    middleware = HumanInTheLoopMiddleware(interrupt_on={"pay": options}, interrupt_mode=mode)
+    graph = bridge.agent([], *turns, "done").scripted
+    return create_agent(
+        graph,
+        tools=[langchain.export(tool)],
+        middleware=[middleware],
+        checkpointer=InMemorySaver(),
+    )
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_the_frameworks_own_review_waits_in_a_sub_agent(mode: Any) -> None:
+    """A sub-agent's review asks the outer context about each call, one after the other: approved, edited, refused."""
+    ran: list[int] = []
+    calls = [(f"i{n}", "pay", {"amount": n}) for n in (1, 2, 3)]
+    graph = reviewed(paying(ran), calls, mode=mode)
+    tool = AgentTool(graph, "clerk", "d", runner=langchain.runner)
+    context, asked = Context(), []
+    for n in (1, 2, 3):
+        request = ask(tool, context).metadata["approval"]
+        asked.append((request.tool, request.arguments))
+        if n == 3:
+            context.deny(request, "not today")
+        else:
+            context.approve(request, arguments={"amount": 20} if n == 2 else None)
+
+    assert ask(tool, context).text == "done"
+    assert asked == [("pay", {"amount": n}) for n in (1, 2, 3)]
+    assert sorted(ran) == [1, 20]
+    assert context.state == {}
+
+
+def test_an_edited_call_of_a_sub_agent_runs_edited() -> None:
+    """What a person makes of the call of an exported tool in a sub-agent goes to its interrupt."""
+    ran: list[int] = []
+    pay = paying(ran, input_guardrails=[require_approval()])
+    agent = bridge.agent(
+        [langchain.export(pay)],
+        [("i1", "pay", {"amount": 7})],
+        "done",
+        checkpointer=InMemorySaver(),
+    )
+    tool = AgentTool(agent, "clerk", "d", runner=langchain.runner)
+    edit = Decision(approved=True, arguments={"amount": 3, "currency": "EUR"})
+    result = ask(tool, Context(approver=lambda request: edit))
+
+    assert (result.text, ran) == ("done", [3])
+
+
+def test_without_a_call_id_the_model_text_stands_for_a_value_that_is_not_shown() -> None:
+    """After `shown_as` a chain gets what the model would read, and not the value."""
+
+    def short(result: ToolResult, context: Context) -> ToolResult:
+        return result.shown_as("many numbers")
+
+    short.shows = True
+    tool = FunctionTool(lambda: [1, 2], name="numbers", description="d", output_guardrails=[short])
+
+    assert langchain.export(tool).invoke({}) == "many numbers"
 
 
 def test_without_a_graph_a_pending_approval_is_the_failure() -> None:

@@ -20,6 +20,7 @@ from functool import (
     SchemaTool,
     ToolModel,
     ToolResult,
+    Toolset,
     Tripwire,
 )
 from functool.integrations.normandy import (
@@ -81,6 +82,18 @@ def registry() -> Registry:
 
 def run(registry: Registry, name: str, input: Any = None, **options: Any) -> Any:
     return asyncio.run(execute(registry, name, input, **options))
+
+
+def test_a_registry_takes_some_tools() -> None:
+    """A tool, a `ToolModel`, an iterable of them and a toolset make a registry."""
+    given = [crash, Calculator, iter([crash, Calculator]), Toolset([crash])]
+
+    assert [Registry(tools).names() for tools in given] == [
+        ["crash"],
+        ["calculator"],
+        ["crash", "calculator"],
+        ["crash"],
+    ]
 
 
 def test_the_registry_answers_what_normandys_does(registry: Registry) -> None:

@@ -1,8 +1,12 @@
 """What is particular to the bridge to openai-agents; what it shares with the others is in `test_matrix`."""
 
 import asyncio
+import inspect
 import json
+import re
 from dataclasses import dataclass
+from importlib.metadata import requires
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -32,6 +36,7 @@ from functool import (
     ApprovalRequest,
     AudioContent,
     Context,
+    Decision,
     FileContent,
     FunctionTool,
     ImageContent,
@@ -43,6 +48,7 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
+from functool.approval import Grant
 from functool.guardrails import rate_limit, require_approval
 from functool.integrations import openai_agents
 
@@ -185,6 +191,108 @@ def test_only_the_calls_that_need_approval_pause(strict: bool, wrapped: bool, wh
     state = run.to_state()
     state.approve(run.interruptions[0])
     assert (asyncio.run(Runner.run(agent, state)).final_output, paid) == ("done", [3, 7])
+
+
+def test_a_condition_reads_the_keywords_of_a_strict_tool() -> None:
+    """A strict tool sends `**flags` as a list of pairs; its condition reads them by name, and the approved call runs."""
+    ran: list[dict[str, int]] = []
+
+    @FunctionTool(
+        strict=True,
+        input_guardrails=[require_approval(lambda call, context: call.arguments["force"] == 1)],
+    )
+    async def wipe(**flags: int) -> str:
+        """Wipe."""
+        ran.append(flags)
+        return "wiped"
+
+    pairs = json.dumps({"flags": [{"key": "force", "value": 1}]})
+    agent = agent_with([openai_agents.export(wipe)], [("c1", "wipe", pairs)], "done")
+    run = asyncio.run(Runner.run(agent, "go"))
+    assert ([item.call_id for item in run.interruptions], ran) == (["c1"], [])
+
+    state = run.to_state()
+    state.approve(run.interruptions[0])
+    asyncio.run(Runner.run(agent, state))
+    assert (outputs(agent), ran) == (["wiped"], [{"force": 1}])
+
+
+def paying(*turns: Any) -> tuple[Agent, list[int]]:
+    paid: list[int] = []
+
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    agent = agent_with([openai_agents.export(pay)], *turns)
+    agent.pay = pay
+    return agent, paid
+
+
+def test_always_approve_holds_for_later_calls() -> None:
+    """A person's standing word, `approve(item, always_approve=True)`, lets the tool's later calls run."""
+    calls = [[(f"c{n}", "pay", json.dumps({"amount": n}))] for n in (1, 2)]
+    agent, paid = paying(*calls, "done")
+    run = asyncio.run(Runner.run(agent, "go"))
+    state = run.to_state()
+    state.approve(run.interruptions[0], always_approve=True)
+
+    assert asyncio.run(Runner.run(agent, state)).final_output == "done"
+    assert paid == [1, 2]
+
+
+def test_a_grant_of_the_context_lets_its_calls_run() -> None:
+    """A call that a grant covers does not interrupt the run, and uses the grant up; another call does."""
+    calls = [("c1", "pay", '{"amount": 1}'), ("c2", "pay", '{"amount": 2}')]
+    agent, paid = paying(calls, [("c3", "pay", '{"amount": 1}')], "done")
+    context = Context()
+    context.grant(Grant.of(agent.pay, {"amount": 1}))
+
+    run = asyncio.run(Runner.run(agent, "go", context=context))
+    assert ([item.call_id for item in run.interruptions], paid) == (["c2"], [1])
+    assert context.grants() == []
+
+    state = run.to_state()
+    state.reject(run.interruptions[0])
+    run = asyncio.run(Runner.run(agent, state))
+    assert ([item.call_id for item in run.interruptions], paid) == (["c3"], [1])
+
+
+def test_the_readme_names_the_extra_that_excludes_this_one() -> None:
+    """The package needs a version of openai that unique-toolkit refuses, and the README says so."""
+    needed = [line for line in requires("openai-agents") or () if re.match("openai[<>=]", line)]
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+    assert needed == ["openai<4,>=3.0.0"]
+    assert "`openai-agents` needs openai 3, `unique` an older one" in readme
+
+
+def test_an_edit_needs_an_approver() -> None:
+    """The framework's own answer has no place for edited arguments; a `Decision` of the context's approver has."""
+    assert {"arguments", "args", "override_args"}.isdisjoint(
+        inspect.signature(agents.RunState.approve).parameters
+    )
+    agent, paid = paying([("c1", "pay", '{"amount": 7}')], "done")
+    context = Context(approver=lambda request: Decision(approved=True, arguments={"amount": 3}))
+    asyncio.run(Runner.run(agent, "go", context=context))
+
+    told = "A person changed the arguments of this call: `amount` to 3.\npaid 3"
+    assert (outputs(agent), paid) == ([told], [3])
+
+
+def test_an_edited_call_of_a_sub_agent_is_told_to_its_model() -> None:
+    """openai-agents runs its own call or none: of an edited one the sub-agent's model reads the new arguments."""
+    agent, paid = paying([("i1", "pay", '{"amount": 7}')], "done")
+    tool = AgentTool(agent, "clerk", "d", runner=openai_agents.runner)
+    edit = Decision(approved=True, arguments={"amount": 3})
+    invoke(tool, {"input": "pay"}, Context(approver=lambda request: edit))
+
+    assert paid == []
+    assert outputs(agent) == [
+        'A person changed this call, so it did not run. Make it with these arguments: {"amount":3}'
+    ]
 
 
 def test_a_condition_that_cannot_be_told_asks() -> None:

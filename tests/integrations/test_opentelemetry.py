@@ -17,6 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from functool import (
     AgentTool,
     Context,
+    DefinitionError,
     FunctionTool,
     GuardrailError,
     ToolCall,
@@ -59,6 +60,20 @@ def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
 
     with pytest.raises(ImportError, match=r"pip install 'functool\[opentelemetry\]'"):
         import functool.integrations.opentelemetry  # noqa: F401
+
+
+def test_some_tools_come_back_as_they_were_given(provider: TracerProvider) -> None:
+    """A tool, an iterable and a toolset are instrumented alike, and come back as a tool, a list and a toolset."""
+    one = instrument(double, tracer_provider=provider)
+    several = instrument(iter([double]), tracer_provider=provider)
+    toolset = instrument(Toolset([double], max_concurrency=3), tracer_provider=provider)
+
+    assert one.name == "double"
+    assert [tool.name for tool in several] == ["double"] and isinstance(several, list)
+    assert isinstance(toolset, Toolset)
+    assert ([*toolset], toolset.max_concurrency) == (["double"], 3)
+    with pytest.raises(DefinitionError, match="two tools are named 'double'"):
+        instrument([double, double], tracer_provider=provider)
 
 
 def test_span_of_a_call(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:

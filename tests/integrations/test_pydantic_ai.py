@@ -1,14 +1,18 @@
 """What is particular to the bridge to pydantic-ai; what it shares with the others is in `test_matrix`."""
 
+import ast
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 import pydantic_ai
+from pydantic import BaseModel
 from pydantic_ai import (
     Agent,
     AudioUrl,
@@ -19,6 +23,7 @@ from pydantic_ai import (
     ImageUrl,
     ModelRetry,
     RunContext,
+    ToolApproved,
     ToolDefinition,
     ToolFailed,
     ToolReturn,
@@ -47,8 +52,10 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
-from functool.guardrails import rate_limit, require_approval
+from functool.approval import Grant
+from functool.guardrails import rate_limit, require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
+from functool.integrations import pydantic_ai_runner
 
 TestModel.__test__ = False
 
@@ -337,6 +344,177 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
     if changed:  # The person is asked again, about the call that it is.
         again = ApprovalRequest.from_json(last.output.metadata["c1"]["approval"])
         assert again.arguments == {"amount": 7}
+
+
+class Till:
+    """An agent with a tool that pays, and notes what its guardrail and its body see."""
+
+    def __init__(self, *turns: Any) -> None:
+        self.seen: list[int] = []
+        self.paid: list[int] = []
+
+        def look(call: ToolCall, context: Context) -> None:
+            self.seen.append(call.arguments["amount"])
+
+        @FunctionTool(input_guardrails=[look, require_approval()])
+        def pay(amount: int, currency: str = "CHF") -> str:
+            """Pay."""
+            self.paid.append(amount)
+            return f"paid {amount} {currency}"
+
+        self.pay = pay
+        outputs = [str, DeferredToolRequests]
+        self.agent = Agent(scripted(*turns), tools=[bridge.export(pay)], output_type=outputs)
+
+    def resume(self, pending: Any, answer: Any, *, bound: bool = True) -> Any:
+        """Go on with one answer to the call "c1"; `bound` passes the metadata back."""
+        results = DeferredToolResults(approvals={"c1": answer})
+        if bound:
+            results.metadata = pending.output.metadata
+        history = pending.all_messages()
+        return asyncio.run(self.agent.run(message_history=history, deferred_tool_results=results))
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
+    """`override_args` are checked, meet the guardrails again, and run; the model reads what was changed."""
+    till = Till([("c1", "pay", {"amount": 7})], "done")
+    pending = asyncio.run(till.agent.run("go"))
+    till.seen.clear()
+    last = till.resume(pending, ToolApproved(override_args={"amount": 3}), bound=bound)
+
+    (part,) = returns(last.all_messages())
+    told = "A person changed the arguments of this call: `amount` to 3."
+    assert part.content == f"{told}\npaid 3 CHF"
+    assert part.metadata["decision"]["request"]["arguments"] == {"amount": 7, "currency": "CHF"}
+    assert part.metadata["decision"]["arguments"] == {"amount": 3, "currency": "CHF"}
+    assert (till.seen, till.paid) == ([7, 3], [3])
+
+
+def test_an_edit_that_says_the_same_is_no_edit() -> None:
+    """Arguments that a person wrote out as they were, defaults too, are not told as a change."""
+    till = Till([("c1", "pay", {"amount": 7})], "done")
+    pending = asyncio.run(till.agent.run("go"))
+    last = till.resume(pending, ToolApproved(override_args={"amount": 7, "currency": "CHF"}))
+
+    assert [part.content for part in returns(last.all_messages())] == ["paid 7 CHF"]
+
+
+def test_an_edit_that_does_not_fit_runs_nothing() -> None:
+    """What a person wrote is checked like what a model wrote."""
+    till = Till([("c1", "pay", {"amount": 7})], "done", "done")
+    pending = asyncio.run(till.agent.run("go"))
+    till.resume(pending, ToolApproved(override_args={"amount": "lots"}))
+
+    assert till.paid == []
+
+
+def test_a_grant_of_the_context_lets_its_calls_run() -> None:
+    """A call that a grant covers is not deferred, and uses the grant up; another call is."""
+    till = Till([("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})], "done")
+    context = Context()
+    context.grant(Grant.of(till.pay, {"amount": 1}, free=["currency"]))
+    pending = asyncio.run(till.agent.run("go", deps=context))
+
+    assert [part.tool_call_id for part in pending.output.approvals] == ["c2"]
+    assert (till.paid, context.grants()) == ([1], [])
+
+
+def test_an_edited_call_of_a_sub_agent_runs_edited() -> None:
+    """What a person makes of a sub-agent's call goes to pydantic-ai as `override_args`."""
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    paid: list[int] = []
+    native = pydantic_ai.Tool(pay, requires_approval=True)
+    agent = Agent(scripted([("i1", "pay", {"amount": 7})], "done"), tools=[native])
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner)
+    context = Context()
+    pending = ask(tool, context).metadata["approval"]
+    context.approve(pending, arguments={"amount": 3})
+
+    assert (pending.arguments, ask(tool, context).text, paid) == ({"amount": 7}, "done", [3])
+
+
+class Item(BaseModel):
+    name: str
+    tags: list[str] = []
+    parent: "Item | None" = None
+    parts: list["Item"] = []
+
+
+def _all_kinds(
+    item: Item,
+    unit: Literal["C", "F"] | None = None,
+    number: int | str = 3,
+    pair: tuple[int, str] = (1, "a"),
+    code: str = "123",
+    when: date | None = None,
+    sizes: dict[str, int] = {"a": 1},  # noqa: B006
+    **flags: int,
+) -> str:
+    """Take all kinds."""
+    return "ok"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_test_model_plays_the_tool(strict: bool) -> None:
+    """pydantic-ai's `TestModel` makes a call that fits, strict or not, and of types that hold themselves."""
+    tool = FunctionTool(_all_kinds, name="all_kinds", strict=strict)
+    run = asyncio.run(Agent(TestModel(), tools=[bridge.export(tool)]).run("go"))
+
+    assert run.output == '{"all_kinds":"ok"}'
+
+
+def test_null_comes_first_in_a_strict_schema() -> None:
+    """A type that admits null is a choice whose first member is null; the rules of the type stay with it."""
+
+    @FunctionTool(strict=True)
+    def count(limit: int = 5, unit: Literal["C", "F"] = "C") -> str:
+        """Count."""
+        return ""
+
+    before = count.schema.parameters["properties"]
+    shown = bridge.export(count).tool_def.parameters_json_schema["properties"]
+    assert before["limit"]["type"] == ["integer", "null"]
+    assert shown["limit"] == {
+        "description": before["limit"]["description"],
+        "anyOf": [{"type": "null"}, {"type": "integer"}],
+    }
+    assert shown["unit"] == before["unit"]
+
+
+def test_no_output_schema_where_a_guardrail_shows_something_else() -> None:
+    """A guardrail with `shows = True` sends the model something else than the value: no return schema is published."""
+
+    def short(result: ToolResult, context: Context) -> ToolResult:
+        return result.shown_as("short")
+
+    short.shows = True
+    kept, cut = (
+        FunctionTool(lambda: [1, 2], name="count", description="d", output_guardrails=[guardrail])
+        for guardrail in (truncate(9), short)
+    )
+    for tool in (kept, cut):
+        tool.schema.output = {"type": "array"}
+
+    assert bridge.export(kept).tool_def.return_schema == {"type": "array"}
+    assert bridge.export(cut).tool_def.return_schema == {}
+
+
+def test_only_public_names_of_pydantic_ai_are_used() -> None:
+    """The bridge imports no private module of the framework."""
+    for module in (bridge, pydantic_ai_runner):
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        names = [
+            node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("pydantic_ai")
+        ]
+        assert names and not [name for name in names if "._" in name]
 
 
 def test_tripwire_leaves_the_run() -> None:

@@ -17,6 +17,7 @@ from functool import (
     AgentTool,
     ApprovalRequest,
     Context,
+    DefinitionError,
     FunctionTool,
     ToolCall,
     ToolResult,
@@ -182,10 +183,14 @@ def test_host_context_is_used_as_it_is(bridge: Any) -> None:
     ids=lambda module: module.__name__,
 )
 def test_export_all_keeps_order(module: Any) -> None:
-    """Every tool of a toolset is exported, in its order."""
+    """Each of some tools is exported, in its order: of a toolset, an iterable, or one tool alone."""
     tools = [FunctionTool(lambda x: x, name=name, description="d") for name in ("b", "a")]
 
-    assert [tool.name for tool in module.export_all(Toolset(tools))] == ["b", "a"]
+    for some in (Toolset(tools), tools, iter(tools)):
+        assert [tool.name for tool in module.export_all(some)] == ["b", "a"]
+    assert [tool.name for tool in module.export_all(tools[0])] == ["b"]
+    with pytest.raises(DefinitionError, match="two tools are named 'b'"):
+        module.export_all([tools[0], tools[0]])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,11 @@ def test_export_all_keeps_order(module: Any) -> None:
     [
         ("openai_agents", "agents", "openai-agents"),
         ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
+        ("pydantic_ai_runner", "pydantic_ai", "pydantic-ai"),
         ("langchain", "langgraph", "langchain"),
+        ("langchain_runner", "langgraph", "langchain"),
+        ("agent_framework", "agent_framework", "agent-framework"),
+        ("agent_framework_runner", "agent_framework", "agent-framework"),
     ],
 )
 def test_a_missing_package_names_the_extra(

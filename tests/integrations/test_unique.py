@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import logging
+import re
 import sys
 import warnings
+from importlib.metadata import requires
 from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
@@ -197,6 +199,13 @@ def host_of(*tools: Any, **options: Any) -> Host:
 @pytest.fixture
 def host() -> Host:
     return host_of(*ODD_TOOLS)
+
+
+def test_it_excludes_the_openai_that_openai_agents_needs() -> None:
+    """The README says that the two extras cannot be installed together: their versions of openai differ."""
+    needed = [line for line in requires("unique-toolkit") or () if re.match("openai[<>=]", line)]
+
+    assert needed[0] == "openai>=1.105.0,<3"
 
 
 def test_export_is_a_registered_subclass_of_their_tool() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 import os
+import signal
 import stat
 import threading
 import time
@@ -36,13 +37,16 @@ from functool import (
 )
 from functool.executors import inline
 from functool.guardrails import require_approval
-from functool.layers import journal_once, journal_owner
+from functool.layers import journal_once, journal_owner, journal_store
 from functool.layers.journal import (
     Journal,
     JournalError,
     OutcomeUnknown,
     idempotency_key,
 )
+
+LIMIT = 0.3
+"""Seconds after which a body that hangs is stopped: enough for it to begin on a slow disk."""
 
 
 @pytest.fixture
@@ -359,7 +363,22 @@ def endless():
         yield 1
 
 
-@pytest.mark.parametrize("value", [Odd(), {"a": Odd()}, {"a": endless()}], ids=repr)
+class Endless:
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+    def __str__(self):
+        return "[1]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Odd(), {"a": Odd()}, {"a": endless()}, Endless()],
+    ids=["odd", "in", "endless", "iter"],
+)
 def test_what_json_cannot_say_is_stored_as_the_model_read_it(journal, value):
     """Such a value comes back as text, and the metadata says so."""
 
@@ -442,7 +461,23 @@ def test_nothing_is_stored_where_keep_fails(tmp_path, keep, caplog):
         {"paid": 1},
         "The call ended. Its result was not kept.",
     ]
-    assert effects == [1] and "keep failed" in caplog.text
+    assert effects == [1] and "could not be stored" in caplog.text
+
+
+def test_a_result_that_cannot_be_written_is_still_done(journal, caplog):
+    """A body that returned something odd has run: its call is done, and does not run again."""
+    ran = []
+
+    @FunctionTool
+    def odd() -> ToolResult:
+        ran.append(1)
+        return ToolResult(output=[object()], metadata=3)
+
+    odd = journal.once(odd, run="r")
+    call(odd)
+
+    assert call(odd).text == "The call ended. Its result was not kept."
+    assert ran == [1] and "could not be stored" in caplog.text
 
 
 def test_keep_has_to_be_callable(tmp_path):
@@ -466,7 +501,7 @@ def test_a_body_that_timed_out_is_unknown(journal, kind):
         release.wait(60)
 
     body = slow if kind == "async" else slow_in_a_thread
-    tool = journal.once(FunctionTool(body, name="slow", timeout=0.05), run="r")
+    tool = journal.once(FunctionTool(body, name="slow", timeout=LIMIT), run="r")
 
     first, again = call(tool), call(tool)
     release.set()
@@ -477,6 +512,40 @@ def test_a_body_that_timed_out_is_unknown(journal, kind):
     assert again.error.details["key"] == "r/slow/1" and "settle" in again.text
     datetime.fromisoformat(again.error.details["started"])
     assert ran == [1] and [entry.state for entry in journal.calls()] == ["unknown"]
+
+
+def test_others_need_not_wait_for_an_interrupted_call(tmp_path):
+    """The owner that lives on says that a body was interrupted: no lease has to run out."""
+    one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+
+    @FunctionTool(timeout=2)
+    async def hang() -> None:
+        raise asyncio.CancelledError
+
+    call(one.once(hang, run="r"))
+
+    assert [entry.state for entry in two.calls()] == ["unknown"]
+    assert call(two.once(hang, run="r")).error.type == "OutcomeUnknown"
+
+
+def test_started_is_durable_and_done_need_not_be(journal):
+    """The disk is waited for before a body runs, and not after it."""
+    pay, _ = counted()
+    pay, said = journal.once(pay, run="r"), []
+    connection = journal._store._connection
+    durable = connection.execute("PRAGMA synchronous").fetchone()
+    call(pay, id="first")
+    connection.set_trace_callback(lambda text: said.append(text.split(" ")[:2]))
+    call(pay)
+    connection.set_trace_callback(None)
+
+    assert durable == (2,)
+    assert [words for words in said if words[0] != "SELECT"] == [
+        ["INSERT", "INTO"],
+        ["PRAGMA", "synchronous=NORMAL"],
+        ["UPDATE", "calls"],
+        ["PRAGMA", "synchronous=FULL"],
+    ]
 
 
 def test_a_cancelled_body_is_unknown(journal):
@@ -509,7 +578,7 @@ def test_a_harmless_tool_runs_again(journal, settings):
     """An interrupted call of a tool that is read-only or idempotent runs again."""
     ran = []
 
-    @FunctionTool(timeout=0.05, settings=ToolSettings(**settings))
+    @FunctionTool(timeout=LIMIT, settings=ToolSettings(**settings))
     async def get():
         ran.append(1)
         if len(ran) == 1:
@@ -555,7 +624,7 @@ def test_waiting_ends_with_the_time_limit(tmp_path):
         return "slow"
 
     owner = one.once(FunctionTool(slow), run="r")
-    waiter = two.once(FunctionTool(slow, timeout=0.1), run="r")
+    waiter = two.once(FunctionTool(slow, timeout=LIMIT), run="r")
 
     async def both():
         task = asyncio.ensure_future(owner(ToolCall(name="slow", id="1")))
@@ -573,15 +642,15 @@ def test_waiting_ends_with_the_time_limit(tmp_path):
 
 def test_a_lease_is_renewed_while_the_body_runs(tmp_path, monkeypatch):
     """A body that runs for several leases stays the owner of its call."""
-    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.2)
+    monkeypatch.setattr(journal_owner, "LEASE_SECONDS", 0.8)
     one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
     effects = []
 
     @FunctionTool
     async def slow() -> int:
         effects.append(1)
-        time.sleep(0.5)  # The event loop is blocked: a thread renews the lease.
-        await asyncio.sleep(0.5)
+        time.sleep(1.0)  # The event loop is blocked: a thread renews the lease.
+        await asyncio.sleep(1.0)
         return 7
 
     def other():
@@ -711,7 +780,7 @@ def unknown(journal, id="1"):
     """Leave an unknown call behind; return its tool and its effects."""
     effects = []
 
-    @FunctionTool(timeout=0.02)
+    @FunctionTool(timeout=LIMIT)
     async def pay(quick: bool = False) -> str:
         effects.append(1)
         if len(effects) == 1:
@@ -781,6 +850,27 @@ def test_a_late_end_does_not_undo_what_an_operator_said(tmp_path, monkeypatch, c
     assert "was settled or reopened while it ran" in caplog.text
 
 
+def test_a_long_look_holds_no_call(journal, monkeypatch):
+    """While an operator reads a large journal, calls go on."""
+    pay, _ = counted()
+    pay = journal.once(pay, run="r")
+    call(pay, id="first")
+    seen, make = [], journal_store.Row._make
+
+    def slow(row):
+        if not seen:  # In the middle of the operator's reading.
+            seen.append("reading")
+            worker = threading.Thread(target=lambda: seen.append(call(pay, id="beside").success))
+            worker.start()
+            worker.join(10)
+        return make(row)
+
+    monkeypatch.setattr(journal_store.Row, "_make", staticmethod(slow))
+
+    assert [entry.call_id for entry in journal.calls()] == ["first"]
+    assert seen == ["reading", True]
+
+
 def test_purge_removes_what_is_done(journal):
     """Done calls that ended before a time go; unknown ones stay, and a purged call runs again."""
     pay, effects = counted()
@@ -812,21 +902,44 @@ def test_the_file_is_its_owners_alone(tmp_path):
     assert modes == {"j": 0o600, "j-wal": 0o600, "j-shm": 0o600}
 
 
+def forked(work):
+    """Do `work` in a fork that ends in ten seconds at the latest; return its process id."""
+    child = os.fork()
+    if child:
+        return child
+    signal.alarm(10)
+    try:
+        work()
+    finally:
+        os._exit(0)
+
+
 def test_a_fork_has_a_connection_of_its_own(journal):
-    """A forked process uses the same journal under a name of its own, and dies as another owner."""
+    """A fork uses the same journal, also one that was made while another thread wrote."""
     pay, _ = counted()
     pay = journal.once(pay, run="r")
     call(pay, id="parent")
-    child = os.fork()
-    if not child:
-        try:
-            call(pay, id="child")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+    with journal._store.lock():
+        child = forked(lambda: call(pay, id="child"))
+        assert os.waitpid(child, 0)[1] == 0
 
     assert [entry.call_id for entry in journal.calls(state="done")] == ["parent", "child"]
     assert call(pay, id="after").success
+
+
+def test_a_dead_owner_that_nobody_reaped_is_dead(journal):
+    """A zombie runs nothing: its call is unknown at once."""
+
+    @FunctionTool(timeout=5)
+    async def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    die = journal.once(die, run="r")
+    child = forked(lambda: call(die))
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+    assert call(die).error.type == "OutcomeUnknown"
+    os.waitpid(child, 0)
 
 
 def test_a_journal_that_nobody_holds_leaves_nothing_open(tmp_path):

@@ -305,15 +305,20 @@ def test_a_closed_journal_runs_nothing(tmp_path, pay):
 
 
 def test_threads_may_open_one_new_file_together(tmp_path):
-    """Many openers of a file that is not there yet get one journal."""
-    path, opened = tmp_path / "j", []
-    threads = [threading.Thread(target=lambda: opened.append(Journal(path))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    """Many openers of a file that is not there yet get one journal, each time."""
+    opened = []
+    for number in range(15):
+        path = tmp_path / f"j{number}"
+        threads = [
+            threading.Thread(target=lambda path=path: opened.append(Journal(path)))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
-    assert len(opened) == 8
+    assert len(opened) == 8 * 15
 
 
 WORKER = """

@@ -164,7 +164,7 @@ def test_tools_that_are_given_keep_their_guardrails(journal):
 def test_failures_and_unknown_calls_are_replayed(journal):
     """A recorded failure fails again, and a call that was interrupted is still unknown."""
 
-    @FunctionTool(timeout=0.02)
+    @FunctionTool(timeout=0.3)
     async def work(how: str) -> None:
         if how == "fails":
             raise ToolError("sorry", details={"code": 7})

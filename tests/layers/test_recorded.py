@@ -124,7 +124,7 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
     """A call that was cancelled, refused or waits for a person has no answer to replay."""
     path = tmp_path / "rolls.jsonl"
 
-    @FunctionTool(timeout=0.02)
+    @FunctionTool(timeout=0.3)
     async def hang() -> None:
         await asyncio.sleep(60)
 

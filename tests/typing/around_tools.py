@@ -91,7 +91,26 @@ output_guards: list[OutputGuardrail] = [polite]
 of_ints: InputGuardrail[int] = other_values
 
 
+class Desk:
+    """Static methods are called by their class: neither checker shows a decorator what they are."""
+
+    @staticmethod
+    @FunctionTool
+    def below(a: int, b: int = 2) -> int:
+        """Stand below."""
+        return a + b
+
+    @FunctionTool
+    @staticmethod
+    def above(a: int, b: int = 2) -> int:
+        """Stand above."""
+        return a + b
+
+
 async def check(call: ToolCall) -> None:
+    assert_type(Desk.below(1, b=3), int)
+    assert_type(Desk.above(1, b=3), int)
+    assert_type(await Desk.above(call), ToolResult)
     assert_type(count(3), Iterator[int])
     assert_type(tick(3), AsyncIterator[int])
     assert_type(await count(call), ToolResult)

@@ -1,0 +1,164 @@
+"""How often a search finds the right tool: `python -m benchmarks catalog`.
+
+3,469 real definitions and 1,187 real questions of BFCL. Each peer searches with its own search, in
+an environment of its own. The rates are the shares of the wanted tools among the first five: by id,
+and by name, because 1,416 definitions share a name with another one.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks._measure import heading
+from benchmarks.peers import packages_of
+from benchmarks.peers.environments import EnvironmentFailed, prepare
+from functool import Context, SchemaTool, Tool
+from functool.dialects import openai
+from functool.layers.catalog import Catalog
+from tests import bfcl
+
+PEERS = ("fastmcp", "pydantic_ai", "toolregistry")
+LIMIT = 5
+SIZES = (1_000, 10_000, 100_000)
+PER_TOKEN = 4
+"""Characters of JSON that are about one token."""
+
+SCRIPT = Path(__file__).parent / "peers/searches.py"
+
+
+def unique_names() -> dict[str, str]:
+    """Return a name for each definition: BFCL has some names more than once."""
+    names: dict[str, str] = {}
+    times: dict[str, int] = {}
+    for function in bfcl.lines("functions"):
+        name = function["name"]
+        times[name] = times.get(name, 0) + 1
+        names[function["uid"]] = name if times[name] == 1 else f"{name}_{times[name]}"
+    return names
+
+
+def tool(name: str, function: dict[str, Any]) -> Tool:
+    return SchemaTool(name, function["description"], function["parameters"], lambda a: a)
+
+
+def functool_search() -> dict[str, Any]:
+    names = unique_names()
+    tools = [tool(names[f["uid"]], f) for f in bfcl.lines("functions")]
+    begun = time.perf_counter()
+    catalog = Catalog(tools)
+    built = time.perf_counter() - begun
+    questions = [q["question"] for q in bfcl.lines("questions_dev")]
+    begun = time.perf_counter()
+    found = [[match.tool.name for match in catalog.search(q, LIMIT)] for q in questions]
+    return {
+        "found": found,
+        "built": built,
+        "query": (time.perf_counter() - begun) / len(questions),
+    }
+
+
+def peer_search(peer: str) -> dict[str, Any]:
+    python = prepare(peer, packages_of(peer))
+    names = unique_names()
+    keys = ("description", "parameters")
+    tools = [{"name": names[f["uid"]], **{k: f[k] for k in keys}} for f in bfcl.lines("functions")]
+    questions = [q["question"] for q in bfcl.lines("questions_dev")]
+    given = json.dumps({"tools": tools, "questions": questions, "limit": LIMIT})
+    done = subprocess.run(
+        [str(python), str(SCRIPT), peer], input=given, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise EnvironmentFailed(done.stderr.strip().splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def rates(found: list[list[str]], keep: Callable[[int], bool]) -> tuple[float, float]:
+    """Return the shares of wanted tools that were found, by id and by name."""
+    names = unique_names()
+    plain = {names[f["uid"]]: f["name"] for f in bfcl.lines("functions")}
+    ids, by_name, count = 0.0, 0.0, 0
+    for number, question in enumerate(bfcl.lines("questions_dev")):
+        if not keep(number):
+            continue
+        wanted = {names[uid] for uid in question["functions"]}
+        wanted_names = {plain[name] for name in wanted}
+        top = found[number][:LIMIT]
+        ids += len(wanted.intersection(top)) / len(wanted)
+        by_name += len(wanted_names & {plain[name] for name in top}) / len(wanted_names)
+        count += 1
+    return ids / count, by_name / count
+
+
+def show(name: str, search: Callable[[], dict[str, Any]]) -> None:
+    try:
+        result = search()
+    except EnvironmentFailed as failure:
+        print(f"{name:<14} not measured: {failure}")
+        return
+    cells = [rates(result["found"], keep) for keep in (lambda n: True, even, odd)]
+    shown = "   ".join(f"{ids:.3f} / {by_name:.3f}" for ids, by_name in cells)
+    print(
+        f"{name:<14} {shown}   {result['built']:7.2f} s {result['query'] * 1000:9.2f} ms",
+        flush=True,
+    )
+
+
+def even(number: int) -> bool:
+    return number % 2 == 0
+
+
+def odd(number: int) -> bool:
+    return number % 2 == 1
+
+
+def show_sizes() -> None:
+    functions = bfcl.lines("functions")
+    questions = [q["question"] for q in bfcl.lines("questions_dev")[:200]]
+    print("\ntools      index built    mean query")
+    for size in SIZES:
+        tools = [
+            tool(f"{f['name']}_{n}", f)
+            for n, f in ((n, functions[n % len(functions)]) for n in range(size))
+        ]
+        begun = time.perf_counter()
+        catalog = Catalog(tools)
+        built = time.perf_counter() - begun
+        begun = time.perf_counter()
+        for question in questions:
+            catalog.search(question)
+        each = (time.perf_counter() - begun) / len(questions) * 1000
+        print(f"{size:<8,} {built:9.2f} s {each:10.2f} ms", flush=True)
+
+
+def show_tokens() -> None:
+    names = unique_names()
+    catalog = Catalog(tool(names[f["uid"]], f) for f in bfcl.lines("functions"))
+    context = Context()
+    context.state["functool.catalog.found"] = [
+        match.tool.name for match in catalog.search("weather forecast for a city")
+    ]
+    print("\ndefinitions of one turn (about 4 characters a token)")
+    for label, tools in (
+        ("all tools", catalog.tools),
+        ("toolset(context), five found", catalog.toolset(context)),
+        ("fixed()", catalog.fixed()),
+    ):
+        size = len(json.dumps(openai.definitions(tools)))
+        print(f"{label:<30} {size // PER_TOKEN:>9,} tokens")
+
+
+def main() -> None:
+    print(heading())
+    print("share of wanted tools among the first five, by id / by name")
+    print(
+        f"{'':<14} {'all':<15}   {'even half':<15}   {'odd half':<15}   {'index':>9} {'query':>12}"
+    )
+    show("functool", functool_search)
+    for peer in PEERS:
+        show(peer, lambda peer=peer: peer_search(peer))
+    show_tokens()
+    show_sizes()

@@ -1,0 +1,341 @@
+"""Judge the text of a call's arguments while it is written.
+
+A small state machine reads the text piece by piece, and compares each name and value with the shape
+that its place admits. A shape never refuses what a door lets through: what a door may turn into
+something else, or an author's own check may accept, has an open shape. A suspicion alone refuses
+nothing: the door itself is asked once, about the text completed in the shortest way, and names the
+problem in its own words.
+
+In an object below the arguments a name may come again, and the last value counts. What is wrong
+there is held back until that object is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from functool.binding.json_text import MAX_DEPTH, linear_pattern, shown_name
+from functool.binding.problems import path_text
+from functool.binding.watched_shapes import OPEN, Shape, Shapes
+from functool.errors import ArgumentError
+
+_START, _VALUE, _ITEM, _NAME, _FIRST_NAME, _COLON, _AFTER, _END, _TEXT, _BARE = range(10)
+_KINDS = {"{": "o", "[": "a", '"': "s", "t": "b", "f": "b", "n": "z"}
+_KINDS |= dict.fromkeys("-0123456789", "n")
+_SHORTEST = {"o": "{}", "a": "[]", "s": '""', "n": "0", "b": "true", "z": "null"}
+_WORDS = ("true", "false", "null")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_BARE_END = re.compile(r"[^ \t\r\n,\]}]*")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_PART = re.compile(r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?", re.ASCII)
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPE_PART = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
+_NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
+
+
+_kept: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
+
+
+class _Frame:
+    """An object or a list that is open."""
+
+    __slots__ = ("is_object", "key", "names", "shape")
+
+    def __init__(self, is_object: bool, shape: Shape) -> None:
+        self.is_object = is_object
+        self.shape = shape
+        self.key: Any = "" if is_object else 0
+        self.names: set[str] = set()
+
+
+class Watch:
+    """Judges the arguments of one call. `feed` takes the next piece of their text.
+
+    `shapes` say what fits where; without them nothing is judged. `ask` is the door, and `limit`
+    bounds the bytes.
+    """
+
+    def __init__(
+        self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None = None
+    ) -> None:
+        self._shapes, self._ask, self._limit = shapes, ask, limit
+        self._silent = shapes is None
+        self._error: ArgumentError | None = None
+        self._parts: list[str] = []
+        self._base = self._bytes = 0
+        self._frames: list[_Frame] = []
+        self._state = _START
+        self._shape = OPEN
+        self._is_name = False
+        self._begun = 0  # where the text or bare word began
+        self._piece = ""  # what of it is needed: a name, a choice, a number
+        self._keeps = False
+        self._escape = ""
+        self._count = 0
+        self._held: tuple[int, list[Any], str] | None = None
+
+    def feed(self, text: str) -> ArgumentError | None:
+        """Read the next piece, and return why the arguments can no longer become valid, or None."""
+        if self._silent or self._error is not None:
+            return self._error
+        self._parts.append(text)
+        try:
+            if self._limit is not None:
+                self._bytes += len(text if text.isascii() else text.encode(errors="replace"))
+                if self._bytes > self._limit:
+                    self._settle([], "".join(self._parts))
+            self._scan(text)
+        except ArgumentError as error:
+            self._error = error
+        self._base += len(text)
+        return self._error
+
+    def _scan(self, text: str) -> None:
+        at, end = 0, len(text)
+        while at < end and not self._silent:
+            if self._state == _TEXT:
+                at = self._read_text(text, at)
+            elif self._state == _BARE:
+                at = self._read_bare(text, at)
+            elif (at := _SPACE.match(text, at).end()) < end:  # type: ignore[union-attr]
+                self._mark(text[at], at)
+                at += 1
+
+    def _mark(self, mark: str, at: int) -> None:
+        """Read a character between values."""
+        state, frame = self._state, self._frames[-1] if self._frames else None
+        if state in (_VALUE, _START) or (state == _ITEM and mark != "]"):
+            if state == _START and mark.isspace():
+                return None  # Of white space alone any kind means no arguments.
+            self._begin(mark, at)
+        elif state == _COLON and mark == ":":
+            self._state = _VALUE
+        elif state in (_NAME, _FIRST_NAME) and mark == '"':
+            self._state, self._is_name, self._begun = _TEXT, True, self._base + at
+            self._piece, self._keeps, self._shape = "", True, OPEN
+        elif frame is not None and state == _AFTER and mark == ",":
+            self._state = _NAME if frame.is_object else _VALUE
+            frame.key = frame.key if frame.is_object else frame.key + 1
+        elif frame is not None and mark == ("}" if frame.is_object else "]") and state != _NAME:
+            if state == _COLON:
+                return self._refuse_syntax(at)
+            self._frames.pop()
+            self._end_value(at)
+        else:
+            self._refuse_syntax(at)
+        return None
+
+    def _begin(self, mark: str, at: int) -> None:
+        """Read the first character of a value."""
+        kind = _KINDS.get(mark)
+        if kind is None or (self._state == _START and not self._is_json_space(at)):
+            return self._refuse_syntax(at)
+        shape = self._shape = self._expected(kind)
+        self._begun = self._base + at
+        if kind not in shape.kinds:
+            self._suspect(_SHORTEST[kind], self._begun)
+        if kind in "oa":
+            if len(self._frames) == MAX_DEPTH:
+                self._settle([], self._text(self._begun, _SHORTEST[kind]))
+            self._frames.append(_Frame(kind == "o", shape))
+            self._state = _FIRST_NAME if kind == "o" else _ITEM
+        elif kind == "s":
+            self._state, self._is_name, self._piece, self._count = _TEXT, False, "", 0
+            self._keeps = shape.choices is not None or shape.pattern is not None
+        else:
+            self._state, self._piece = _BARE, mark
+        return None
+
+    def _expected(self, kind: str) -> Shape:
+        """Return the shape of the value that begins."""
+        assert self._shapes is not None
+        if not self._frames:
+            return self._shapes.root
+        frame = self._frames[-1]
+        if self._held is not None or frame.shape is OPEN:
+            return OPEN
+        if not frame.is_object:
+            return self._shapes.of(frame.shape.items)
+        shape = self._shapes.of(frame.shape.names.get(frame.key, frame.shape.rest))
+        if kind in shape.kinds:
+            return shape
+        first = len(self._frames) == 1
+        # JSON may be sent as a text, and null for what has a default.
+        if first and kind == "s" and not {"o", "a"}.isdisjoint(shape.kinds):
+            return OPEN
+        absent = frame.key not in self._shapes.required if first else self._shapes.strict
+        return OPEN if kind == "z" and absent else shape
+
+    def _read_text(self, text: str, at: int) -> int:
+        """Read on in a text, to its end or the end of the piece."""
+        if self._escape:
+            return self._read_escape(text, at)
+        end = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
+        if end > at:
+            piece = text[at:end]
+            if self._keeps:
+                self._piece += piece
+            if self._shape is not OPEN and not self._is_name:
+                self._judge_text(piece, self._base + end)
+        if end == len(text):
+            return end
+        if text[end] == "\\":
+            return self._read_escape(text, end)
+        if text[end] != '"':
+            self._refuse_syntax(end)
+        elif self._is_name:
+            self._end_name(end)
+        else:
+            self._judge_whole(end)
+            self._end_value(end)
+        return end + 1
+
+    def _read_escape(self, text: str, at: int) -> int:
+        before = len(self._escape)
+        self._escape += text[at : at + 6 - before]
+        found = _ESCAPE.match(self._escape)
+        if found is None:
+            if not _ESCAPE_PART.fullmatch(self._escape):
+                self._refuse_syntax(len(text) - 1)
+            return len(text)
+        end = at + found.end() - before
+        if self._keeps:
+            self._piece += found[0]
+        self._count += not re.match(r"\\u[dD][c-fC-F]", found[0])
+        self._escape = ""
+        return end
+
+    def _judge_text(self, piece: str, end: int) -> None:
+        """Compare the text so far with the shape. One with an escape is compared when complete."""
+        shape, self._count = self._shape, self._count + len(piece)
+        choices = () if shape.choices is None or "\\" in self._piece else shape.choices
+        if (
+            (choices and not any(choice.startswith(self._piece) for choice in choices))
+            or (shape.longest is not None and self._count > shape.longest)
+            or (shape.numeric and _NO_NUMBER.search(piece))
+        ):
+            self._suspect('"', end)
+
+    def _judge_whole(self, end: int) -> None:
+        shape = self._shape
+        if not self._keeps or self._held is not None or (whole := _decoded(self._piece)) is None:
+            return
+        search = None if shape.pattern is None else linear_pattern(shape.pattern)
+        no_choice = shape.choices is not None and whole not in shape.choices
+        if no_choice or (search is not None and not search(whole)):
+            self._suspect('"', self._base + end)
+
+    def _end_name(self, end: int) -> None:
+        """Read the end of a name: it may be unknown, or stand there already."""
+        frame, name = self._frames[-1], _decoded(self._piece)
+        self._state = _COLON
+        if name is None:  # It holds a lone surrogate: the door will see it.
+            self._silent = True
+            return
+        twice, frame.key = name in frame.names, name
+        frame.names.add(name)
+        if twice and len(self._frames) == 1:
+            self._settle([name], self._text(self._base + end, '":null'))
+        elif twice and self._held is not None:
+            self._silent = True  # What was held back may have been replaced.
+        elif self._held is None and frame.shape.rest is None and name not in frame.shape.names:
+            self._suspect('":null', self._base + end, through=len(self._frames) - 1)
+
+    def _read_bare(self, text: str, at: int) -> int:
+        """Read on in a number, true, false or null."""
+        end = _BARE_END.match(text, at).end()  # type: ignore[union-attr]
+        self._piece += text[at:end]
+        word, done = self._piece, end < len(text)
+        if word[0] in "tfn":
+            fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
+        else:
+            # A long number is read again with each piece, so it is judged when it is complete.
+            fits = bool(
+                _NUMBER.fullmatch(word) if done else len(word) > 100 or _PART.fullmatch(word)
+            )
+        if not fits:
+            self._refuse_syntax(end - 1)
+        elif done:
+            if self._shape is not OPEN and word[0] not in "tfn" and self._held is None:
+                self._judge_number(word, end)
+            self._end_value(end - 1)
+        return end
+
+    def _judge_number(self, word: str, end: int) -> None:
+        shape = self._shape
+        number = float(word) if len(word) < 300 else 0.0
+        exact = abs(number) < 2**53
+        if (shape.whole and exact and not number.is_integer()) or (
+            shape.numbers is not None and exact and number not in shape.numbers
+        ):
+            self._suspect("", self._base + end)
+
+    def _end_value(self, at: int) -> None:
+        """Go on behind a value; what was held back inside of it is settled now."""
+        self._state = _AFTER if self._frames else _END
+        if self._held is not None and len(self._frames) <= self._held[0]:
+            _, steps, _ = self._held
+            self._settle(steps, self._text(self._base + at + 1, ""))
+
+    def _suspect(self, tail: str, cut: int, through: int | None = None) -> None:
+        """Refuse what is wrong here, or hold it back while an object could still replace it.
+
+        `through` is how many frames the way to it passes, by default all.
+        """
+        if self._held is not None:
+            return
+        frames = self._frames[:through]
+        steps = [frame.key for frame in self._frames]
+        nested = [place for place, frame in enumerate(frames) if place and frame.is_object]
+        if nested:
+            self._held = (nested[0], steps, tail)
+        else:
+            self._settle(steps, self._text(cut, tail))
+
+    def _text(self, cut: int, tail: str) -> str:
+        """Return the text up to `cut`, completed: with `tail`, and every frame closed."""
+        closers = ("}" if frame.is_object else "]" for frame in reversed(self._frames))
+        return "".join(self._parts)[:cut] + tail + "".join(closers)
+
+    def _settle(self, steps: list[Any], text: str) -> None:
+        """Ask the door about a completed text, and raise the problem that it has at this place."""
+        *above, last = steps or [""]
+        known = self._shapes.known if self._shapes is not None else set[str]()
+        place = path_text(steps, known)
+        unknown = f"{path_text(above, known)}.{shown_name(str(last))}".removeprefix(".")
+        try:
+            self._ask(text)
+        except ArgumentError as error:
+            for problem in error.problems:
+                if problem.get("path", "") in (place, unknown):
+                    raise ArgumentError([problem]) from None
+        except Exception:
+            pass
+        self._silent = True  # The door takes it, or says something else: it has the last word.
+
+    def _refuse_syntax(self, at: int) -> None:
+        self._settle([], "".join(self._parts)[: self._base + at + 1])
+
+    def _is_json_space(self, at: int) -> bool:
+        return not "".join(self._parts)[: self._base + at].strip(" \t\r\n")
+
+
+def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watch:
+    """Return a new watch. The shapes of a binder are made once."""
+    shapes = _kept.get(binder)
+    if shapes is None:
+        shapes = _kept[binder] = make()
+    return Watch(shapes, binder.values, limit)
+
+
+def _decoded(raw: str) -> str | None:
+    """Return the text that stands between quotes in JSON, or None for a lone surrogate."""
+    if "\\" not in raw:
+        return raw
+    text: str = json.loads(f'"{raw}"')
+    return text if not re.search("[\ud800-\udfff]", text) else None

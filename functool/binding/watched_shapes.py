@@ -1,0 +1,288 @@
+"""What may stand at each place of a call's arguments, as far as that is certain.
+
+`JsonShapes` reads a JSON Schema that somebody else wrote, `CoreShapes` the core schema by which
+pydantic checks a function. Both leave open what they do not know: a keyword that adds a condition,
+a type that takes several kinds of JSON, whatever stands behind a validator of the author's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple
+
+from functool.schema.json_schema import UNSET, lookup, property_names, walk
+from functool.schema.signature import FunctionSchema
+
+_ALL = "oasnbz"  # object, array, string, number, boolean, null
+_TYPES = {"object": "o", "array": "a", "string": "s", "number": "n", "integer": "n"}
+_TYPES |= {"boolean": "b", "null": "z"}
+_OF: dict[type, str] = {dict: "o", list: "a", str: "s", int: "n", float: "n", bool: "b"}
+# What a class may configure without changing which JSON fits.
+_HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan", "frozen"}
+_HARMLESS |= {"validate_by_name", "validate_by_alias", "populate_by_name"}
+
+
+class Shape(NamedTuple):
+    """What may stand at a place.
+
+    `kinds` are letters of kinds of JSON. `names`, `rest` and `items` hold what the shapes inside
+    are read from; a `rest` of None admits no other names. `numeric` texts are read as numbers.
+    """
+
+    kinds: str = _ALL
+    names: Mapping[str, Any] = {}
+    rest: Any = UNSET
+    items: Any = UNSET
+    choices: frozenset[str] | None = None
+    longest: int | None = None
+    pattern: str | None = None
+    numeric: bool = False
+    whole: bool = False
+    numbers: frozenset[float] | None = None
+
+
+OPEN = Shape()
+
+
+def either(one: Shape, other: Shape) -> Shape:
+    """Return the shape of what may be one or the other. What both say differently is left open."""
+    kinds = "".join({*one.kinds, *other.kinds})
+    if one == OPEN or other == OPEN:
+        return OPEN._replace(kinds=kinds)
+    said: dict[str, Any] = {}
+    for kind, names in _FIELDS.items():
+        parts = [tuple(getattr(s, n) for n in names) for s in (one, other) if kind in s.kinds]
+        if parts and parts[0] == parts[-1]:
+            said.update(zip(names, parts[0], strict=True))
+    return Shape(kinds, **said)
+
+
+_FIELDS = {
+    "o": ("names", "rest"),
+    "a": ("items",),
+    "s": ("choices", "longest", "pattern", "numeric"),
+    "n": ("whole", "numbers"),
+}
+
+
+class Shapes:
+    """The shapes of one tool, read when they are first needed.
+
+    `root` is the shape of the arguments, `required` the names without a default. Of a `strict` tool
+    the plain form and the strict one are taken at every place.
+    """
+
+    def __init__(self, root: Any, strict: bool) -> None:
+        self.strict = strict
+        self.known: frozenset[str] = frozenset()
+        self.required: frozenset[str] = frozenset()
+        self._kept: dict[int, tuple[Any, Shape]] = {}
+        self._root = root
+        self.root = OPEN
+
+    def of(self, source: Any) -> Shape:
+        """Return the shape that is read from a part of the schema."""
+        if source is UNSET or source is None:
+            return OPEN
+        found = self._kept.get(id(source))
+        if found is None:
+            self._kept[id(source)] = (source, OPEN)  # What holds itself in a union is open.
+            found = self._kept[id(source)] = (source, self._loosened(self._read(source)))
+        return found[1]
+
+    def _read(self, source: Any) -> Shape:
+        raise NotImplementedError
+
+    def _union(self, members: Iterable[Any]) -> Shape:
+        return reduce(either, map(self.of, members))
+
+    def _loosened(self, shape: Shape) -> Shape:
+        """Admit the strict form beside the plain one: pairs for an open object, an object for a tuple."""
+        if not self.strict or shape == OPEN:
+            return shape
+        kinds = shape.kinds
+        if "o" in kinds and shape.rest is not None:
+            return shape._replace(kinds=f"{kinds}a", rest=UNSET, items=UNSET)
+        is_tuple = "a" in kinds and "o" not in kinds and shape.items is UNSET
+        return shape._replace(kinds=f"{kinds}o") if is_tuple else shape
+
+
+class JsonShapes(Shapes):
+    """Shapes of a JSON Schema that jsonschema checks: its types are exact."""
+
+    def __init__(self, schema: Mapping[str, Any], strict: bool) -> None:
+        super().__init__(schema, strict)
+        self._follows = not any("$id" in node for node in walk(schema))
+        self.required = frozenset(schema.get("required") or ())
+        self.known = frozenset(property_names(schema))
+        self.root = self.of(schema)._replace(kinds="o")
+
+    def _read(self, source: Any) -> Shape:
+        if not isinstance(source, Mapping):
+            return OPEN
+        if "$ref" in source:  # What stands beside it only adds conditions.
+            return self.of(lookup(self._root, source["$ref"]) if self._follows else UNSET)
+        named = source.get("type", list(_TYPES))
+        kinds = {_TYPES.get(name, "") for name in ([named] if isinstance(named, str) else named)}
+        for word in ("anyOf", "oneOf"):
+            if isinstance(source.get(word), list) and source[word]:
+                inner = self._union(source[word])
+                return inner._replace(kinds="".join(kinds.intersection(inner.kinds)))
+        values = [source["const"]] if "const" in source else source.get("enum")
+        shape = Shape(**self._object(source), **self._others(source), whole=named == "integer")
+        if isinstance(values, list):
+            kinds &= {_OF.get(type(value), "z") for value in values}
+            texts = frozenset(value for value in values if isinstance(value, str))
+            numbers = frozenset(float(v) for v in values if type(v) in (int, float))
+            shape = shape._replace(choices=texts, numbers=numbers)
+        return shape._replace(kinds="".join(sorted(kinds)))
+
+    def _object(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        rest = source.get("additionalProperties", UNSET)
+        if source.get("patternProperties") or rest is True:
+            rest = UNSET
+        return {"names": source.get("properties") or {}, "rest": None if rest is False else rest}
+
+    def _others(self, source: Mapping[str, Any]) -> dict[str, Any]:
+        items, longest = source.get("items", UNSET), source.get("maxLength")
+        return {
+            "items": UNSET if "prefixItems" in source else items,
+            "longest": longest if isinstance(longest, int) else None,
+            "pattern": source.get("pattern"),
+        }
+
+
+class CoreShapes(Shapes):
+    """Shapes of a core schema: pydantic's lax mode takes a number as a text, and more."""
+
+    def __init__(self, parts: FunctionSchema, strict: bool) -> None:
+        core = parts.core
+        super().__init__(core, strict)
+        self.known = frozenset(property_names(parts.root))
+        self._definitions = {part.get("ref"): part for part in core.get("definitions", ())}
+        self.required = frozenset(parts.required)
+        self.root = self.of(core)._replace(kinds="o")
+
+    def _read(self, source: Any) -> Shape:
+        read = self._READERS.get(source["type"])
+        return OPEN if read is None else read(self, source)
+
+    def _inner(self, source: Any) -> Shape:
+        for key in ("schema", "lax_schema", "json_schema"):
+            if key in source:
+                return self.of(source[key])
+        return OPEN
+
+    def _definition_ref(self, source: Any) -> Shape:
+        return self.of(self._definitions.get(source["schema_ref"]))
+
+    def _default(self, source: Any) -> Shape:
+        return OPEN if source.get("on_error", "raise") != "raise" else self._inner(source)
+
+    def _nullable(self, source: Any) -> Shape:
+        return either(self._inner(source), Shape(kinds="z"))
+
+    def _int(self, source: Any) -> Shape:
+        return Shape(kinds="ns", whole=True, numeric=True)
+
+    def _float(self, source: Any) -> Shape:
+        return Shape(kinds="ns", numeric=True)
+
+    def _bool(self, source: Any) -> Shape:
+        return Shape(kinds="bns")
+
+    def _none(self, source: Any) -> Shape:
+        return Shape(kinds="z")
+
+    def _str(self, source: Any) -> Shape:
+        if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
+            return OPEN
+        pattern = source.get("pattern")
+        known = pattern if isinstance(pattern, str) else None
+        return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
+
+    def _literal(self, source: Any) -> Shape:
+        return _chosen(source["expected"])
+
+    def _enum(self, source: Any) -> Shape:
+        if source.get("missing") is not None:
+            return OPEN
+        return _chosen([member.value for member in source["members"]])
+
+    def _list(self, source: Any) -> Shape:
+        return Shape(kinds="a", items=source.get("items_schema", UNSET))
+
+    def _tuple(self, source: Any) -> Shape:
+        return Shape(kinds="a")
+
+    def _dict(self, source: Any) -> Shape:
+        return Shape(kinds="o", rest=source.get("values_schema", UNSET))
+
+    def _any_of(self, source: Any) -> Shape:
+        parts = [part[0] if isinstance(part, tuple) else part for part in source["choices"]]
+        return self._union(parts)
+
+    def _tagged_union(self, source: Any) -> Shape:
+        return Shape(kinds="o")
+
+    def _model(self, source: Any) -> Shape:
+        if source.get("custom_init"):
+            return OPEN
+        inner = source["schema"]
+        while inner["type"] == "function-after":
+            inner = inner["schema"]
+        if source.get("root_model"):
+            return OPEN if source.get("config", {}).keys() - _HARMLESS else self.of(inner)
+        if inner["type"] not in ("model-fields", "dataclass-args"):
+            return OPEN
+        return self._typed_dict({**inner, "config": source.get("config", {})})
+
+    def _dataclass(self, source: Any) -> Shape:
+        shape = self._model(source)
+        return shape if shape == OPEN else shape._replace(kinds="oa")
+
+    def _typed_dict(self, source: Any) -> Shape:
+        config, fields, names = source.get("config", {}), source["fields"], {}
+        if config.keys() - _HARMLESS:
+            return OPEN
+        named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
+        for name, field in named:
+            alias = field.get("validation_alias", name)
+            if not isinstance(alias, str):
+                return Shape(kinds="o")
+            names.update({name: field["schema"], alias: field["schema"]})
+        extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
+        return Shape(kinds="o", names=names, rest=None if extra == "forbid" else UNSET)
+
+    _READERS: ClassVar[dict[str, Callable[[Any, Any], Shape]]] = {
+        **dict.fromkeys(("definitions", "function-after", "custom-error"), _inner),
+        **dict.fromkeys(("lax-or-strict", "json-or-python"), _inner),
+        **dict.fromkeys(("list", "set", "frozenset"), _list),
+        "definition-ref": _definition_ref,
+        "default": _default,
+        "nullable": _nullable,
+        "int": _int,
+        "float": _float,
+        "bool": _bool,
+        "none": _none,
+        "str": _str,
+        "literal": _literal,
+        "enum": _enum,
+        "tuple": _tuple,
+        "dict": _dict,
+        "union": _any_of,
+        "tagged-union": _tagged_union,
+        "typed-dict": _typed_dict,
+        "model": _model,
+        "dataclass": _dataclass,
+    }
+
+
+def _chosen(values: Iterable[Any]) -> Shape:
+    """Return the shape of choices that are texts or null; any other may be sent in several ways."""
+    values = list(values)
+    if not all(type(value) is str or value is None for value in values):
+        return OPEN
+    texts = frozenset(value for value in values if value is not None)
+    return Shape(kinds="sz" if None in values else "s", choices=texts)

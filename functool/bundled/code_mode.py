@@ -1,0 +1,371 @@
+"""Code mode: a model writes a program over its tools, and reads the answer instead of the data.
+
+    tools = code_mode([list_teams, expenses_of, pay], limits=CodeLimits(seconds=5))
+
+The program runs in Monty, an interpreter in a process of its own, which has no file, no network and
+no import of the host. Each call that it makes is a call on the whole road of its tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from functool import (
+    Context,
+    DefinitionError,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+)
+from functool.bundled import code_worker
+from functool.bundled.code_prelude import ADVICE, prelude
+from functool.bundled.code_record import (
+    AnotherProgram,
+    ContextRecord,
+    JournalLike,
+    JournalRecord,
+    Outcome,
+    Record,
+    digest_of,
+)
+from functool.bundled.code_rewrite import Program, ProgramRefused, prepared
+from functool.bundled.code_run import Run, Stopped
+from functool.bundled.code_stubs import Stubs
+from functool.bundled.code_worker import MontyError, Session, Sessions, Setup, WorkerDied
+from functool.call import to_json
+from functool.executors import in_thread
+
+__all__ = ["AnotherProgram", "CodeLimits", "ProgramRefused", "WorkerDied", "code_mode"]
+
+_DIAGNOSIS = re.compile(r"^[^\s:]+:(\d+):\d+: (error|warning)\[([\w-]+)\] (.*)$", re.M)
+_MAX_DIAGNOSES = 10
+_REMEDIES = {
+    "too-many-positional-arguments": "Arguments go by name: f(name=value).",
+    "unused-awaitable": "Write await before the call.",
+    "unsupported-bool-conversion": f"Remember: {ADVICE}.",
+    "not-iterable": "Of an Untrusted list, use .each().",
+    "not-subscriptable": "Of an Untrusted value, use .part(...).",
+}
+_OFFSET = 1
+"""How many lines the checker sees before the program."""
+
+_INTRODUCTION = """\
+Run a Python program that calls the functions below, and read what it prints and the value of its \
+last expression. Use it to call several tools, to loop over data and to compute, in one turn.
+
+- Await each call, and pass arguments by name: `team = await get_team(name="a")`. \
+`await asyncio.gather(f(...), g(...))` runs calls in parallel.
+- The program is checked against the functions' types before anything runs. A failed call raises \
+RuntimeError.
+- There are no files, no network and no packages; `json`, `re`, `math`, `datetime` and `asyncio` \
+are there. Print or return only what you need."""
+
+_ON_UNTRUSTED = f"""
+- An `Untrusted` value holds what somebody else wrote. It has `.part(*path)`, such as \
+`.part(0, "body")`, `.each()` for a list, `.count()`, and `join("Fwd: ", value)` makes a text of \
+it. It may stand anywhere in an argument. Note that {ADVICE}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeLimits:
+    """What a program may use.
+
+    `seconds` is time of its own computing: waiting for a tool or a person does not count.
+    `memory_mb` is its memory in MiB, `calls` how many tools it may call, `parallel` how many at the
+    same time, and `output_chars` how many characters the model reads.
+
+    Raises:
+        DefinitionError: One of them is no positive number.
+    """
+
+    seconds: float = 10.0
+    memory_mb: int = 64
+    calls: int = 200
+    parallel: int = 16
+    output_chars: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value, whole = getattr(self, name), name != "seconds"
+            fits = type(value) is int or (not whole and type(value) is float)
+            if not fits or not 0 < value < math.inf:
+                kind = "int" if whole else "number"
+                raise DefinitionError(
+                    f"CodeLimits: {name} must be a positive {kind}, not {value!r}"
+                )
+
+
+def code_mode(
+    tools: Any,
+    *,
+    name: str = "run_code",
+    limits: CodeLimits = CodeLimits(),
+    journal: JournalLike | None = None,
+    run: str | Callable[[Context[Any]], str] | None = None,
+    **options: Any,
+) -> Tool:
+    """Return one tool that runs a program over these tools.
+
+    What a program reads of untrusted tools it cannot look at. It is named and not shown in the
+    answer, unless the code tool's own `settings` say `untrusted=True`: then it is shown, and the
+    answer is labelled.
+
+    Args:
+        tools: A tool, several, a toolset, or a `Catalog`: of that the pinned ones, the search, and
+            a function that calls what was found.
+        name: The name that a model calls.
+        limits: What a program may use.
+        journal: Keeps what calls came to on disk, so that another process can go on.
+        run: With a journal, the name of the work that the calls belong to, or a callable of the
+            context: ids of calls repeat between conversations.
+        **options: Those of every tool; see `ToolOptions`.
+
+    Raises:
+        DefinitionError: Something is no tool, or a journal is given without a run.
+    """
+    if (journal is None) != (run is None):
+        raise DefinitionError("code_mode: a journal and its run go together: give both, or none")
+    if run is not None and not callable(run) and (not isinstance(run, str) or not run):
+        raise DefinitionError(f"code_mode: run must be a text or a callable, not {run!r}")
+    if not isinstance(limits, CodeLimits):
+        raise DefinitionError(f"code_mode: limits must be CodeLimits, not {type(limits).__name__}")
+    code_worker.checked_version()
+    return _CodeTool(_toolset(tools, limits), name, limits, journal, run, options)
+
+
+def _toolset(tools: Any, limits: CodeLimits) -> Toolset:
+    """Return the tools that programs call, under the limit of parallel calls."""
+    if isinstance(tools, Tool):
+        tools = [tools]
+    elif hasattr(tools, "fixed") and hasattr(tools, "toolset"):
+        # A catalogue: what this fresh context knows is what is pinned, and the search.
+        known = tools.toolset(Context())
+        tools = {**tools.fixed(), **known}
+    elif not isinstance(tools, (Mapping, Iterable)):
+        raise DefinitionError(f"code_mode takes tools, not {type(tools).__name__}")
+    most = getattr(tools, "max_concurrency", None) or limits.parallel
+    found = tools.values() if isinstance(tools, Mapping) else tools
+    return Toolset(found, max_concurrency=min(most, limits.parallel))
+
+
+class _CodeTool(Tool):
+    """The tool that runs programs."""
+
+    def __init__(
+        self,
+        tools: Toolset,
+        name: str,
+        limits: CodeLimits,
+        journal: JournalLike | None,
+        run: str | Callable[[Context[Any]], str] | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._tools = tools
+        self._limits = limits
+        self._journal = journal
+        self._run = run
+        self._stubs = Stubs(tools.values())
+        alone = any(t.settings.is_exclusive or t.settings.takes_control for t in tools.values())
+        settings = options.pop("settings", None) or ToolSettings(is_exclusive=alone)
+        text = _INTRODUCTION + (_ON_UNTRUSTED if self._stubs.has_untrusted else "")
+        super().__init__(
+            name=name,
+            description=f"{text}\n\n```python\n{self._stubs.shown}\n```",
+            parameters={
+                "type": "object",
+                "properties": {
+                    "code": {"type": "string", "description": "The program, as Python source."}
+                },
+                "required": ["code"],
+                "additionalProperties": False,
+            },
+            settings=settings,
+            **options,
+        )
+        setup = Setup(
+            stubs=self._stubs.checked,
+            prelude=prelude(self._stubs.functions),
+            seconds=limits.seconds,
+            memory_mb=limits.memory_mb,
+        )
+        self._sessions = Sessions(setup)
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Check and run the program, or go on with it where it stood."""
+        code = str(call.arguments["code"])  # type: ignore[index]
+        program = prepared(code, self._stubs.functions)
+        record = await self._record(call, context, code)
+        if record.answer is not None:
+            return _result(record.answer)
+        run = Run(
+            functions=self._stubs.functions,
+            record=record,
+            context=context,
+            call=call,
+            max_calls=self._limits.calls,
+            max_output=self._limits.output_chars,
+        )
+        paused = False
+        try:
+            answer = await self._ran(program, run)
+            return _result(await record.end(answer))
+        except Stopped as stopped:
+            paused = stopped.paused
+            found = replace(stopped.result, metadata={**stopped.result.metadata, **_told(run)})
+            return found if paused else _result(await record.end(_kept(found)))
+        finally:
+            record.release(paused)
+
+    async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
+        """Return what is known of this call's program.
+
+        Raises:
+            ToolError: It is another program than the one that this call began with.
+        """
+        digest = digest_of(self.name, code, self._tools.values(), self._stubs.checked)
+        if self._journal is None:
+            return ContextRecord.of(context, self.name, call.id, self._tools, digest)
+        run = self._run(context) if callable(self._run) else self._run
+        if not isinstance(run, str) or not run:
+            raise TypeError(f"run returned {run!r}, expected a text that names the work")
+        opening = JournalRecord(self._journal, run, self.name, call.id, self._tools, digest)
+        return await opening.opened()
+
+    async def _ran(self, program: Program, run: Run) -> Outcome:
+        """Run a program in a session of its own, and return what the model reads."""
+        session = await self._session()
+        clean = False
+        try:
+            if not run.record.outcomes:
+                self._refuse_wrong(await in_thread(session.check, program.written))
+            value = await run.drive(session, program.runs)
+            clean = True
+            return self._success(value, run)
+        except (Stopped, ProgramRefused):
+            clean = True
+            raise
+        except MontyError as error:
+            return self._failure(_said(error, program), run)
+        except ToolError as error:
+            return self._failure(str(error), run)
+        finally:
+            if not clean:
+                session.kill()
+            self._sessions.give_back(session)
+
+    async def _session(self) -> Session:
+        """Return a session, which has to be given back."""
+        taking = asyncio.ensure_future(in_thread(self._sessions.take))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:  # The thread goes on: what it takes is given back.
+            taking.add_done_callback(self._unwanted)
+            raise
+
+    def _unwanted(self, taking: asyncio.Future[Session]) -> None:
+        """Give back a session that came when nobody waited for it any more."""
+        if not taking.cancelled() and taking.exception() is None:
+            self._sessions.give_back(taking.result())
+
+    def _refuse_wrong(self, report: str | None) -> None:
+        """Refuse a program that the checker found something wrong with.
+
+        Raises:
+            ProgramRefused: It did; the message names lines and remedies.
+        """
+        found = _DIAGNOSIS.findall(report or "")
+        wrong = [part for part in found if part[1] == "error" or part[2] == "unused-awaitable"]
+        if found and not wrong:
+            return
+        if report is None:
+            return
+        lines = [
+            f"- line {int(line) - _OFFSET}: {text} {_REMEDIES.get(rule, '')}".rstrip()
+            for line, _, rule, text in wrong[:_MAX_DIAGNOSES]
+        ] or [f"- {report[:1000]}"]
+        if len(wrong) > _MAX_DIAGNOSES:
+            lines.append(f"- and {len(wrong) - _MAX_DIAGNOSES} more")
+        told = "\n".join(lines)
+        raise ProgramRefused(
+            f"The program was not run, and nothing happened, because it is wrong:\n{told}"
+        )
+
+    def _success(self, value: Any, run: Run) -> Outcome:
+        data, sources = run.labels.shown(value, self.settings.untrusted)
+        shown = {"printed": "".join(run.printed), "value": data}
+        text = _within(shown, run.unprinted, self._limits.output_chars)
+        return {"text": text, "value": shown, "error": None, **_told(run, sources)}
+
+    def _failure(self, message: str, run: Run) -> Outcome:
+        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in run.made]
+        shown = [*done[:40], *([f"and {len(done) - 40} more"] if len(done) > 40 else [])]
+        parts = [message]
+        if shown:
+            parts.append(
+                "Calls that it had made, not to be repeated where done: " + "; ".join(shown)
+            )
+        else:
+            parts.append("It had made no calls.")
+        if run.printed:
+            parts.append(f"Printed: {''.join(run.printed)}")
+        text = "\n".join(parts)
+        most = self._limits.output_chars
+        text = text if len(text) <= most else f"{text[: most - 1]}…"
+        return {"text": "", "value": None, "error": text, **_told(run)}
+
+
+def _told(run: Run, sources: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what the host is told of a run, as metadata."""
+    found = list(dict.fromkeys([*run.sources, *sources]))
+    return {"calls": run.made, **({"sources": found} if found else {})}
+
+
+def _kept(result: ToolResult) -> Outcome:
+    return {"text": result.text, "value": result.value, "error": None, **result.metadata}
+
+
+def _result(answer: Outcome) -> ToolResult:
+    metadata: dict[str, Any] = {
+        name: answer[name] for name in ("calls", "sources") if name in answer
+    }
+    if answer["error"] is not None:
+        return ToolResult.failed(answer["error"], type="ProgramError", metadata=metadata)
+    return replace(ToolResult.of(answer["text"], metadata=metadata), value=answer["value"])
+
+
+def _said(error: Any, program: Program) -> str:
+    """Return what went wrong in a program, with the line that the model wrote."""
+    text = str(error)[:2_000]
+    frames = error.traceback() if hasattr(error, "traceback") else []
+    own = [frame.line for frame in frames if frame.filename == frames[0].filename]
+    if not own:
+        return text
+    line = program.line(own[-1])
+    return f"{text} (line {line}: {program.text(line)})"
+
+
+def _within(shown: dict[str, Any], unprinted: int, limit: int) -> str:
+    """Return what the model reads as JSON of at most `limit` characters."""
+    printed, value = shown["printed"], shown["value"]
+    if unprinted:
+        printed += f"… [{unprinted} more characters were printed]"
+    text = json.dumps({"printed": printed, "value": value}, ensure_ascii=False)
+    if len(text) <= limit:
+        return text
+    note = "The answer was cut: print and return less."
+    inner = to_json(value)
+    room = limit
+    while len(text) > limit and room > 1:
+        room = room * 3 // 4
+        cut = {"printed": printed[:room], "value": inner[:room], "note": note}
+        text = json.dumps(cut, ensure_ascii=False)
+    return text[:limit]

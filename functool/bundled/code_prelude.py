@@ -1,0 +1,80 @@
+"""What a program finds defined when it begins: written in the interpreter's own Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ADVICE = (
+    "an Untrusted value cannot be compared, tested, printed or formatted: pass it to a tool,"
+    " use .part(), .each() or .count(), and build texts with join()"
+)
+
+_PRELUDE = f"""
+def _functool_raise(*_args, **_named):
+    raise TypeError({ADVICE!r})
+
+def _functool_ask(what, number, arguments):
+    answer = _functool_value(what, number, arguments)
+    if answer[0] == 2:
+        raise ValueError(answer[1])
+    return answer[1]
+
+class Untrusted:
+    def __init__(self, _id):
+        self._id = _id
+    def part(self, *path):
+        return Untrusted(_functool_ask("part", self._id, path))
+    def each(self):
+        return [Untrusted(number) for number in _functool_ask("each", self._id, ())]
+    def count(self):
+        return _functool_ask("count", self._id, ())
+{{methods}}
+
+def join(*parts):
+    kind, answer = _functool_ask("join", None, parts)
+    return Untrusted(answer) if kind else answer
+
+def _functool_test(value):
+    if isinstance(value, Untrusted):
+        _functool_raise()
+    return value
+
+def _functool_bool(value=False):
+    return bool(_functool_test(value))
+
+def _functool_any(values):
+    return any([_functool_test(value) for value in values])
+
+def _functool_all(values):
+    return all([_functool_test(value) for value in values])
+
+def _functool_filter(keep, values):
+    if keep is None:
+        return [value for value in values if _functool_test(value)]
+    return [value for value in values if _functool_test(keep(value))]
+
+async def _functool_tool(name, arguments):
+    answer = await _functool_call(name, arguments)
+    if answer[0] == 2:
+        raise RuntimeError(answer[1])
+    if answer[0] == 1:
+        return Untrusted(answer[1])
+    return answer[1]
+"""
+
+_REFUSED = (
+    *("eq", "ne", "lt", "le", "gt", "ge", "contains", "str", "repr", "format", "hash", "len"),
+    *("iter", "getitem", "add", "radd", "mod", "rmod", "int", "float", "bool"),
+)
+
+
+def prelude(functions: Iterable[str]) -> str:
+    """Return the definitions for tools that go by these names in programs."""
+    methods = "\n".join(
+        f"    def __{name}__(self, *others):\n        _functool_raise()" for name in _REFUSED
+    )
+    tools = [
+        f"async def {name}(**arguments):\n    return await _functool_tool({name!r}, arguments)\n"
+        for name in functions
+    ]
+    return "\n".join([_PRELUDE.format(methods=methods), *tools])

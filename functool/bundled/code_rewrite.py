@@ -1,0 +1,218 @@
+"""What is checked and changed in a program before it runs.
+
+An `Untrusted` object raises where it is compared, printed or formatted. The interpreter asks no
+object whether it is true, so each place that tests a value is rewritten to ask first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from functool import ToolError
+
+MAX_PROGRAM = 100_000
+"""How many characters a program may have."""
+
+CHECKED = {name: f"_functool_{name}" for name in ("bool", "any", "all", "filter")}
+_TEST = "_functool_test"
+
+
+class ProgramRefused(ToolError):
+    """A program was not run; the message says which line is wrong, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program as it was written, and as it runs. `lines` leads from a line of the second to the first."""
+
+    written: str
+    runs: str
+    lines: dict[int, int]
+
+    def line(self, number: int) -> int:
+        """Return the line that the model wrote for a line that ran."""
+        known = [line for line in self.lines if line <= number]
+        return self.lines[max(known)] if known else number
+
+    def text(self, number: int) -> str:
+        """Return a line that the model wrote, without its indentation."""
+        lines = self.written.splitlines()
+        return lines[number - 1].strip()[:200] if 0 < number <= len(lines) else ""
+
+
+def prepared(code: str, tools: Collection[str]) -> Program:
+    """Check a program that calls these functions, and rewrite it.
+
+    Raises:
+        ProgramRefused: It is no Python, too long, or uses the name of a tool in a wrong way.
+    """
+    if len(code) > MAX_PROGRAM:
+        raise ProgramRefused(
+            f"The program was not run: it has {len(code)} characters; at most {MAX_PROGRAM} are run."
+            " Fetch data with tools instead of writing it out."
+        )
+    try:
+        tree = ast.parse(code)
+        _Names(tools).visit(tree)
+        _refuse_unawaited(tree, tools)
+        changed = ast.fix_missing_locations(_Tests().visit(tree))
+        runs = ast.unparse(changed)
+        lines: dict[int, int] = {}
+        for new, old in zip(ast.walk(ast.parse(runs)), ast.walk(changed), strict=True):
+            if isinstance(new, (ast.stmt, ast.expr)):
+                line = getattr(old, "lineno", 1)
+                lines[new.lineno] = min(line, lines.get(new.lineno, line))
+    except SyntaxError as error:
+        raise ProgramRefused(
+            f"The program was not run: it is no Python (line {error.lineno}: {error.msg})."
+        ) from None
+    except (RecursionError, MemoryError, ValueError):
+        raise ProgramRefused(
+            "The program was not run: it is nested too deeply, or holds characters that no program"
+            " may hold. Write it with fewer levels."
+        ) from None
+    return Program(code, runs, lines)
+
+
+class _Names(ast.NodeVisitor):
+    """Refuses a program that gives the name of a tool another meaning, or uses a name of ours."""
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._taken = {*tools, "join", "Untrusted"}
+
+    def _refuse(self, name: str | None, node: ast.AST) -> None:
+        line = getattr(node, "lineno", 1)
+        if name in self._taken:
+            raise ProgramRefused(
+                f"The program was not run: line {line} gives {name!r} another meaning, which is the"
+                " name of a tool. Use another name."
+            )
+        if name is not None and name.startswith("_functool"):
+            raise ProgramRefused(
+                f"The program was not run: line {line} uses {name!r}. Names that begin with"
+                " _functool are reserved."
+            )
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if not isinstance(node.ctx, ast.Load) or node.id not in self._taken:
+            self._refuse(node.id, node)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        self._refuse(node.arg, node)
+        self.generic_visit(node)
+
+    def visit_alias(self, node: ast.alias) -> None:
+        self._refuse((node.asname or node.name).split(".")[0], node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self._refuse(node.name, node)
+        self.generic_visit(node)
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        self._refuse(node.name, node)
+        self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        self._refuse(node.name, node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._refuse(node.name, node)
+        self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._refuse(node.name, node)
+        self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._refuse(node.name, node)
+        self.generic_visit(node)
+
+
+class _Tests(ast.NodeTransformer):
+    """Lets each place that tests a value ask first whether it may be tested."""
+
+    def _asked(self, node: ast.expr) -> ast.expr:
+        call = ast.Call(ast.Name(_TEST, ast.Load()), [node], [])
+        return ast.copy_location(call, node)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._asked(node.test)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._asked(node.test)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._asked(node.test)
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._asked(node.test)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs = [self._asked(test) for test in node.ifs]
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        self.generic_visit(node)
+        node.guard = None if node.guard is None else self._asked(node.guard)
+        return node
+
+    def visit_Match(self, node: ast.Match) -> ast.AST:
+        self.generic_visit(node)
+        node.subject = self._asked(node.subject)
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            node.operand = self._asked(node.operand)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        node.values = [*map(self._asked, node.values[:-1]), node.values[-1]]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name):
+            called = node.func.id
+            node.func = _checked(node.func)
+            if called in ("map", "filter") and node.args:
+                node.args[0] = _checked(node.args[0])
+        return node
+
+
+def _checked(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Name) and node.id in CHECKED:
+        return ast.copy_location(ast.Name(CHECKED[node.id], ast.Load()), node)
+    return node
+
+
+def _refuse_unawaited(tree: ast.AST, tools: Collection[str]) -> None:
+    """Refuse a call of a tool whose result nobody can wait for: it would never run."""
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign)):
+            continue
+        call = node.value
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        kept = any(not isinstance(t, ast.Name) or t.id in used for t in targets if t is not None)
+        if call.func.id in tools and not kept:
+            name = call.func.id
+            raise ProgramRefused(
+                f"The program was not run: line {node.lineno} calls {name} without await. Write"
+                f" `await {name}(...)`, or pass several calls to asyncio.gather and await that."
+            )

@@ -1,0 +1,267 @@
+"""Typed Python stubs of tools, made from their schemas: what a model reads, and what is checked."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from functool import DefinitionError, Tool
+
+RESERVED = frozenset(
+    {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "join", "Untrusted", "Any", "Literal"}
+    | {"TypedDict", "NotRequired", "overload", "functool_gate", "asyncio", "json", "re", "math"}
+)
+"""Names that no tool goes by in a program."""
+
+_HEAD = "from typing import Any, Literal, NotRequired, TypedDict, overload\n"
+_UNTRUSTED = """
+class Untrusted:
+    __bool__: None
+    def part(self, *path: int | str) -> "Untrusted": ...
+    def each(self) -> "list[Untrusted]": ...
+    def count(self) -> int: ...
+@overload
+def join(*parts: str | int | float) -> str: ...
+@overload
+def join(*parts: str | int | float | Untrusted) -> Untrusted: ...
+def functool_gate() -> None: ...
+"""
+_SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+_MAX_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """How a tool is called in a program: its name there, and parameters by their names there."""
+
+    name: str
+    tool: Tool
+    parameters: Mapping[str, str]
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments under the names that the tool knows."""
+        return {self.parameters.get(name, name): value for name, value in given.items()}
+
+
+@dataclass(slots=True)
+class _Types:
+    """The types of one tool's stub. `open` admits untrusted values everywhere."""
+
+    prefix: str
+    taken: set[str]
+    root: Mapping[str, Any] = field(default_factory=dict)
+    open: bool = False
+    found: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+
+    def of(self, schema: Any, hint: str, depth: int = 0) -> str:
+        """Return the type of a schema; `hint` names it where it needs a name."""
+        if not isinstance(schema, Mapping) or depth > 20:
+            return "Any"
+        if isinstance(ref := schema.get("$ref"), str):
+            return self._referred(ref, depth)
+        for key in ("anyOf", "oneOf"):
+            if isinstance(schema.get(key), list):
+                kinds = [
+                    self.of(part, f"{hint}{n or ''}", depth + 1)
+                    for n, part in enumerate(schema[key])
+                ]
+                return _union(kinds)
+        if isinstance(schema.get("allOf"), list) and len(schema["allOf"]) == 1:
+            return self.of(schema["allOf"][0], hint, depth + 1)
+        if "const" in schema:
+            return self._literal([schema["const"]])
+        if isinstance(schema.get("enum"), list):
+            return self._literal(schema["enum"])
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return _union(self.of({**schema, "type": one}, hint, depth + 1) for one in kind)
+        if kind == "array":
+            return f"list[{self._inner(schema.get('items'), hint + 'Item', depth)}]"
+        if kind == "object" or isinstance(schema.get("properties"), Mapping):
+            return self._object(schema, hint, depth)
+        return _SIMPLE.get(str(kind), "Any")
+
+    def _inner(self, schema: Any, hint: str, depth: int) -> str:
+        """Return the type of what stands inside of a value."""
+        kind = self.of(schema, hint, depth + 1)
+        return _union([kind, "Untrusted"]) if self.open and kind != "Any" else kind
+
+    def _literal(self, values: list[Any]) -> str:
+        fit = [v for v in values if v is None or isinstance(v, (str, int, bool))]
+        if len(fit) < len(values) or not fit:
+            return "Any"
+        return f"Literal[{', '.join(repr(v) for v in fit)}]"
+
+    def _referred(self, ref: str, depth: int) -> str:
+        if ref in self.named:
+            return self.named[ref]
+        target: Any = self.root
+        for step in ref.removeprefix("#").strip("/").split("/") if ref.startswith("#") else ():
+            step = step.replace("~1", "/").replace("~0", "~")
+            target = target.get(step) if isinstance(target, Mapping) else None
+        if target is self.root or not isinstance(target, Mapping):
+            return "Any"
+        if isinstance(target.get("properties"), Mapping):  # It has a name, and may hold itself.
+            name = self._fresh(ref.rpartition("/")[2])
+            self.named[ref] = name
+            self._define(name, target, depth)
+            return name
+        return self.of(target, ref.rpartition("/")[2], depth + 1)
+
+    def _object(self, schema: Mapping[str, Any], hint: str, depth: int) -> str:
+        if isinstance(schema.get("properties"), Mapping) and schema["properties"]:
+            name = self._fresh(hint)
+            self._define(name, schema, depth)
+            return name
+        more = schema.get("additionalProperties", True)
+        inner = self._inner(more, hint + "Value", depth) if isinstance(more, Mapping) else "Any"
+        return f"dict[str, {inner}]"
+
+    def _fresh(self, hint: str) -> str:
+        words = re.findall(r"[A-Za-z0-9]+", hint) or ["Value"]
+        base = "".join(word[:1].upper() + word[1:] for word in words)[:60]
+        name = base if base[0].isalpha() and base not in RESERVED else f"T{base}"
+        while name in self.taken:
+            name = f"{self.prefix}{name}" if not name.startswith(self.prefix) else f"{name}_"
+        self.taken.add(name)
+        return name
+
+    def _define(self, name: str, schema: Mapping[str, Any], depth: int) -> None:
+        self.found[name] = ""  # Keeps its place before what it needs.
+        required = schema.get("required", ())
+        fields: dict[str, str] = {}
+        for key, part in schema["properties"].items():
+            kind = self._inner(part, f"{name} {key}", depth)
+            fields[key] = kind if key in required else f"NotRequired[{kind}]"
+        if all(key.isidentifier() and not keyword.iskeyword(key) for key in fields):
+            lines = [f'    {key}: "{_quoted(kind)}"' for key, kind in fields.items()]
+            self.found[name] = "\n".join([f"class {name}(TypedDict):", *lines])
+        else:
+            items = ", ".join(f'{key!r}: "{_quoted(kind)}"' for key, kind in fields.items())
+            self.found[name] = f'{name} = TypedDict("{name}", {{{items}}})'
+
+
+class Stubs:
+    """The functions that a program calls. `shown` is for the model, `checked` for the type checker.
+
+    Args:
+        tools: The tools, in order.
+
+    Raises:
+        DefinitionError: Something is no tool.
+    """
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self.functions: dict[str, Function] = {}
+        for tool in tools:
+            if not isinstance(tool, Tool):
+                raise DefinitionError(f"code mode calls tools, not {type(tool).__name__}")
+            name = _identifier(tool.name, self.functions.keys() | RESERVED)
+            self.functions[name] = Function(name, tool, _parameters(tool))
+        self.has_untrusted = any(f.tool.settings.untrusted for f in self.functions.values())
+        self.shown = self._text(checked=False)
+        self.checked = _HEAD + _UNTRUSTED + self._text(checked=True)
+
+    def _text(self, checked: bool) -> str:
+        taken = {*self.functions, *RESERVED}
+        classes: list[str] = []
+        stubs: list[str] = []
+        for function in self.functions.values():
+            prefix = "".join(part.title() for part in function.name.split("_"))
+            given = _Types(
+                prefix, taken, function.tool.schema.plain, open=checked and self.has_untrusted
+            )
+            head = _head(function, given)
+            returned = _Types(prefix, taken, function.tool.schema.output or {})
+            output = _returned(function.tool, returned)
+            classes += [*given.found.values(), *returned.found.values()]
+            stub = f"async def {function.name}({head}) -> {output}:"
+            stubs.append(f"{stub} ..." if checked else f"{stub}\n{_docstring(function)}")
+        return "\n".join([*classes, *stubs])
+
+
+def _head(function: Function, types: _Types) -> str:
+    schema = function.tool.schema.plain
+    required, properties = schema.get("required", ()), schema.get("properties", {})
+    parts = []
+    for name, original in function.parameters.items():
+        part = properties[original]
+        kind = types.of(part, f"{function.name} {original}")
+        if types.open and kind != "Any":
+            kind = _union([kind, "Untrusted"])
+        if original in required:
+            parts.append(f"{name}: {_reference(kind, types)}")
+            continue
+        default = part.get("default", ...) if isinstance(part, Mapping) else ...
+        shown = "..." if default is ... else repr(default)
+        parts.append(f"{name}: {_reference(kind, types)} = {shown if len(shown) < 200 else '...'}")
+    parts.sort(key=lambda text: " = " in text)
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        parts.append(f"**others: {types.of(schema['additionalProperties'], 'Others')}")
+    return f"*, {', '.join(parts)}" if parts and not parts[0].startswith("**") else "".join(parts)
+
+
+def _reference(kind: str, types: _Types) -> str:
+    return f'"{_quoted(kind)}"' if types.open else kind
+
+
+def _returned(tool: Tool, types: _Types) -> str:
+    if tool.settings.untrusted:
+        return "Untrusted"
+    if not tool.schema.output:
+        return "Any"
+    return types.of(tool.schema.output, f"{tool.name} result")
+
+
+def _parameters(tool: Tool) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for original in tool.schema.plain.get("properties", {}):
+        found[_identifier(original, found.keys() | set(keyword.kwlist))] = original
+    return found
+
+
+def _docstring(function: Function) -> str:
+    """Return the tool's description and those of its parameters, as a docstring."""
+    properties = function.tool.schema.plain.get("properties", {})
+    lines = _clean(function.tool.description).splitlines()
+    described = [
+        f"    {name}: {_clean(text)}"
+        for name, original in function.parameters.items()
+        if isinstance(part := properties[original], Mapping)
+        and isinstance(text := part.get("description"), str)
+    ]
+    if described:
+        lines += ["", "Args:", *described]
+    body = "\n".join(f"    {line}".rstrip() for line in lines) or "    ..."
+    return f'    """{body.strip()}"""' if lines else "    ..."
+
+
+def _clean(text: str) -> str:
+    """Return a text that cannot end the docstring it stands in."""
+    return text.replace("\\", "\\\\").replace('"""', "'''").strip()[:_MAX_TEXT].rstrip('"\\')
+
+
+def _identifier(name: str, taken: Iterable[str]) -> str:
+    known = set(taken)
+    fit = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    fit = f"_{fit}" if fit[0].isdigit() else fit
+    fit = f"tool{fit}" if fit.startswith("_functool") else fit
+    while fit in known:
+        fit += "_"
+    return fit
+
+
+def _union(kinds: Iterable[str]) -> str:
+    found = list(dict.fromkeys(part for kind in kinds for part in [kind]))
+    return "Any" if "Any" in found else " | ".join(found)
+
+
+def _quoted(kind: str) -> str:
+    """Return a type as it stands between double quotes."""
+    return json.dumps(kind)[1:-1]

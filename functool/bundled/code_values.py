@@ -1,0 +1,201 @@
+"""Values on their way between a program and the host, and where they came from.
+
+A program never holds a value that somebody else wrote. It holds an `Untrusted` object with a
+number; the value and its sources stay here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from functool import ToolError, ToolResult
+from functool.call import to_json
+
+MAX_DEPTH = 100
+MAX_VALUES = 100_000
+"""How many labelled values a program may make."""
+
+_SCALARS = (str, int, float, bool)
+
+
+class ValueProblem(ToolError):
+    """A value cannot go where the program wants it; the message is for the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A value that somebody else may have written, and the tools that it came from."""
+
+    value: Any
+    sources: tuple[str, ...]
+
+
+class Labels:
+    """The labelled values of one program, by number."""
+
+    def __init__(self) -> None:
+        self._values: list[Labelled] = []
+
+    def keep(self, value: Any, sources: Iterable[str]) -> int:
+        """Keep a value, and return its number.
+
+        Raises:
+            ValueProblem: There are too many.
+        """
+        if len(self._values) >= MAX_VALUES:
+            raise ValueProblem(f"a program may make at most {MAX_VALUES} untrusted values")
+        self._values.append(Labelled(value, tuple(dict.fromkeys(sources))))
+        return len(self._values) - 1
+
+    def find(self, thing: Any) -> Labelled | None:
+        """Return the labelled value that an object of a program stands for, None for another object.
+
+        Raises:
+            ValueProblem: The program made the object up.
+        """
+        if getattr(thing, "name", None) != "Untrusted" or not hasattr(thing, "attributes"):
+            return None
+        number = thing.attributes.get("_id")
+        if type(number) is not int or not 0 <= number < len(self._values):
+            raise ValueProblem("this Untrusted value was not made by a tool")
+        return self._values[number]
+
+    def ask(self, what: str, number: Any, arguments: tuple[Any, ...]) -> Any:
+        """Answer a method of an `Untrusted` value, or `join`: a number, a list of them, or text.
+
+        Raises:
+            ValueProblem: It has no such part, or an argument is not what it should be.
+        """
+        if what == "join":
+            return self._joined(arguments)
+        if type(number) is not int or not 0 <= number < len(self._values):
+            raise ValueProblem("this Untrusted value was not made by a tool")
+        known = self._values[number]
+        if what == "part":
+            return self.keep(_part(known.value, arguments), known.sources)
+        if not isinstance(known.value, (list, tuple, str, Mapping)):
+            raise ValueProblem(f".{what}() needs an untrusted list, dict or text")
+        if what == "count":
+            return len(known.value)
+        if isinstance(known.value, str):
+            raise ValueProblem(".each() needs an untrusted list or dict")
+        items = known.value.values() if isinstance(known.value, Mapping) else known.value
+        return [self.keep(item, known.sources) for item in items]
+
+    def _joined(self, parts: tuple[Any, ...]) -> Any:
+        texts, sources = [], list[str]()
+        labelled = False
+        for part in parts:
+            known = self.find(part)
+            value = part if known is None else known.value
+            if known is not None:
+                labelled = True
+                sources += known.sources
+            if not isinstance(value, _SCALARS):
+                raise ValueProblem(
+                    "join() takes texts and numbers, and Untrusted ones: use .part()"
+                )
+            texts.append(value if isinstance(value, str) else to_json(value))
+        text = "".join(texts)
+        return [1, self.keep(text, sources)] if labelled else [0, text]
+
+    def plain(self, value: Any) -> tuple[Any, dict[str, list[str]]]:
+        """Return JSON data for a value of a program, and its sources by JSON pointer.
+
+        Raises:
+            ValueProblem: It holds what JSON cannot say.
+        """
+        sources: dict[str, list[str]] = {}
+        return self._plain(value, "", sources, 0), sources
+
+    def shown(self, value: Any, revealed: bool) -> tuple[Any, list[str]]:
+        """Return JSON data that a model may read, and where it came from.
+
+        Unless they are `revealed`, untrusted values are named and not shown.
+        """
+        sources: dict[str, list[str]] = {}
+        data = self._plain(value, "", sources, 0, "reveal" if revealed else "name")
+        found = [name for names in sources.values() for name in names] if revealed else []
+        return data, list(dict.fromkeys(found))
+
+    def _plain(
+        self, value: Any, at: str, sources: dict[str, list[str]], depth: int, mode: str = "send"
+    ) -> Any:
+        if value is None or isinstance(value, (str, bool, int)):
+            return value
+        if isinstance(value, float):
+            if math.isfinite(value):
+                return value
+            return _unsaid(f"the number {value}", mode, str(value))
+        if depth > MAX_DEPTH:
+            raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
+        if (known := self.find(value)) is not None:
+            sources[at] = list(known.sources)
+            return _named(known) if mode == "name" else known.value
+        if isinstance(value, Mapping):
+            found = {}
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    key = _key(key, mode)
+                place = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
+                found[key] = self._plain(item, place, sources, depth + 1, mode)
+            return found
+        if isinstance(value, (list, tuple)) or (
+            mode != "send" and isinstance(value, (set, frozenset))
+        ):
+            items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+            return [
+                self._plain(item, f"{at}/{index}", sources, depth + 1, mode)
+                for index, item in enumerate(items)
+            ]
+        if hasattr(value, "isoformat"):
+            return value.isoformat()
+        attributes = getattr(value, "attributes", None)
+        if mode != "send" and isinstance(attributes, Mapping):
+            return self._plain(dict(attributes), at, sources, depth + 1, mode)
+        return _unsaid(f"a {getattr(value, 'name', type(value).__name__)}", mode, str(value))
+
+
+def value_of(result: ToolResult) -> Any:
+    """Return what a program gets of a success, as JSON data: its value, else its text."""
+    if result.value is None:
+        return result.text or None
+    return json.loads(to_json(result.value)) if not isinstance(result.value, str) else result.value
+
+
+def _part(value: Any, path: tuple[Any, ...]) -> Any:
+    """Return what is at a path.
+
+    Raises:
+        ValueProblem: Nothing is. The message does not say what is there instead.
+    """
+    for step in path:
+        key: Any = step
+        within = isinstance(value, (list, tuple)) and type(step) is int
+        if (within and -len(value) <= key < len(value)) or (
+            isinstance(step, str) and isinstance(value, Mapping) and step in value
+        ):
+            value = value[key]
+        else:
+            raise ValueProblem(f"the untrusted value has no part {'/'.join(map(str, path))[:200]}")
+    return value
+
+
+def _named(known: Labelled) -> str:
+    return f"<untrusted value of {', '.join(known.sources)}: not shown>"
+
+
+def _key(key: Any, mode: str) -> str:
+    if mode == "send":
+        raise ValueProblem(f"keys must be texts, not {type(key).__name__}")
+    return str(key)
+
+
+def _unsaid(what: str, mode: str, shown: str) -> str:
+    if mode == "send":
+        raise ValueProblem(f"an argument holds {what}: send texts, numbers, lists and dicts")
+    return shown[:200]

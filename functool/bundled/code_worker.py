@@ -1,0 +1,328 @@
+"""The interpreter's processes: started by one thread, kept ready, used once, and killed when they misbehave."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from functool import DefinitionError, ToolError
+
+try:
+    import pydantic_monty as monty
+except ImportError as missing:
+    raise ImportError("code mode needs: pip install 'functool[code-mode]'") from missing
+
+__all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "checked_version"]
+
+MAX_SESSIONS = 32
+"""How many programs run at the same time in this process; others wait."""
+
+READY = 2
+"""How many warmed sessions a code tool keeps ready."""
+
+_WARMING = (
+    "import asyncio, json, re, math, datetime\n"
+    "async def _warm(x: int) -> list[str]:\n"
+    "    a, b = await asyncio.gather(_warm(x=1), _warm(x=2))\n"
+    "    data = {'a': [len(str(i)) for i in range(x)]}\n"
+    "    for key, value in sorted(data.items()):\n"
+    "        print(f'{key}: {json.dumps(value)}', sum(value))\n"
+    "    return a + b\n"
+)
+MontyError: Any = monty.MontyError
+"""The root of what the interpreter raises."""
+
+_places = threading.BoundedSemaphore(MAX_SESSIONS)
+
+
+class WorkerDied(ToolError):
+    """The interpreter's process ended in the middle of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every session of one code tool begins with."""
+
+    stubs: str
+    prelude: str
+    seconds: float
+    memory_mb: int
+
+
+@dataclass(slots=True)
+class Turn:
+    """Where a program stands: waiting for `calls`, or ended."""
+
+    calls: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    ended: bool = False
+    value: Any = None
+
+
+class _Starter:
+    """The one thread that starts processes, and the interpreter's pool.
+
+    The kernel kills a worker when the thread that started it ends. So this thread lives as long as
+    the process.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        # A queue whose `put` may be called anywhere, also by a finalizer in the middle of another.
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
+        self._jobs = SimpleQueue()
+        self._directory = tempfile.mkdtemp(prefix="functool-")
+        self._pool: Any = None
+        self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, work, arguments = job
+            try:
+                future.set_result(work(*arguments))
+            except BaseException as error:
+                future.set_exception(error)
+            del job, future, work, arguments
+
+    def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Run something on the thread that starts processes."""
+        future: Future[Any] = Future()
+        self._jobs.put((future, work, args))
+        return future
+
+    def pool(self) -> Any:
+        """Return the pool, made on its thread."""
+        if self._pool is None:
+            pool = monty.Monty(
+                binary_path=self._launcher(),
+                min_processes=0,
+                max_processes=1024,
+                max_checkouts_per_worker=20,
+            )
+            self._pool = pool.__enter__()
+        return self._pool
+
+    def _launcher(self) -> str | None:
+        """Return a program that starts a worker so that it dies with us; None where there is no such."""
+        found = Path(sys.executable).with_name("monty")
+        worker = str(found) if found.exists() else shutil.which("monty")
+        if sys.platform != "linux" or worker is None or "'" in f"{sys.executable}{worker}":
+            return None
+        script = Path(__file__).with_name("code_launch.py")
+        path = Path(self._directory, "monty")
+        path.write_text(
+            f"#!/bin/sh\nexec '{sys.executable}' -IS '{script}' '{worker}' \"$@\"\n", "utf-8"
+        )
+        path.chmod(0o700)
+        return str(path)
+
+    def close(self) -> None:
+        """End all workers."""
+        if os.getpid() == self.pid:
+            if self._pool is not None:
+                self.submit(self._pool.__exit__, None, None, None)
+            self._jobs.put(None)
+            self._thread.join(5)
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+_starters: list[_Starter] = []
+_starting = threading.Lock()
+
+
+def _starter() -> _Starter:
+    """Return this process' starter: a child that was forked needs its own."""
+    with _starting:
+        if not _starters or _starters[-1].pid != os.getpid():
+            _starters.append(_Starter())
+        return _starters[-1]
+
+
+class Session:
+    """One session of the interpreter, for one program. All methods but `kill` block."""
+
+    def __init__(self, setup: Setup) -> None:
+        """Start, on the starter's thread."""
+        limits = {
+            "max_feed_duration_secs": setup.seconds,
+            "max_memory": setup.memory_mb * 1_048_576,
+            "max_suspensions": 1_000_000,
+        }
+        self._session = (
+            _starter()
+            .pool()
+            .checkout(
+                script_name="program.py",
+                limits=limits,
+                type_check=True,
+                type_check_stubs=setup.stubs,
+                type_check_format="concise",
+                os_policy={"datetime": "call_host", "random_start": "call_host", "sleep": "zero"},
+            )
+        )
+        self._session.__enter__()
+        self._pid = self._session.worker_pid
+        try:
+            with suppress(
+                monty.MontyTypingError
+            ):  # Its stubs are no valid Python: programs are told.
+                self._session.feed_start(_WARMING)
+            self._session.feed_run(setup.prelude, skip_type_check=True)
+        except BaseException:
+            self.close()
+            raise
+
+    def check(self, code: str) -> str | None:
+        """Return what the type checker says about a program, None for nothing. Nothing of it runs."""
+        try:
+            gate = self._session.feed_start(f"functool_gate()\n{code}")
+        except monty.MontyTypingError as error:
+            return str(error)
+        except monty.MontySyntaxError as error:
+            return str(error)
+        with suppress(monty.MontyRuntimeError):
+            gate.resume({"exc_type": "RuntimeError", "message": ""})
+        return None
+
+    def start(self, code: str, host: Any, write: Callable[[str, str], None]) -> Any:
+        """Begin a program, and return where it stands."""
+        return self._drive(
+            lambda: self._session.feed_start(code, skip_type_check=True, print_callback=write), host
+        )
+
+    def go_on(self, snapshot: Any, answers: Mapping[int, Any], host: Any) -> Any:
+        """Give a program the answers to its calls, and return where it stands then."""
+        settled = {number: {"return_value": answer} for number, answer in answers.items()}
+        return self._drive(lambda: snapshot.resume(settled), host)
+
+    def _drive(self, step: Callable[[], Any], host: Any) -> tuple[Any, Turn]:
+        """Go on until the program ends, or waits for calls."""
+        turn = Turn()
+        try:
+            snapshot = step()
+            while True:
+                if isinstance(snapshot, monty.MontyComplete):
+                    return None, Turn(ended=True, value=snapshot.output)
+                if isinstance(snapshot, monty.FutureSnapshot):
+                    return snapshot, turn
+                if isinstance(snapshot, monty.NameLookupSnapshot):
+                    snapshot = snapshot.resume()
+                elif snapshot.is_os_function:
+                    answer = host.ask_system(snapshot.function_name, snapshot.args)
+                    snapshot = (
+                        snapshot.resume_not_handled()
+                        if answer is None
+                        else snapshot.resume({"return_value": answer})
+                    )
+                elif snapshot.function_name == "_functool_call":
+                    host.count_call()
+                    turn.calls[snapshot.call_id] = (snapshot.args[0], snapshot.args[1])
+                    snapshot = snapshot.resume({"future": ...})
+                elif snapshot.function_name == "_functool_value":
+                    snapshot = snapshot.resume({"return_value": host.ask_value(*snapshot.args)})
+                else:
+                    said = f"name {snapshot.function_name!r} is not defined"
+                    snapshot = snapshot.resume({"exc_type": "NameError", "message": said})
+        except monty.MontyCrashedError as error:
+            raise WorkerDied(f"The interpreter of the program ended: {error}") from error
+
+    def kill(self) -> None:
+        """End the process at once, from any thread."""
+        if self._pid is not None:
+            with suppress(OSError):
+                os.kill(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Give the process back; what ran in it is forgotten."""
+        with suppress(Exception):
+            self._session.__exit__(None, None, None)
+
+
+class Sessions:
+    """The sessions of one code tool: a few are warmed before they are needed."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._ready: list[Session] = []
+        self._lock = threading.Lock()
+        self._coming = 0
+        self._pid = os.getpid()
+        weakref.finalize(self, _close_all, self._ready, _starter())
+
+    def take(self) -> Session:
+        """Return a session for one program, and have another one made. Blocks while all are in use."""
+        _places.acquire()
+        try:
+            if self._pid != os.getpid():  # A forked child cannot use what its parent made.
+                self._ready.clear()
+                self._pid, self._coming = os.getpid(), 0
+            with self._lock:
+                session = self._ready.pop() if self._ready else None
+            if session is None:
+                session = _starter().submit(Session, self._setup).result()
+            self._replenish()
+        except BaseException as error:
+            _places.release()
+            if isinstance(error, monty.MontyError):
+                raise WorkerDied(f"The interpreter could not be started: {error}") from error
+            raise
+        return session
+
+    def give_back(self, session: Session) -> None:
+        """End a session that `take` returned."""
+        _places.release()
+        _starter().submit(session.close)
+
+    def _replenish(self) -> None:
+        with self._lock:
+            wanted = READY - len(self._ready) - self._coming
+            self._coming += max(0, wanted)
+        for _ in range(wanted):
+            _starter().submit(_warm, weakref.ref(self))
+
+
+def _warm(owner: weakref.ref[Sessions]) -> None:
+    """Add a ready session to those of a tool that is still there."""
+    sessions = owner()
+    if sessions is None:
+        return
+    session = None
+    with suppress(Exception):
+        session = Session(sessions._setup)
+    with sessions._lock:
+        sessions._coming -= 1
+        if session is not None:
+            sessions._ready.append(session)
+
+
+def _close_all(ready: list[Session], starter: _Starter) -> None:
+    """Close what a tool that is gone kept ready. Takes no lock: the garbage collector calls it."""
+    while ready:
+        starter.submit(ready.pop().close)
+
+
+def checked_version() -> None:
+    """Refuse another version of the interpreter than the one whose behaviour is tested.
+
+    Raises:
+        DefinitionError: It is another one.
+    """
+    if not monty.__version__.startswith("1.4."):
+        raise DefinitionError(
+            f"code mode is tested with pydantic-monty 1.4, not {monty.__version__}:"
+            " pip install 'functool[code-mode]'"
+        )

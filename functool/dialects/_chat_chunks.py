@@ -1,0 +1,110 @@
+"""The chunks of OpenAI's Chat Completions, which many servers stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from functool.dialects._reply import Reply, Written
+from functool.dialects._wire import get, listed, mismatch
+
+_COMPLETE = ("stop", "tool_calls", "function_call")
+
+
+class ChatChunks:
+    """Reads the chunks of the first choice.
+
+    `kinds` are the types of the calls that the host runs, `expected` says what a chunk is, and
+    `no_id` is how an SDK spells an id that was not sent.
+    """
+
+    def __init__(
+        self,
+        expected: str = "a ChatCompletionChunk or its dict",
+        kinds: Collection[Any] = (None, "function"),
+        no_id: str = "",
+    ) -> None:
+        self._expected = expected
+        self._kinds = kinds
+        self._no_id = no_id
+        self._id: str | None = None
+        self._ids: dict[Any, str] = {}
+        self._foreign: set[Any] = set()
+        self._last: Any = None
+
+    def read(self, chunk: Any, reply: Reply) -> None:
+        """Read one chunk."""
+        choices = get(chunk, "choices")
+        error = get(chunk, "error")
+        if error is None and not (listed(choices) and all(_has_delta(one) for one in choices)):
+            raise mismatch(self._expected, chunk)
+        id = get(chunk, "id")
+        if id and self._id and id != self._id:
+            raise ValueError("the chunk has the id of another stream: two streams are mixed")
+        self._id = self._id or id
+        if error is not None:
+            reply.fail(get(error, "message") or error)
+        for choice in choices if error is None else ():
+            if not get(choice, "index"):
+                self._choice(choice, reply)
+
+    def _choice(self, choice: Any, reply: Reply) -> None:
+        delta = get(choice, "delta")
+        for text in texts_of(get(delta, "content")):
+            reply.say(text)
+        reply.say(get(delta, "refusal"), refusal=True)
+        for entry in get(delta, "tool_calls", "toolCalls") or ():
+            self._call(entry, reply)
+        reason = get(choice, "finish_reason", "finishReason")
+        if reason is not None:
+            reply.end(reason, complete=reason in _COMPLETE)
+
+    def _call(self, entry: Any, reply: Reply) -> None:
+        id = get(entry, "id") or ""
+        id = "" if id == self._no_id else id
+        key = get(entry, "index")
+        if key is None:
+            key = id or self._last
+        self._last = key
+        self._ids[key] = id or self._ids.get(key, "")
+        if get(entry, "type") not in self._kinds:
+            self._foreign.add((key, id))
+        function = get(entry, "function")
+        if function is None or (key, self._ids[key]) in self._foreign:
+            return
+        name, arguments = get(function, "name"), get(function, "arguments")
+        found = reply.find(key)
+        if found is None or _is_another(found, name, id, arguments):
+            if not name:
+                raise ValueError("arguments came for a call that did not start in this stream")
+            found = reply.start(key, name, self._ids[key])
+        elif name and name != found.name:
+            raise ValueError("a call changed its name: two streams are mixed")
+        if isinstance(arguments, (str, type(None))):
+            reply.add(found, arguments)
+        else:  # Mistral's SDK may have read them already.
+            reply.finish(found, json.dumps(arguments))
+
+
+def _has_delta(choice: Any) -> bool:
+    return get(choice, "delta") is not None
+
+
+def _is_another(found: Written, name: Any, id: str, arguments: Any) -> bool:
+    """Whether an entry begins another call under a place that is taken.
+
+    Some servers give every call the place 0.
+    """
+    if not name:
+        return False
+    other_id = bool(id and found.id and id != found.id)
+    return other_id or bool(found.brackets.closed and arguments and str(arguments).strip())
+
+
+def texts_of(content: Any) -> list[str]:
+    """Return the texts of a delta's content: a text, or a list of parts with some."""
+    if isinstance(content, str):
+        return [content]
+    parts = content if listed(content) else []
+    return [get(part, "text") or "" for part in parts if get(part, "type") in (None, "text")]

@@ -1,0 +1,211 @@
+"""A model's reply while it is being written: its text, its calls, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from functool import ArgumentError, ToolCall, ToolError, Toolset, UnknownToolError
+from functool.dialects._events import (
+    ArgumentsDelta,
+    CallReady,
+    CallRefused,
+    CallStarted,
+    StreamBroken,
+    StreamEnded,
+    StreamEvent,
+    TextDelta,
+)
+
+_MARK = re.compile(r'["\\{}\[\]]')
+_JSON_SPACE = " \t\r\n"
+
+
+class Brackets:
+    """Finds the end of a JSON object or list whose text comes in pieces."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._depth = 0
+        self._in_text = False
+        self._escaped = False
+
+    def feed(self, text: str) -> str:
+        """Read a piece, and return what stands behind the end."""
+        if self.closed:
+            return text
+        start, self._escaped = int(self._escaped and bool(text)), self._escaped and not text
+        while mark := _MARK.search(text, start):
+            start = mark.end()
+            found = mark[0]
+            if found == '"':
+                self._in_text = not self._in_text
+            elif found == "\\":
+                self._escaped = start == len(text)
+                start += 1
+            elif not self._in_text and found in "{[":
+                self._depth += 1
+            elif not self._in_text and self._depth:
+                self._depth -= 1
+                if not self._depth:
+                    self.closed = True
+                    return text[start:]
+        return ""
+
+
+@dataclass(slots=True)
+class Written:
+    """A call that is being written.
+
+    `ready` says that its object is closed, `error` why it was refused. `watch` judges its text.
+    """
+
+    index: int
+    name: str
+    id: str
+    watch: Any = None
+    parts: list[str] = field(default_factory=list)
+    brackets: Brackets = field(default_factory=Brackets)
+    ready: bool = False
+    whole: bool = False
+    error: ToolError | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the arguments so far."""
+        if len(self.parts) > 1:
+            self.parts = ["".join(self.parts)]
+        return self.parts[0] if self.parts else ""
+
+    @property
+    def call(self) -> ToolCall:
+        """The call with its text so far."""
+        return ToolCall(name=self.name, arguments=self.text, id=self.id)
+
+
+class Reply:
+    """Collects one reply. A dialect says what a chunk holds; this makes events and calls of it.
+
+    Calls are known by a key of the provider's: an index, a place, an id.
+    """
+
+    def __init__(self, tools: Toolset | None) -> None:
+        self.calls: list[Written] = []
+        self.ended: StreamEnded | None = None
+        self.refusal = False
+        self.failure: StreamBroken | None = None
+        self._tools = tools
+        self._open: dict[Any, Written] = {}
+        self._events: list[StreamEvent] = []
+
+    def take(self) -> list[StreamEvent]:
+        """Return the events since the last time."""
+        events, self._events = self._events, []
+        return events
+
+    def find(self, key: Any) -> Written | None:
+        """Return the call of this key, or None."""
+        return self._open.get(key)
+
+    def say(self, text: str | None, refusal: bool = False) -> None:
+        """Add to the text for the user."""
+        if text:
+            self._go_on()
+            self.refusal = self.refusal or refusal
+            self._events.append(TextDelta(text))
+
+    def start(self, key: Any, name: Any, id: Any) -> Written:
+        """Begin a call."""
+        self._go_on()
+        call = Written(len(self.calls), str(name or ""), str(id or ""))
+        self.calls.append(call)
+        self._open[key] = call
+        self._events.append(CallStarted(call.index, call.name, call.id))
+        if self._tools is not None:
+            tool = self._tools.get(call.name)
+            if tool is None:
+                self._refuse(call, UnknownToolError(call.name, self._tools))
+            else:
+                call.watch = tool.watch()
+        return call
+
+    def add(self, call: Written, text: str | None) -> None:
+        """Add to the arguments of a call."""
+        if not text:
+            return
+        self._go_on()
+        if call.whole:
+            raise ValueError("arguments came for a call that was complete: two streams are mixed")
+        call.parts.append(text)
+        self._events.append(ArgumentsDelta(call.index, text))
+        if call.error is not None:
+            return
+        rest = call.brackets.feed(text)
+        error = None if call.watch is None else call.watch.feed(text)
+        if error is None and rest.strip(_JSON_SPACE):
+            error = ArgumentError("the arguments go on after the end of their JSON object")
+        if error is not None:
+            self._refuse(call, error)
+        elif call.brackets.closed and not call.ready:
+            self._make_ready(call)
+
+    def finish(self, call: Written, arguments: Any = None) -> None:
+        """End a call. `arguments`, where a provider repeats them, add what was not streamed.
+
+        Raises:
+            ValueError: They contradict what was streamed.
+        """
+        if arguments is not None:
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            if text.startswith(call.text):
+                self.add(call, text[len(call.text) :])
+            elif _decoded(text) != _decoded(call.text):
+                raise ValueError("the arguments of a call differ from those that were streamed")
+        if not call.whole:
+            call.whole = True
+            self._settle(call, whole=True)
+
+    def end(self, reason: Any, complete: bool = True) -> None:
+        """End the reply. Where it is not `complete`, a call without arguments may have lost them."""
+        self._go_on()
+        for call in self.calls:
+            if not call.whole:
+                call.whole = True
+                self._settle(call, complete)
+        self.ended = StreamEnded("refusal" if self.refusal else str(reason))
+        self._events.append(self.ended)
+
+    def fail(self, message: Any) -> None:
+        """End the reply with an error that the provider reports: none of its calls runs."""
+        self.failure = StreamBroken(f"the provider reported: {message}")
+        self.end(f"failed: {message}", complete=False)
+
+    def _settle(self, call: Written, whole: bool) -> None:
+        """Decide what became of a call that ends."""
+        if call.ready or call.error is not None:
+            return
+        if whole and (not call.text or call.text.isspace()):
+            self._make_ready(call)
+        else:
+            self._refuse(call, ArgumentError("the arguments are not one whole JSON object"))
+
+    def _make_ready(self, call: Written) -> None:
+        call.ready = True
+        self._events.append(CallReady(call.call))
+
+    def _refuse(self, call: Written, error: ToolError) -> None:
+        call.ready, call.error = False, error
+        self._events.append(CallRefused(call.call, error))
+
+    def _go_on(self) -> None:
+        if self.ended is not None:
+            raise ValueError("the stream has ended, and here is more of it: two streams are mixed")
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,163 @@
+"""What every provider's `StreamReader` does: chunks in, events out, calls judged and run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from functool import Context, ToolCall, ToolResult, Toolset
+from functool.dialects._events import StreamEvent
+from functool.dialects._reply import Reply
+from functool.dialects._turn import Turn
+from functool.dialects._wire import Tools, some
+from functool.executors import in_thread
+
+_END: Any = object()
+
+
+class Parser(Protocol):
+    """Tells a reply what a chunk of one provider holds."""
+
+    def read(self, chunk: Any, reply: Reply) -> None:
+        """Read one chunk.
+
+        Raises:
+            TypeError: It is no chunk of this provider.
+            ValueError: It does not belong to this stream.
+        """
+        ...
+
+
+class Reader:
+    """Reads one streamed reply of a provider.
+
+    Args:
+        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
+            is refused while it is still being written. `run` needs them.
+    """
+
+    def __init__(self, parser: Parser, tools: Tools | None) -> None:
+        self._parser = parser
+        self._tools = None if tools is None else _as_toolset(tools)
+        self._reply = Reply(self._tools)
+        self._turn: Turn | None = None
+        self._closed = False
+        self._broken: BaseException | None = None
+
+    def feed(self, chunk: Any) -> list[StreamEvent]:
+        """Read a chunk, an object of the provider's SDK or its dict, and return what it says.
+
+        Raises:
+            TypeError: It is no chunk of this provider.
+            ValueError: It does not belong to this stream, or comes after the end.
+        """
+        if self._closed:
+            raise ValueError("the stream was closed, and here is more of it")
+        self._parser.read(chunk, self._reply)
+        if self._turn is not None:
+            self._turn.look(self._reply.calls)
+        return self._reply.take()
+
+    def calls(self) -> list[ToolCall]:
+        """Return the calls so far, in order, each with its text so far: refused ones too."""
+        return [call.call for call in self._reply.calls]
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Say that no more chunks come.
+
+        Before the end of the model's turn the stream is broken, by `error` where there is one: what
+        began early is cancelled, and `run` raises `StreamBroken`. After it this does nothing.
+        """
+        self._closed = True
+        if self._broken is None:
+            self._broken = error
+        if self._turn is not None:
+            self._turn.changed.set()
+
+    async def run(
+        self,
+        context: Context[Any] | None = None,
+        chunks: AsyncIterable[Any] | Iterable[Any] | None = None,
+    ) -> list[ToolResult]:
+        """Run the calls, and return their results in order.
+
+        A call of a read-only tool begins as soon as its arguments are complete, while others are
+        still being written. The rest waits for the end of the turn, and then follows the rules of
+        `Toolset.call_all`. A refused call gets its error as its result.
+
+        Args:
+            context: What the calls share; by default a new one.
+            chunks: What is left of the stream. Without it the calls of what is fed run, before and
+                after this is called, until the turn ends or the reader is closed.
+
+        Raises:
+            StreamBroken: The stream broke off; `results` says what ran.
+            Tripwire: A guardrail stopped the run.
+            TypeError: The reader has no tools, or a chunk is none of this provider.
+            ValueError: A chunk does not belong to this stream, or the calls have been run already.
+        """
+        if self._tools is None:
+            raise TypeError("to run calls the reader needs tools: StreamReader(tools)")
+        if context is not None and not isinstance(context, Context):
+            raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
+        if chunks is not None and not isinstance(chunks, (AsyncIterable, Iterable)):
+            raise TypeError(f"chunks must be an iterable, not {type(chunks).__name__}")
+        if self._turn is not None:
+            raise ValueError("the calls of this stream have been run already")
+        turn = self._turn = Turn(self._tools, Context() if context is None else context)
+        turn.look(self._reply.calls)
+        reading = None if chunks is None else asyncio.ensure_future(self._read(chunks))
+        try:
+            await self._wait(turn, reading)
+            broken = self._reply.failure or self._broken
+            if turn.tripped or (self._reply.ended is not None and self._reply.failure is None):
+                return await turn.conclude(self._reply.calls)
+            raise await turn.broken(self._reply.calls, broken) from broken
+        finally:
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+            await turn.cancel()
+
+    async def _wait(self, turn: Turn, reading: asyncio.Task[None] | None) -> None:
+        """Wait until the turn has ended, the stream broke off, or a guardrail stopped the run."""
+        if reading is not None:
+            reading.add_done_callback(lambda _: turn.changed.set())
+        while not (self._closed or turn.tripped):
+            done = self._reply.ended is not None if reading is None else reading.done()
+            if done:
+                break
+            turn.changed.clear()
+            await turn.changed.wait()
+        if reading is not None and reading.done():
+            reading.result()
+
+    async def _read(self, chunks: AsyncIterable[Any] | Iterable[Any]) -> None:
+        async with aclosing(each(chunks)) as source:
+            while True:
+                try:
+                    chunk = await anext(source)
+                except StopAsyncIteration:
+                    self.close()
+                    return
+                except Exception as error:
+                    self.close(error)
+                    return
+                self.feed(chunk)
+
+
+async def each(chunks: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any, None]:
+    """Yield the chunks of either kind of iterable. A plain one is waited for in a thread."""
+    if isinstance(chunks, AsyncIterable):
+        async for chunk in chunks:
+            yield chunk
+        return
+    source = iter(chunks)
+    while (chunk := await in_thread(next, source, _END)) is not _END:
+        yield chunk
+
+
+def _as_toolset(tools: Tools) -> Toolset:
+    return tools if isinstance(tools, Toolset) else Toolset(some(tools))

@@ -1,0 +1,180 @@
+"""The guardrail on where data came from: `trusted_only`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from functool.approval import same_json
+from functool.call import ToolCall, ToolResult, metadata_of
+from functool.context import Context
+from functool.errors import DefinitionError, GuardrailError
+from functool.executors import inline
+from functool.guardrails.approval import require_approval
+from functool.guardrails.asking import InputGuardrail
+
+Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
+
+MODEL = "the model"
+"""The source of a value that stands neither in what the user wrote nor in a trusted tool's result."""
+
+_RETURNED = "functool.trusted_only:returned"
+_SHORT = 200
+_MOST = 10_000
+
+watched: set[str] = set()
+"""Not empty once somebody asks what trusted tools returned: then the road tells `remember`."""
+
+
+def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None) -> InputGuardrail:
+    """Return a guardrail that lets only trusted values into these arguments.
+
+    A value with a label (`call.metadata["sources"]`) came from an untrusted tool. One without a
+    label is trusted; with `wrote` only where it stands in what the user wrote, or is a whole short
+    value that a trusted tool returned in this context.
+
+    Args:
+        *arguments: Names of arguments; none means all of them.
+        ask: True asks a person, as `require_approval` does, and shows the source of each value;
+            False refuses.
+        wrote: `wrote(context)`, sync or async, returns what the user wrote: a text, or several.
+
+    Raises:
+        DefinitionError: An argument is no name, or `wrote` cannot be called.
+    """
+    if not all(isinstance(name, str) and name for name in arguments):
+        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
+    if wrote is not None:
+        if not callable(wrote):
+            raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
+        watched.add(_RETURNED)
+    approval: Any = require_approval()
+
+    async def found(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
+        """Return the sources of what is not trusted, by JSON pointer."""
+        given = call.arguments if isinstance(call.arguments, Mapping) else {}
+        plain = context.schema.plain.get("properties", {}) if context.schema else {}
+        for name in arguments:
+            if name not in given and name not in plain:
+                raise LookupError(f"the tool has no argument {name!r} to look at")
+        names = [name for name in arguments or given if name in given]
+        labels = _labels(call)
+        places = {f"/{_escaped(name)}" for name in names}
+        suspect = {
+            place: sources
+            for place, sources in labels.items()
+            if names and (not place or any(_is_within(place, top) for top in places))
+        }
+        if wrote is None:
+            return suspect
+        answer = await inline(wrote, context)
+        texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
+        known = context.state.get(_RETURNED, ())
+        for name in names:
+            for place, value in _leaves(given[name], f"/{_escaped(name)}"):
+                labelled = any(_is_within(place, top) or not top for top in labels)
+                if not labelled and not _stands(value, texts, known):
+                    suspect[place] = [MODEL]
+        return suspect
+
+    async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
+        suspect = await found(call, context)
+        decision = context.decision or {}
+        if not suspect or (ask and _decided(decision, call)):
+            return None
+        if ask:
+            labels = {**_labels(call), **suspect}
+            marked = replace(call, metadata={**call.metadata, "sources": labels})
+            answer: ToolCall | None = await approval(marked, context)
+            return answer
+        said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
+        raise GuardrailError(
+            f"The call was refused: its values have to come from the user or from a trusted tool,"
+            f" and {said[:1000]}."
+        )
+
+    if ask:
+
+        async def asks(call: ToolCall, context: Context[Any]) -> bool:
+            return bool(await found(call, context))
+
+        trusted_only.asks_approval = asks  # type: ignore[attr-defined]
+    return trusted_only
+
+
+def remember(context: Context[Any], result: ToolResult) -> None:
+    """Remember the short values of a result without a label: a trusted tool returned them."""
+    if result.error is not None or metadata_of(result).get("sources"):
+        return
+    known: set[Any] = context.state.setdefault(_RETURNED, set())
+    for _, value in _leaves(result.value if result.value is not None else result.text, ""):
+        if len(known) < _MOST and len(str(value)) <= _SHORT:
+            known.add(_text(value))
+
+
+def _labels(call: ToolCall) -> dict[str, list[str]]:
+    sources = call.metadata.get("sources")
+    return (
+        {str(p): [*names] for p, names in sources.items()} if isinstance(sources, Mapping) else {}
+    )
+
+
+def _decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
+    """Whether a person wrote these very arguments, or has just agreed to them."""
+    wanted = decision.get("arguments")
+    return (
+        bool(decision.get("approved"))
+        and wanted is not None
+        and same_json(
+            wanted,
+            dict(call.arguments),  # type: ignore[arg-type]
+        )
+    )
+
+
+def _is_within(place: str, top: str) -> bool:
+    return place == top or place.startswith(f"{top}/")
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _leaves(value: Any, at: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Return each text and number in a value, with its JSON pointer."""
+    if isinstance(value, Mapping) and depth < 100:
+        for key, item in value.items():
+            yield from _leaves(item, f"{at}/{_escaped(str(key))}", depth + 1)
+    elif isinstance(value, (list, tuple, set, frozenset)) and depth < 100:
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{at}/{index}", depth + 1)
+    elif value is not None and not isinstance(value, bool):
+        yield at, value
+
+
+def _stands(value: Any, texts: Iterable[str], known: Any) -> bool:
+    """Whether a value stands in what the user wrote, or is one that a trusted tool returned."""
+    text = _text(value)
+    return not text.strip() or text in known or any(_holds(written, text) for written in texts)
+
+
+def _holds(written: str, text: str) -> bool:
+    """Whether a text stands in another one as whole words."""
+    start = written.find(text)
+    while start >= 0:
+        end = start + len(text)
+        before, after = written[start - 1 : start], written[end : end + 1]
+        if not (before.isalnum() and text[0].isalnum()) and not (
+            after.isalnum() and text[-1].isalnum()
+        ):
+            return True
+        start = written.find(text, start + 1)
+    return False
+
+
+def _text(value: Any) -> str:
+    """Return a value as it is compared: 5 and 5.0 are one number."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

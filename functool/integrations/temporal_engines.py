@@ -1,0 +1,177 @@
+"""Where an activity is started: by a client of the server, or by the workflow that this code is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from temporalio import workflow
+from temporalio.client import ActivityFailureError, Client
+from temporalio.common import ActivityIDReusePolicy, RetryPolicy
+from temporalio.exceptions import (
+    ActivityAlreadyStartedError,
+    ActivityError,
+    ApplicationError,
+    TimeoutError,
+    TimeoutType,
+)
+from temporalio.service import RPCError
+
+from functool import Tool
+
+ATTEMPTS = 5
+"""How often a call is handed to a worker. Another attempt runs a body again only where that is harmless."""
+
+SLACK = 5.0
+"""Seconds beyond its own time limit that a call may take on a worker."""
+
+
+class Limits(NamedTuple):
+    """Times in seconds: until a worker counts as lost, and for a call with all its attempts."""
+
+    heartbeat: float
+    whole: float
+
+
+class Failed(Exception):
+    """An activity ended without an outcome.
+
+    `clean` says that no worker began it, `known` that somebody had started it before; `started` is
+    when a worker began it, an ISO 8601 time.
+    """
+
+    def __init__(self, reason: str, *, clean: bool, known: bool, started: str) -> None:
+        super().__init__(reason)
+        self.clean = clean
+        self.known = known
+        self.started = started
+
+
+class Unreachable(Exception):
+    """The server could not be asked."""
+
+
+class Standalone:
+    """Activities that a client starts, one for each id, and that nobody else need wait for."""
+
+    def __init__(self, client: Client, task_queue: str, limits: Limits) -> None:
+        self._client = client
+        self._task_queue = task_queue
+        self._limits = limits
+
+    async def outcome(
+        self, tool: Tool, activity: str, request: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], bool]:
+        """Return what came of an activity, and whether somebody had started it before.
+
+        Raises:
+            Failed: It ended without an outcome.
+            Unreachable: The server could not be asked.
+        """
+        known = False
+        try:
+            await self._client.start_activity(
+                tool.name,
+                dict(request),
+                id=activity,
+                id_reuse_policy=ActivityIDReusePolicy.REJECT_DUPLICATE,
+                **_options(tool, self._task_queue, self._limits),
+            )
+        except ActivityAlreadyStartedError:
+            known = True
+        except RPCError as error:
+            raise Unreachable(f"{error.status.name}: {error.message}") from error
+        except RuntimeError as error:  # A lazy client that could not connect.
+            raise Unreachable(str(error)) from error
+        handle: Any = self._client.get_activity_handle(activity)
+        try:
+            return await handle.result(), known
+        except ActivityFailureError as error:
+            raise await self._failed(handle, error.cause, known) from error
+        except RPCError as error:
+            raise Unreachable(f"{error.status.name}: {error.message}") from error
+
+    async def cancel(self, activity: str) -> None:
+        """Ask for the end of an activity, if it is there."""
+        try:
+            handle: Any = self._client.get_activity_handle(activity)
+            await handle.cancel(rpc_timeout=timedelta(seconds=0.8))
+        except RPCError:  # It has ended, or never began.
+            return
+
+    async def _failed(self, handle: Any, cause: BaseException, known: bool) -> Failed:
+        try:
+            started = (await handle.describe()).last_started_time
+        except RPCError as error:
+            raise Unreachable(f"{error.status.name}: {error.message}") from error
+        clean = started is None or _never_began(cause)
+        return Failed(_reason(cause), clean=clean, known=known, started=_iso(started))
+
+
+class WithinWorkflow:
+    """Activities of the workflow that this code runs in. The same id is started once in it."""
+
+    def __init__(self, task_queue: str, limits: Limits) -> None:
+        self._task_queue = task_queue
+        self._limits = limits
+        self._started: dict[str, Any] = {}
+
+    async def outcome(
+        self, tool: Tool, activity: str, request: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], bool]:
+        """Return what came of an activity, and whether this workflow had started it before.
+
+        Raises:
+            Failed: It ended without an outcome.
+        """
+        known = activity in self._started
+        if not known:
+            self._started[activity] = workflow.start_activity(
+                tool.name,
+                dict(request),
+                activity_id=activity,
+                **_options(tool, self._task_queue, self._limits),
+            )
+        try:
+            return await self._started[activity], known
+        except ActivityError as error:
+            cause = error.cause or error
+            started = _iso(workflow.now())
+            clean = _never_began(cause)
+            raise Failed(_reason(cause), clean=clean, known=known, started=started) from error
+
+    async def cancel(self, activity: str) -> None:
+        """Ask for the end of an activity, if it is there."""
+        if activity in self._started:
+            self._started[activity].cancel()
+
+
+def _options(tool: Tool, task_queue: str, limits: Limits) -> dict[str, Any]:
+    longest = limits.whole if tool.timeout is None else min(tool.timeout + SLACK, limits.whole)
+    return {
+        "task_queue": task_queue,
+        "start_to_close_timeout": timedelta(seconds=longest),
+        "schedule_to_close_timeout": timedelta(seconds=limits.whole),
+        "heartbeat_timeout": timedelta(seconds=limits.heartbeat),
+        "retry_policy": RetryPolicy(
+            maximum_attempts=ATTEMPTS, non_retryable_error_types=["NotFoundError"]
+        ),
+    }
+
+
+def _never_began(cause: Any) -> bool:
+    """Whether a failure says by itself that no body began: no worker took the call, or knows the tool."""
+    if isinstance(cause, ApplicationError):
+        return bool(cause.type == "NotFoundError")
+    return isinstance(cause, TimeoutError) and cause.type is TimeoutType.SCHEDULE_TO_START
+
+
+def _reason(cause: Any) -> str:
+    if isinstance(cause, TimeoutError) and cause.type is not None:
+        return f"time limit {cause.type.name.lower()}"
+    return f"{getattr(cause, 'type', None) or type(cause).__name__}: {cause}"
+
+
+def _iso(moment: datetime | None) -> str:
+    return "an unknown time" if moment is None else moment.isoformat(timespec="seconds")

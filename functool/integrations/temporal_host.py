@@ -1,0 +1,153 @@
+"""What stands around the body of a durable tool on a host: it asks Temporal in the body's place.
+
+A call has a chain of activities: its key, then the key with `~2`, `~3` and so on. The next one is
+started only when the one before has ended and certainly ran no body: a guardrail of the worker
+refused, a person had to be asked, or no worker took it. So one activity of the chain runs a body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import Any, Protocol
+
+from functool import (
+    ApprovalRequest,
+    Context,
+    Decision,
+    GuardrailError,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+)
+from functool.executors import inline
+from functool.integrations.temporal_engines import Failed, Unreachable
+from functool.integrations.temporal_outcome import (
+    OutcomeUnknown,
+    Request,
+    request_of,
+    result_of,
+)
+from functool.layers.journal_errors import JournalConflict
+from functool.layers.journal_once import key_of
+
+
+class Engine(Protocol):
+    """Starts activities and waits for them."""
+
+    async def outcome(self, tool: Tool, activity: str, request: Any) -> tuple[Any, bool]:
+        """Return what came of an activity, and whether somebody had started it before."""
+        ...
+
+    async def cancel(self, activity: str) -> None:
+        """Ask for the end of an activity, if it is there."""
+
+
+class Host:
+    """Runs the calls of one tool as activities."""
+
+    def __init__(self, tool: Tool, engine: Engine, run: str) -> None:
+        self._tool = tool
+        self._engine = engine
+        self._run = run
+        self._repeatable = bool(tool.settings.read_only or tool.settings.idempotent)
+
+    async def around(self, call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
+        """Answer a call from the activity that ran it, or runs it now.
+
+        Raises:
+            JournalConflict: The call has no id, or its id stands for other arguments.
+            OutcomeUnknown: The body was interrupted.
+            Tripwire: The worker raised one.
+            ToolError: The call was not run, or the server cannot be reached.
+        """
+        if not isinstance(call.id, str) or not call.id:
+            raise JournalConflict(
+                "The call was not run: it has no id, and without one it cannot be told from"
+                " another call. The host has to give each call an id of its own."
+            )
+        key = key_of(self._run, self._tool.name, call.id)
+        request = request_of(self._tool, call, context, self._run)
+        for link in count(1):
+            activity = key if link == 1 else f"{key}~{link}"
+            answer = await self._link(activity, request, context)
+            if answer is not None:
+                return answer
+        raise AssertionError  # `count` does not end.
+
+    async def _link(
+        self, activity: str, request: Request, context: Context[Any]
+    ) -> ToolResult | None:
+        """Return the answer of one activity of the chain; None where the next one is to be asked."""
+        try:
+            outcome, known = await self._engine.outcome(self._tool, activity, request)
+        except asyncio.CancelledError:
+            await self._engine.cancel(activity)
+            raise
+        except Unreachable as error:
+            raise ToolError(
+                f"Temporal could not be reached ({error}), so it is unknown whether this call was"
+                " run. The same call with the same id finds out, and runs nothing twice."
+            ) from error
+        except Failed as failed:
+            self._go_on_after(failed, activity)
+            return None
+        text, state = outcome["result"], outcome["state"]
+        if state == "refused":
+            if known:
+                return None
+            result = result_of(text, activity, known)
+            asked = result.metadata.get("approval")
+            if asked is None or not await _agreed(asked, context):
+                return result
+            request["approved"] = asked.digest
+            return None
+        if outcome["digest"] != request["digest"]:
+            raise JournalConflict(
+                f"The call was not run: its id was used in this run for another call of"
+                f" {self._tool.name!r} with other arguments. Each call needs an id of its own."
+            )
+        if state == "unknown" and (known or text is None):
+            if self._repeatable:
+                return None
+            raise OutcomeUnknown(activity, outcome["started"])
+        return result_of(text, activity, known)
+
+    def _go_on_after(self, failed: Failed, activity: str) -> None:
+        """Go on after an activity that has no outcome, where that is harmless.
+
+        Raises:
+            OutcomeUnknown: It may have taken effect.
+            ToolError: It was not run, or failed as often as it may.
+        """
+        harmless = failed.clean or self._repeatable
+        if not harmless:
+            raise OutcomeUnknown(activity, failed.started) from failed
+        if failed.known:
+            return  # This call was not there then: it may have an activity of its own.
+        end = "The call was not run" if failed.clean else "The call was interrupted each time"
+        raise ToolError(f"{end} ({failed}). It may be called again.") from failed
+
+
+async def _agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
+    """Whether a person agrees to what a guardrail of the worker asks; False where nobody has decided.
+
+    Raises:
+        GuardrailError: The person refused, or changed the arguments.
+    """
+    decision = context.use_decision(asked.digest)
+    if decision is None and context.approver is not None:
+        answer: Any = await inline(context.approver, asked)
+        decision = answer if isinstance(answer, Decision) else Decision(approved=answer is True)
+    if decision is None:
+        return False
+    if not decision.approved:
+        reason = f": {decision.reason}" if decision.reason else "."
+        raise GuardrailError(f"A person refused this call{reason}")
+    if decision.arguments is not None:
+        raise GuardrailError(
+            "A person changed the arguments of this call, which only a guardrail of the host can"
+            " take up. Call the tool with the arguments that the person wants."
+        )
+    return True

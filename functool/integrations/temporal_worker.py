@@ -1,0 +1,211 @@
+"""The activities that run tools on a worker of Temporal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from functool import (
+    ApprovalRequest,
+    ApprovalRequired,
+    Context,
+    Tool,
+    ToolCall,
+    ToolEvent,
+    ToolResult,
+    Toolset,
+    Tripwire,
+)
+from functool.executors import inline
+from functool.integrations.temporal_outcome import (
+    Outcome,
+    Request,
+    outcome_for,
+    unknown_outcome,
+)
+from functool.layers.journal import Journal
+
+MakeContext = Callable[[ToolCall], "Context[Any] | Awaitable[Context[Any]]"]
+_BEATS = 3  # Signs of life within the time after which a worker counts as lost.
+
+
+def activities(
+    tools: Tool | Toolset | Iterable[Tool],
+    *,
+    context: MakeContext | None = None,
+    journal: Journal | None = None,
+) -> list[Callable[..., Awaitable[Any]]]:
+    """Return an activity for each tool, under its name, for `Worker(..., activities=...)`.
+
+    An activity runs the whole road of its tool: validation, guardrails, approvals and the body.
+    Refusals, approvals and errors of the body are results, so Temporal retries none of them. An
+    attempt after a lost worker runs a body again only where the tool is read-only or idempotent,
+    whatever retry policy the activity was started with.
+
+    Args:
+        tools: A tool, several, or a toolset.
+        context: `context(call)`, sync or async, makes the context of a call; by default an empty
+            one. What it raises is a call that was not run.
+        journal: A journal on this machine. It still knows the result of a body that ended when its
+            worker was lost before it could tell the server.
+
+    Raises:
+        DefinitionError: Something is no tool, or two tools have one name.
+    """
+    if not isinstance(tools, Toolset):
+        tools = Toolset([tools] if isinstance(tools, Tool) else tools)
+    return [_activity(tool, context, journal) for tool in tools.values()]
+
+
+def _activity(
+    tool: Tool, make_context: MakeContext | None, journal: Journal | None
+) -> Callable[..., Awaitable[Any]]:
+    """Return the activity of one tool."""
+
+    @activity.defn(name=tool.name)
+    async def run(request: dict[str, Any]) -> dict[str, Any]:
+        asked: Any = request
+        if (earlier := _interrupted(tool, asked, journal)) is not None:
+            done: Any = earlier
+        else:
+            done = await _run(tool, asked, make_context, journal)
+        return dict(done)
+
+    return run
+
+
+def _interrupted(tool: Tool, request: Request, journal: Journal | None) -> Outcome | None:
+    """Return the outcome of a call that an earlier attempt may have begun; None lets it run.
+
+    A worker that was lost before it reached the body cannot be told from one that was lost inside.
+    """
+    info = activity.info()
+    if info.attempt == 1 or tool.settings.read_only or tool.settings.idempotent:
+        return None
+    if journal is not None and any(
+        (entry.tool, entry.call_id) == (tool.name, request["id"])
+        for entry in journal.calls(run=request["run"])
+    ):
+        return None
+    return unknown_outcome(request, info.scheduled_time.isoformat(timespec="seconds"))
+
+
+class _Body:
+    """How far the body of a call came."""
+
+    def __init__(self) -> None:
+        self.began = self.ended = False
+
+    async def around(
+        self, call: ToolCall, context: Context[Any], proceed: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        self.began = True
+        try:
+            result = await proceed()
+        except Exception:
+            self.ended = True
+            raise
+        self.ended = True
+        return result
+
+
+async def _run(
+    tool: Tool, request: Request, make_context: MakeContext | None, journal: Journal | None
+) -> Outcome:
+    """Run a call on its whole road, with signs of life meanwhile."""
+    call = ToolCall(
+        name=tool.name,
+        arguments=request["arguments"],
+        id=request["id"],
+        metadata={"sources": request["sources"]} if request["sources"] else {},
+    )
+    try:
+        context = Context() if make_context is None else await inline(make_context, call)
+        if not isinstance(context, Context):
+            raise TypeError(f"context(call) must return a Context, not {type(context).__name__}")
+    except Exception as error:
+        return outcome_for(request, "refused", error)
+    if request["approved"]:
+        context = context.view(approver=_approver(request["approved"], context.approver))
+    body = _Body()
+    recorded = tool if journal is None else journal.once(tool, request["run"])
+    result: ToolResult | Tripwire
+    async with _alive(context, call):
+        try:
+            result = await recorded.around(body.around).invoke(call, context)
+        except Tripwire as wire:
+            result = wire
+        except asyncio.CancelledError:
+            _raise_unless_asked()
+            raise
+    if isinstance(result, ToolResult) and "approval" in result.metadata:
+        return outcome_for(request, "refused", result)
+    if not body.began:
+        return outcome_for(request, "refused", result)
+    return outcome_for(request, "done" if body.ended else "unknown", result)
+
+
+def _approver(digest: str, otherwise: Any) -> Callable[[ApprovalRequest], Awaitable[Any]]:
+    """Return an approver that agrees to what was approved on the host, and asks on about the rest."""
+
+    async def approver(request: ApprovalRequest) -> Any:
+        if request.digest == digest:
+            return True
+        if otherwise is None:
+            raise ApprovalRequired(
+                f"The call of {request.tool} needs a person's approval first.", request
+            )
+        return await inline(otherwise, request)
+
+    return approver
+
+
+def _raise_unless_asked() -> None:
+    """Raise where nobody cancelled the call: its worker shuts down, or an operator paused it.
+
+    The server then starts another attempt, which answers as after a lost worker.
+    """
+    details = activity.cancellation_details()
+    if details is None or not details.cancel_requested:
+        raise ApplicationError("The worker stopped inside the call.", type="WorkerStopped")
+
+
+@asynccontextmanager
+async def _alive(context: Context[Any], call: ToolCall) -> AsyncIterator[None]:
+    """Send signs of life while a call runs, with the last progress that it told."""
+    told: list[Any] = []
+
+    def listen(event: ToolEvent) -> None:
+        mine = (event.tool_name, event.call_id) == (call.name, call.id)
+        if event.kind == "tool:progress" and mine:  # Calls may share a context.
+            told[:] = [_plain(event.data)]
+            activity.heartbeat(*told)
+
+    async def beat(seconds: float) -> None:
+        while True:
+            activity.heartbeat(*told)
+            await asyncio.sleep(seconds)
+
+    limit = activity.info().heartbeat_timeout
+    beating = asyncio.create_task(beat(limit.total_seconds() / _BEATS)) if limit else None
+    undo = context.subscribe(listen)
+    try:
+        yield
+    finally:
+        undo()
+        if beating is not None:
+            beating.cancel()
+
+
+def _plain(data: Any) -> Any:
+    """Return the data of a progress event as JSON can say it."""
+    return {
+        key: value if isinstance(value, (int, float)) else str(value)
+        for key, value in data.items()
+        if value is not None
+    }

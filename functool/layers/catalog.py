@@ -1,0 +1,389 @@
+"""Thousands of tools behind a search: a model is told of those that it needs.
+
+    catalog = Catalog(tools, pinned=["calendar"])
+    tools = catalog.toolset(context)  # each turn: pinned, search_tools, and what was found
+    tools = catalog.fixed()           # search_tools and call_tool, for prompt caches
+
+A found tool's call goes its own road: its guardrails, approvals and limits hold, whichever door it
+came through.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import Field
+
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    SchemaTool,
+    Tool,
+    ToolCall,
+    ToolDisabledError,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    UnknownToolError,
+    WrapperTool,
+)
+from functool.executors import in_thread, inline
+from functool.layers.words import CANDIDATES, FIELDS, WordIndex
+from functool.schema.json_schema import walk
+
+Rank: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]
+T = TypeVar("T", bound="CallTool")
+
+SEARCH = "search_tools"
+CALL = "call_tool"
+FOUND = "functool.catalog.found"
+"""The key in `context.state` of the names that were found, in order."""
+
+MOST = 20
+"""How many tools one search may return to a model."""
+
+_NAME_BYTES = 4_096
+"""How many bytes `call_tool` allows for the name of a tool and what is around it."""
+
+_EVEN = 60
+"""How much the first ranks of two searches count more than the later ones."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Match:
+    """A tool that was found. Scores compare within one search; `why` names the words, field by field."""
+
+    tool: Tool
+    score: float
+    why: str
+
+
+class Catalog:
+    """Many tools, found by searching.
+
+    Args:
+        tools: The tools: a Tool, an iterable of tools, or a Toolset.
+        pinned: What a model is always shown: names of tools of the catalogue, or tools.
+        examples: What people say when they want a tool, by its name.
+        rank: A search of your own, sync: `rank(query, limit) -> [(name, score), ...]`. Its order is
+            fused with that of the words. What it raises leaves `search`.
+
+    Raises:
+        DefinitionError: Two tools have one name, a name is unknown or taken by the catalogue's own
+            tools, `rank` is no sync callable, or this Python's SQLite lacks FTS5.
+    """
+
+    def __init__(
+        self,
+        tools: Tool | Iterable[Tool] | Toolset,
+        *,
+        pinned: Tool | Iterable[str | Tool] = (),
+        examples: Mapping[str, Sequence[str]] = {},
+        rank: Rank | None = None,
+    ) -> None:
+        self.tools = tools if isinstance(tools, Toolset) else Toolset(_listed(tools))
+        self.pinned = self._with_pinned(pinned)
+        for name in (SEARCH, CALL):
+            if name in self.tools:
+                raise DefinitionError(
+                    f"a catalogue has a tool {name!r} of its own: WrapperTool(tool, name=...) renames yours"
+                )
+        self._check_names(examples, "examples")
+        for name, texts in examples.items():
+            if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+                raise DefinitionError(f"the examples of {name!r} must be a list of texts")
+        if rank is not None and (not callable(rank) or inspect.iscoroutinefunction(rank)):
+            raise DefinitionError("rank must be a sync function: rank(query, limit)")
+        self._rank = rank
+        self._listed = [*self.tools.values()]
+        self._fields = [_fields(tool, examples.get(tool.name, ())) for tool in self._listed]
+        self._index = WordIndex(self._fields)
+        self._numbers = {tool.name: number for number, tool in enumerate(self._listed)}
+
+    def _with_pinned(self, pinned: Any) -> Toolset:
+        """Return the pinned tools, and take those into the catalogue that are not in it."""
+        given = pinned.values() if isinstance(pinned, Toolset) else pinned
+        chosen = [given] if isinstance(given, (str, Tool)) else [*given]
+        named = [item for item in chosen if isinstance(item, str)]
+        new = [t for t in chosen if isinstance(t, Tool) and self.tools.get(t.name) is not t]
+        self.tools = self.tools | Toolset(new)
+        self._check_names(named, "pinned")
+        return Toolset(self.tools[t] if isinstance(t, str) else t for t in chosen)
+
+    def _check_names(self, names: Iterable[str], what: str) -> None:
+        for name in names:
+            if name not in self.tools:
+                close = UnknownToolError(name, self.tools)
+                raise DefinitionError(f"{what} names a tool that is not in the catalogue: {close}")
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __repr__(self) -> str:
+        return f"<Catalog of {len(self)} tools>"
+
+    def search(
+        self, query: str, limit: int = 5, context: Context[Any] | None = None
+    ) -> list[Match]:
+        """Return the tools that fit a query best, without those that are disabled in this context.
+
+        Raises:
+            ValueError: `limit` is no positive int.
+        """
+        return self._search(query, limit, context, _any)
+
+    def _search(
+        self,
+        query: str,
+        limit: int,
+        context: Context[Any] | None,
+        keep: Callable[[Tool], bool],
+    ) -> list[Match]:
+        if type(limit) is not int or limit < 1:
+            raise ValueError(f"limit must be a positive int, not {limit!r}")
+
+        def is_kept(number: int) -> bool:
+            tool = self._listed[number]
+            return keep(tool) and tool.is_enabled(context)
+
+        most = limit if self._rank is None else max(limit, CANDIDATES)
+        found = self._index.search(query, most, is_kept)
+        ranked: list[int] = []
+        if self._rank is not None:
+            scored = sorted(self._rank(query, most), key=lambda pair: -pair[1])
+            # A search of the host's own may know tools that are gone.
+            known = [self._numbers[name] for name, _ in scored if name in self._numbers]
+            ranked = [number for number in dict.fromkeys(known) if is_kept(number)]
+            found = _fused([number for number, _ in found], ranked)
+        terms = self._index.terms(query) if found else {}
+        places = {number: place for place, number in enumerate(ranked, start=1)}
+        return [
+            Match(
+                tool=self._listed[number],
+                score=score,
+                why=self._why(number, terms, places.get(number)),
+            )
+            for number, score in found[:limit]
+        ]
+
+    def _why(self, number: int, terms: Mapping[str, str], place: int | None) -> str:
+        """Say which words were found in which fields, and what `rank` said."""
+        said = []
+        for field, text in zip(FIELDS, self._fields[number], strict=True):
+            stems = self._index.stems(text)
+            if hits := [word for stem, word in terms.items() if stem in stems]:
+                said.append(f"{field}: {', '.join(hits)}")
+        return "; ".join([*said, *([] if place is None else [f"rank: {place}"])])
+
+    def toolset(self, context: Context[Any]) -> Toolset:
+        """Return the tools for the next turn: pinned, `search_tools`, and what this context found.
+
+        What is found is added at the end, so that a prompt cache keeps what stands before it.
+        """
+        if not isinstance(context, Context):
+            raise TypeError(f"the context must be a Context, not {type(context).__name__}")
+        names = dict.fromkeys(context.state.get(FOUND, ()))
+        found = [self.tools[n] for n in names if n in self.tools and n not in self.pinned]
+        return Toolset(
+            [*self.pinned.values(), self._search_tools, *found],
+            max_concurrency=self.tools.max_concurrency,
+        )
+
+    def fixed(self) -> Toolset:
+        """Return `search_tools` and `call_tool`: definitions that never change.
+
+        Tools that are exclusive or take control are left out: behind `call_tool` they would run
+        beside others.
+        """
+        tools = self.tools.filtered(_runs_beside)
+        return Toolset(
+            [self._searcher(fixed=True), CallTool(tools, self)],
+            max_concurrency=self.tools.max_concurrency,
+        )
+
+    @cached_property
+    def _search_tools(self) -> Tool:
+        return self._searcher(fixed=False)
+
+    def _searcher(self, *, fixed: bool) -> Tool:
+        """Make `search_tools`; a fixed one shows parameters, too, as no definition will."""
+
+        def search_tools(
+            query: Annotated[str, "What the tool should do, in a few words."],
+            context: Context[Any],
+            limit: Annotated[int, Field(ge=1, le=MOST), "At most so many tools."] = 5,
+        ) -> ToolResult:
+            matches = self._search(query, limit, context, _runs_beside if fixed else _any)
+            names = context.state.setdefault(FOUND, [])
+            names += [m.tool.name for m in matches if m.tool.name not in names]
+            if not matches:
+                return ToolResult(
+                    output=ToolResult.of("No tool fits. Try other words.").output, value=[]
+                )
+            return ToolResult.of([_shown(match.tool, fixed) for match in matches])
+
+        then = f"Call one with {CALL}." if fixed else "You can call those that are found."
+        return FunctionTool(
+            search_tools,
+            description=f"Search {len(self):,} tools by what they do. {then}",
+            executor=inline if self._rank is None else in_thread,
+            settings=ToolSettings(display_name="Search tools", read_only=True, idempotent=True),
+        )
+
+
+class CallTool(WrapperTool):
+    """The tool `call_tool`: hands a call to the tool that it names, as it came."""
+
+    def __init__(self, tools: Toolset, catalog: Catalog) -> None:
+        declared = SchemaTool(
+            CALL,
+            f"Call a tool that {SEARCH} has found.",
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "The name of the tool."},
+                    "arguments": {
+                        "type": "object",
+                        "description": "Its arguments, as its parameters say.",
+                    },
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+            lambda arguments: None,  # `run` hands the call on instead.
+            settings=ToolSettings(
+                display_name="Call a tool",
+                read_only=all(tool.settings.read_only for tool in tools.values()) or None,
+                destructive=any(tool.settings.destructive for tool in tools.values()) or None,
+            ),
+            max_argument_bytes=_limit_of(tools.values()),
+        )
+        super().__init__(declared)
+        self._tools = tools
+        self._catalog = catalog
+        self._funcs: tuple[Any, ...] = ()
+
+    @property
+    def requires_approval(self) -> bool:
+        """Whether any of the tools may ask for approval."""
+        return super().requires_approval or any(t.requires_approval for t in self._tools.values())
+
+    def around(self: T, func: Any) -> T:
+        """Return a copy that puts `func` around the bodies of the tools that it calls."""
+        twin = super().around(func)
+        twin._funcs = (*self._funcs, func)
+        return twin
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the named tool: its own road checks the arguments, asks its guardrails and answers."""
+        given = self.bind(call.arguments).arguments
+        name = given["name"]
+        if name not in self._tools:
+            close = self._catalog.search(name, 3, context)
+            raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
+        tool = self._tools[name]
+        if not tool.is_enabled(context):
+            raise ToolDisabledError(f"The tool {name!r} is disabled.")
+        for func in self._funcs:
+            tool = tool.around(func)
+        return await tool.invoke(
+            replace(
+                call,
+                name=name,
+                arguments=_as_sent(call.arguments, given.get("arguments", {})),
+                metadata=_inner_metadata(call.metadata),
+            ),
+            context,
+        )
+
+
+def _listed(tools: Tool | Iterable[Tool]) -> list[Tool]:
+    return [tools] if isinstance(tools, Tool) else [*tools]
+
+
+def _any(tool: Tool) -> bool:
+    return True
+
+
+def _runs_beside(tool: Tool) -> bool:
+    return not (tool.settings.is_exclusive or tool.settings.takes_control)
+
+
+def _limit_of(tools: Iterable[Tool]) -> int | None:
+    """Return how many bytes a call of any of the tools may have, its name included."""
+    limits = [tool.max_argument_bytes for tool in tools]
+    most = [limit for limit in limits if limit is not None]
+    return max(most, default=0) + _NAME_BYTES if len(most) == len(limits) else None
+
+
+def _as_sent(sent: Mapping[str, Any] | str, given: Any) -> Any:
+    """Return the inner arguments as their own text, so that a name sent twice is still seen twice."""
+    members = dict(_members(sent)) if isinstance(sent, str) else sent
+    inner = members.get("arguments", given)
+    if isinstance(sent, str) and isinstance(inner, str) and inner.lstrip()[:1] == '"':
+        return json.loads(inner)  # An object that was sent as a text.
+    return inner
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of a JSON object that was checked, each with the text of its value."""
+    # Numbers stay texts: the inner tool reads them, and has its own limit of digits.
+    decoder, at = json.JSONDecoder(parse_int=str, parse_float=str), text.index("{") + 1
+    while (start := text.find('"', at)) != -1:
+        name, at = decoder.raw_decode(text, start)
+        at = text.index(":", at) + 1
+        at += len(text[at:]) - len(text[at:].lstrip())
+        _, end = decoder.raw_decode(text, at)
+        yield name, text[at:end]
+        at = end
+
+
+def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call's metadata for the inner call: labels of arguments point into the inner ones."""
+    inner, prefix = dict(metadata), "/arguments"
+    sources = inner.get("sources")
+    if isinstance(sources, Mapping):
+        inner["sources"] = {
+            pointer.removeprefix(prefix): names
+            for pointer, names in sources.items()
+            if pointer in ("", prefix) or pointer.startswith(f"{prefix}/")
+        }
+    return inner
+
+
+def _shown(tool: Tool, whole: bool) -> dict[str, Any]:
+    """Return what a model is told of a tool that was found."""
+    about: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    return {**about, "parameters": copy.deepcopy(tool.schema.parameters)} if whole else about
+
+
+def _fields(tool: Tool, examples: Iterable[str]) -> list[str]:
+    """Return the texts of a tool, in the order of `FIELDS`."""
+    names: list[str] = []
+    texts: list[str] = []
+    choices: list[str] = []
+    plain = tool.schema.plain
+    for node in walk(plain):
+        names += node["properties"] if isinstance(node.get("properties"), Mapping) else ()
+        texts += [node[key] for key in ("title", "description") if isinstance(node.get(key), str)]
+        listed = node.get("enum", [node["const"]] if "const" in node else ())
+        choices += [value for value in listed if isinstance(value, str)]
+    tags = [*tool.settings.tags, *examples]
+    parts = (names, texts, choices, tags)
+    return [tool.name, tool.description, *(" ".join(map(str, part)) for part in parts)]
+
+
+def _fused(*orders: list[int]) -> list[tuple[int, float]]:
+    """Return what stands in several orders, by the sum of 1 / (60 + rank)."""
+    scores: dict[int, float] = {}
+    for order in orders:
+        for place, number in enumerate(order, start=1):
+            scores[number] = scores.get(number, 0.0) + 1 / (_EVEN + place)
+    return sorted(scores.items(), key=lambda pair: -pair[1])

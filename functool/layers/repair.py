@@ -1,0 +1,263 @@
+"""Mend what models break in the text of arguments, and say what was mended.
+
+    tools = repaired(tools)
+
+Text that a tool takes as it stands is never touched. Text that it refuses is mended, audited, and
+validated again by the tool's own rules: its guardrails see the mended call. The audit keeps every
+word, number and sign of what was sent, in order. A text or number in which the arguments break off
+is never completed, and no value is invented. Where that cannot be had the refusal stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, overload
+
+from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, Toolset, WrapperTool
+from functool.layers.some_tools import OneTool, each
+from functool.schema.json_schema import resolved
+
+try:
+    from json_repair import repair_json
+except ImportError as error:
+    raise ImportError("repairing needs json-repair: pip install 'functool[repair]'") from error
+
+MAX_TEXT = 50_000
+"""Longer texts of arguments are not mended, in characters."""
+
+_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n?(.*?)\s*(```)?\s*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]\w)"
+_TOKEN = re.compile(rf"({_NUMBER})|(\w+)|([^\w\s{{}}\[\]:,\"'`\\])")
+_EMPTY = re.compile(r"\"\"|''")
+_WORDS = {"True": "true", "False": "false", "None": "null"}
+_CLOSERS = {"{": "}", "[": "]"}
+
+
+@overload
+def repaired(tools: OneTool) -> OneTool | RepairedTool: ...
+@overload
+def repaired(tools: Toolset) -> Toolset: ...
+@overload
+def repaired(tools: Iterable[Tool]) -> list[Tool]: ...
+
+
+def repaired(tools: Any) -> Any:
+    """Return the tools, each mending its calls; the kind that came in.
+
+    Mended are code fences, single quotes, trailing commas, Python literals, missing closing braces,
+    doubled encoding, and a lone value for a list. Put it outermost: what another wrapper's
+    guardrails refuse never gets here.
+
+    Raises:
+        DefinitionError: Something is no tool.
+    """
+    return each(tools, RepairedTool)
+
+
+class RepairedTool(WrapperTool):
+    """A tool that mends the text of its calls.
+
+    A mended call and its result have `metadata["repaired"]`: `did`, a list of what was done, and the
+    texts `sent` and `became`. A `tool:repaired` event says the same.
+    """
+
+    def bind(self, arguments: Mapping[str, Any] | str) -> Any:
+        """Decode and validate arguments as a call does, mended if need be.
+
+        Raises:
+            ArgumentError: They do not fit, and cannot be mended.
+        """
+        note = self._mended(arguments)
+        return self.tool.bind(arguments if note is None else note["became"])
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the inner tool with arguments that were mended if need be."""
+        note = self._mended(call.arguments)
+        if note is None:
+            return await self.tool.invoke(call, context)
+        mended = replace(
+            call, arguments=note["became"], metadata={**call.metadata, "repaired": note}
+        )
+        view = context.view(call=mended, schema=self.schema)
+        await view.announce("tool:repaired", **note)
+        result = copy.copy(await self.tool.invoke(mended, context))
+        result.metadata = {**result.metadata, "repaired": note}
+        return result
+
+    def _mended(self, arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
+        """Return what was mended, or None where nothing has to be, or can be."""
+        if self._takes(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
+            return None
+        plain = self.schema.plain
+        for did, found, closed in _mendings(arguments):
+            if closed and not _is_whole(found, plain, plain, closed):
+                continue
+            listed = _listed(found, plain, plain)
+            for steps, value in ((did, found), ([*did, "a lone value for a list"], listed)):
+                became = json.dumps(value, ensure_ascii=False)
+                if (did or value != found) and self._takes(became):
+                    return {"did": steps, "sent": arguments, "became": became}
+        return None
+
+    def _takes(self, arguments: Mapping[str, Any] | str) -> bool:
+        try:
+            self.tool.bind(arguments)
+        except ArgumentError:
+            return False
+        return True
+
+
+def _mendings(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
+    """Yield the objects that a text may have meant, what was done to read it so, and how many of them had no end."""
+    did: list[str] = []
+    fenced = _FENCE.fullmatch(text)
+    if fenced and text.lstrip().startswith("```"):
+        did, text = ["code fence"], fenced[1]
+    for _ in range(3):
+        inner = _json(text)
+        if not isinstance(inner, str):
+            break
+        did, text = [*did, "doubled encoding"], inner
+    exact = _json(text)
+    if isinstance(exact, dict):
+        if _keeps(text, exact):  # It does not where a name stands twice.
+            yield did, exact, 0
+        return
+    closers = _missing_closers(text)
+    found = [("Python literals", _python(text)), ("broken JSON", _guess(text, closers))]
+    for step, value in found:
+        if isinstance(value, dict) and _keeps(text, value):
+            yield [*did, step], value, len(closers or "")
+
+
+def _json(text: str) -> Any:
+    """Return the value that a text is as JSON, or None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _python(text: str) -> Any:
+    """Return the value that a text is as a Python literal, or None."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # About escapes that Python does not know.
+            value = ast.literal_eval(text.strip())
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _guess(text: str, closers: str | None) -> Any:
+    """Return what json-repair makes of a text with its closers, if those are known."""
+    if closers is None:
+        return None
+    try:
+        return repair_json(text + closers, return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _missing_closers(text: str) -> str | None:
+    """Return the braces that a text lacks at its end, or None where it breaks off in something else.
+
+    A list that is not closed may lack items, a text its end, and a number digits.
+    """
+    open_: list[str] = []
+    quote = ""
+    skip = False
+    for character in text:
+        if quote:
+            if skip:
+                skip = False
+            elif character == "\\":
+                skip = True
+            elif character == quote:
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character in "{[":
+            open_.append(character)
+        elif character in "}]" and (not open_ or _CLOSERS[open_.pop()] != character):
+            return None
+    if not open_:
+        return None if quote else ""
+    last = text.rstrip()[-1:]
+    ends = last in "\"'}]" or re.search(r"[\s:](true|false|null|True|False|None)\s*\Z", text)
+    if quote or "[" in open_ or not ends:
+        return None
+    return "}" * len(open_)
+
+
+def _is_whole(value: Any, schema: Any, root: Any, open_: int) -> bool:
+    """Whether objects that had no end hold all that could have come: every property of their schema.
+
+    They are the object itself and, of the last thing in it, so many as had no end.
+    """
+    schema = resolved(root, schema)
+    parts = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not parts or not isinstance(value, dict) or not parts.keys() <= value.keys():
+        return False
+    *_, last = value
+    return open_ == 1 or _is_whole(value[last], parts.get(last), root, open_ - 1)
+
+
+def _keeps(text: str, value: Any) -> bool:
+    """Whether a value says what a text says: every word, number and sign, in order, and no more."""
+    empty = sum(part == "" for part in _leaves(value))
+    plain = _ESCAPE.sub(_letter, text)
+    return list(_tokens(plain)) == list(_tokens(" ".join(_leaves(value)))) and (
+        empty <= len(_EMPTY.findall(text))
+    )
+
+
+def _tokens(text: str) -> Iterator[str | float]:
+    for number, word, sign in _TOKEN.findall(text):
+        yield float(number) if number else _WORDS.get(word, word) or sign
+
+
+def _letter(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if len(code) == 5:
+        return chr(int(code[1:], 16))
+    return " " if code in "nrtbf" else code
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield the names and values of JSON as texts, in order."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+def _listed(value: Any, schema: Any, root: Any) -> Any:
+    """Return a value with a list around what stands alone where the schema wants a list."""
+    schema = resolved(root, schema)
+    if not isinstance(schema, Mapping):
+        return value
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(options, list):
+        rest = [option for option in options if option != {"type": "null"}]
+        return _listed(value, rest[0], root) if len(rest) == 1 and value is not None else value
+    if schema.get("type") == "array" and not isinstance(value, list):
+        value = [value]
+    if isinstance(value, list):
+        return [_listed(item, schema.get("items"), root) for item in value]
+    if isinstance(value, dict):
+        parts = schema.get("properties") or {}
+        return {name: _listed(item, parts.get(name), root) for name, item in value.items()}
+    return value

@@ -1,0 +1,120 @@
+"""Read parts of a long text: what it is, a path into its JSON, its lines, and what matches in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from functool import ToolError
+
+PIECE, OVERLAP = 400, 100
+"""How long lines are cut for a search, in characters: no match of 100 characters is lost at a cut."""
+
+
+def shape(text: str, most: int) -> str:
+    """Say what a text is: the columns of a list of objects, the keys of an object, or its lines."""
+    value = _json(text)
+    if isinstance(value, list):
+        columns = dict.fromkeys(key for item in value if isinstance(item, dict) for key in item)
+        names = f" with the columns {', '.join(columns)}" if columns else ""
+        said = f"A list of {len(value):,}{names}"
+    elif isinstance(value, dict):
+        said = f"An object with the keys {', '.join(value)}"
+    else:
+        said = f"A text of {text.count(chr(10)) + 1:,} lines"
+    return said if len(said) <= most else said[: max(0, most - 1)] + "…"
+
+
+def _json(text: str) -> Any:
+    """Return the list or object that a text is as JSON, else the text."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def within(text: str, path: str) -> str:
+    """Return the JSON text of what a path leads to; a range of a list goes on in each of its items.
+
+    Raises:
+        ToolError: It leads nowhere.
+    """
+
+    def step(value: Any, steps: list[str], done: str) -> Any:
+        if not steps:
+            return value
+        name, *rest = steps
+        here = f"{done}/{name}"
+        if isinstance(value, dict) and name in value:
+            return step(value[name], rest, here)
+        if isinstance(value, list):
+            first, colon, last = name.partition(":")
+            if colon and all(not end or end.isdecimal() for end in (first, last)):
+                chosen = value[int(first or 0) : int(last) if last else None]
+                return [step(item, rest, here) for item in chosen]
+            if name.isdecimal() and int(name) < len(value):
+                return step(value[int(name)], rest, here)
+        raise ToolError(f"The path leads nowhere at {here}. {shape(json.dumps(value), 500)}.")
+
+    names = [part.replace("~1", "/").replace("~0", "~") for part in path.strip("/").split("/")]
+    value = _json(text)
+    if isinstance(value, str):
+        raise ToolError("The result is no JSON: read it by offset or by lines.")
+    found = step(value, [name for name in names if name], "")
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def span(text: str, lines: str) -> tuple[int, int]:
+    """Return where the lines `first-last`, counted from 1, begin and end in a text."""
+    first, _, last = lines.partition("-")
+    begin, end = max(1, int(first)), int(last or first)
+    starts = text.split("\n")
+    if begin > len(starts):
+        raise ToolError(f"The text has {len(starts)} lines.")
+    offset = sum(len(line) + 1 for line in starts[: begin - 1])
+    return offset, offset + sum(len(line) + 1 for line in starts[begin - 1 : end]) - 1
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a search on an engine that takes linear time, whatever the pattern.
+
+    Raises:
+        ToolError: It cannot read the pattern.
+    """
+    try:
+        schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
+        return SchemaValidator(schema).isinstance_python
+    except SchemaError:
+        raise ToolError(
+            "The pattern is no regular expression that takes linear time: no look-around, no references."
+        ) from None
+
+
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their offsets, long ones in pieces that overlap."""
+    offset = 0
+    for line in text.split("\n"):
+        for start in range(0, max(1, len(line) - OVERLAP), PIECE - OVERLAP):
+            yield offset + start, line[start : start + PIECE]
+        offset += len(line) + 1
+
+
+def searched(text: str, matches: Callable[[str], bool], limit: int) -> str:
+    """Return the lines that match, with their offsets, within the limit."""
+    found = [f"{offset}: {piece}" for offset, piece in _pieces(text) if matches(piece)]
+    if not found:
+        return "Nothing matches."
+    room = limit - len(f"[{len(found)} of {len(found)} matches are shown]")
+    shown: list[str] = []
+    for line in found:
+        room -= len(line) + 1
+        if room < 0:
+            shown = shown or [line[: room + len(line)]]
+            return "\n".join([*shown, f"[{len(shown)} of {len(found)} matches are shown]"])
+        shown.append(line)
+    return "\n".join(shown)

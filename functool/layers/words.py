@@ -1,0 +1,230 @@
+"""Find texts by their words: BM25F over the words that SQLite's FTS5 makes of them.
+
+FTS5 folds case and accents, and takes English endings off. The postings lie in memory, weighed when
+the index is built: a search adds up a few lists of numbers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+import sqlite3
+import threading
+import weakref
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from functool import DefinitionError
+
+FIELDS = {
+    "name": (5.0, 0.4),
+    "description": (3.0, 0.9),
+    "arguments": (0.3, 0.6),
+    "texts of arguments": (0.7, 1.0),
+    "choices": (2.0, 0.3),
+    "examples and tags": (3.0, 0.9),
+}
+"""How much a word counts in each field, and how much a long field takes from that."""
+
+SATURATION = 0.5
+"""How soon the second and third time that a word stands in a document count no more."""
+
+NAME_SHARE = 0.3
+"""What a question gets for saying the whole name, in words of average weight."""
+
+LONG_QUESTION = 16
+"""From so many different words on, a question may want several tools."""
+
+ANSWERED = 0.3
+"""What a word of a long question loses once a tool before has answered it."""
+
+CANDIDATES = 60
+MAX_TERMS = 100
+MAX_QUERY = 20_000
+MAX_WORD = 64
+
+STOP_WORDS = set(
+    re.findall(
+        r"\w+",
+        """
+        a about also am an and any are as at be been but by can could did do does for from had has
+        have he how i if in into is it its me my of on or our please she so some than that the their
+        them then there these they this to us was we were what when where which who whom why will
+        with would you your
+        """,
+    )
+)
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Scripts that are written without spaces, or with endings that FTS5 does not know.
+_DENSE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+)
+_WORD = re.compile(rf"[{_DENSE}]+|[^\W_{_DENSE}]+")
+_IS_DENSE = re.compile(rf"[{_DENSE}]")
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text: split at case and underscores, without numbers.
+
+    Scripts without spaces give pairs of characters.
+    """
+    found: list[str] = []
+    for word in _WORD.findall(_HUMP.sub(" ", text)):
+        if word.isnumeric():
+            continue
+        if len(word) > 2 and _IS_DENSE.match(word):
+            found += [word[i : i + 2] for i in range(min(len(word) - 1, MAX_WORD))]
+        else:
+            found.append(word[:MAX_WORD].lower())
+    return found
+
+
+class Stems:
+    """The stems of words, as FTS5 makes them."""
+
+    def __init__(self) -> None:
+        # Only memory, and only one thread at a time.
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._database.close)
+        self._lock = threading.Lock()
+        try:
+            self._database.executescript(
+                "create virtual table words using fts5(word, tokenize='porter unicode61');"
+                "create virtual table stems using fts5vocab(words, instance)"
+            )
+        except sqlite3.OperationalError as error:
+            raise DefinitionError(
+                f"a Catalog needs SQLite with FTS5, and this Python's has none ({error})"
+            ) from error
+
+    def of(self, found: Iterable[str]) -> dict[str, list[str]]:
+        """Return the stems of each word: almost always one."""
+        rows = list(dict.fromkeys(found))
+        stems: dict[str, list[str]] = {word: [] for word in rows}
+        with self._lock:
+            self._database.executemany(
+                "insert into words (rowid, word) values (?, ?)", enumerate(rows)
+            )
+            for stem, row in self._database.execute("select term, doc from stems"):
+                stems[rows[row]].append(stem)
+            self._database.execute("delete from words")
+        return stems
+
+
+class WordIndex:
+    """An index of documents, each a text for every one of `FIELDS`."""
+
+    def __init__(self, documents: Iterable[Sequence[str]]) -> None:
+        one: dict[str, str] = {}  # Each word once in memory, however often it stands somewhere.
+        fields = [
+            [[one.setdefault(word, word) for word in words(text)] for text in document]
+            for document in documents
+        ]
+        self._stems = Stems()
+        self._known = self._stems.of(one)
+        self._rarity: dict[str, float] = {}
+        self._postings: dict[str, tuple[array[int], array[float]]] = {}
+        self._weigh([[self._stemmed(text) for text in texts] for texts in fields])
+
+    def _stemmed(self, found: Iterable[str]) -> list[str]:
+        return [stem for word in found for stem in self._known[word]]
+
+    def _weigh(self, documents: list[list[list[str]]]) -> None:
+        """Compute what each word is worth in each document."""
+        count = max(1, len(documents))
+        average = [
+            max(1.0, sum(len(texts[i]) for texts in documents) / count) for i in range(len(FIELDS))
+        ]
+        holding = Counter(stem for texts in documents for stem in {s for t in texts for s in t})
+        rare = {s: math.log(1 + (count - n + 0.5) / (n + 0.5)) for s, n in holding.items()}
+        share = NAME_SHARE * sum(rare.values()) / max(1, len(rare))
+        for number, texts in enumerate(documents):
+            times: dict[str, float] = {}
+            for text, mean, (weight, shortness) in zip(
+                texts, average, FIELDS.values(), strict=True
+            ):
+                # An empty text has no words, and would be divided by.
+                worth = weight / (1 - shortness + shortness * (len(text) or 1) / mean)
+                for stem in text:
+                    times[stem] = times.get(stem, 0.0) + worth
+            name = set(texts[0])
+            bonus = share / (sum(rare[stem] for stem in name) or 1.0)
+            for stem, worth in times.items():
+                score = rare[stem] * (worth / (SATURATION + worth) + bonus * (stem in name))
+                numbers, scores = self._postings.setdefault(stem, (array("I"), array("f")))
+                numbers.append(number)
+                scores.append(score)
+        self._rarity = rare
+
+    def terms(self, query: str) -> dict[str, str]:
+        """Return the stems of a query that the index knows, each with its word; the rarest if many."""
+        asked = dict.fromkeys(words(query[:MAX_QUERY]))
+        telling = [word for word in asked if word not in STOP_WORDS] or asked
+        new = [word for word in telling if word not in self._known]
+        stems = self._stems.of(new) if new else {}
+        found = {
+            stem: word
+            for word in telling
+            for stem in self._known.get(word) or stems[word]
+            if stem in self._postings
+        }
+        if len(found) > MAX_TERMS:
+            rarest = sorted(found, key=lambda stem: -self._rarity[stem])[:MAX_TERMS]
+            found = {stem: found[stem] for stem in rarest}
+        return found
+
+    def stems(self, text: str) -> set[str]:
+        """Return the stems of a text of the index."""
+        return {stem for word in words(text) for stem in self._known.get(word, ())}
+
+    def search(
+        self, query: str, limit: int, keep: Callable[[int], bool]
+    ) -> list[tuple[int, float]]:
+        """Return the numbers of the best documents that `keep` keeps, with scores, best first."""
+        terms = self.terms(query)
+        scores: dict[int, float] = {}
+        for stem in terms:
+            for number, score in zip(*self._postings[stem], strict=True):
+                scores[number] = scores.get(number, 0.0) + score
+        most = max(limit, CANDIDATES)
+        best = [found for found, _ in zip(_falling(scores, keep), range(most), strict=False)]
+        if len(terms) < LONG_QUESTION:
+            return best[:limit]
+        parts: dict[int, dict[str, float]] = {number: {} for number, _ in best}
+        for stem in terms:
+            for number, score in zip(*self._postings[stem], strict=True):
+                if number in parts:
+                    parts[number][stem] = score
+        return _spread(parts, limit)
+
+
+def _falling(scores: dict[int, float], keep: Callable[[int], bool]) -> Iterator[tuple[int, float]]:
+    """Yield what `keep` keeps, best first; of equals the first."""
+    heap = [(-score, number) for number, score in scores.items()]
+    heapq.heapify(heap)
+    while heap:
+        score, number = heapq.heappop(heap)
+        if keep(number):
+            yield number, -score
+
+
+def _spread(parts: dict[int, dict[str, float]], limit: int) -> list[tuple[int, float]]:
+    """Return the best documents, where a word that one before has answered counts less."""
+    chosen: list[tuple[int, float]] = []
+    answered: dict[str, float] = {}
+
+    def worth(number: int) -> float:
+        return sum(
+            score - ANSWERED * min(score, answered.get(stem, 0.0))
+            for stem, score in parts[number].items()
+        )
+
+    while parts and len(chosen) < limit:
+        best = max(parts, key=worth)
+        chosen.append((best, worth(best)))
+        for stem, score in parts.pop(best).items():
+            answered[stem] = max(score, answered.get(stem, 0.0))
+    return chosen

@@ -1,0 +1,115 @@
+"""`WrapperTool`: a tool around another tool, the base of every layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from typing_extensions import Unpack
+
+from functool.binding.door import Binder, Bound, PassingBinder
+from functool.binding.json_text import Arguments
+from functool.binding.watch import Watch
+from functool.call import ToolCall, ToolResult, ToolSchema
+from functool.context import Context
+from functool.errors import DefinitionError
+from functool.guardrails.asking import OutputGuardrail
+from functool.options import ToolOptions
+from functool.schema.callables import made_here
+from functool.tool import Around, Tool
+from functool.trip import Trip
+
+
+class WrapperTool(Tool):
+    """A tool whose `run` is another tool: the base of every layer.
+
+    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's
+    own see the canonical arguments. What is not given is the inner tool's.
+
+    Raises:
+        DefinitionError: `tool` is no tool, or an option is not what it should be.
+    """
+
+    def __init__(
+        self,
+        tool: Tool,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        if not isinstance(tool, Tool):
+            error = DefinitionError(f"it wraps a tool, not {type(tool).__name__}")
+            raise made_here(error, "a WrapperTool")
+        self.tool = tool
+        inner: ToolOptions = {
+            "settings": tool.settings,
+            "prompts": tool.prompts,
+            "max_argument_bytes": tool.max_argument_bytes,
+        }
+        name = tool.name if name is None else name
+        try:
+            self._equip(name, {**inner, **options})
+        except DefinitionError as error:
+            raise made_here(error, name) from None
+        self._new_description = description
+
+    @cached_property
+    def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The inner tool's schema, under the wrapper's name and description."""
+        inner = self.tool.schema
+        description = inner.description if self._new_description is None else self._new_description
+        return replace(inner, name=self._name, description=description)
+
+    @property
+    def requires_approval(self) -> bool:
+        """Whether an input guardrail of the wrapper or of the inner tool may ask for approval."""
+        return super().requires_approval or self.tool.requires_approval
+
+    def is_enabled(self, context: Context[Any] | None = None) -> bool:
+        """Whether neither the wrapper nor the inner tool is switched off in this context."""
+        inner = self.tool.settings.is_enabled  # A switch that both have is asked once.
+        own = self.settings.is_enabled is inner or super().is_enabled(context)
+        return own and self.tool.is_enabled(context)
+
+    def bind(self, arguments: Arguments) -> Bound:
+        """Decode and validate arguments as the inner tool does."""
+        self._binder.values(arguments)
+        return self.tool.bind(arguments)
+
+    def around(self: W, func: Around) -> W:
+        """Return a copy whose inner tool has `func` around its body: inside its guardrails, too."""
+        twin = self._twin()
+        twin.tool = self.tool.around(func)
+        return twin
+
+    def watch(self) -> Watch:
+        """Return what judges a call's arguments while their text is written: the inner tool's.
+
+        A subclass that overrides `run` may send the inner tool other arguments, so its calls are
+        judged when they are complete. One that hands the call on as it came overrides this:
+        `return self.tool.watch()`.
+        """
+        if type(self).run is WrapperTool.run:
+            return self.tool.watch()
+        return Watch(None, self.tool.bind)
+
+    def _all_output_guardrails(self) -> list[OutputGuardrail]:
+        return [*self.tool._all_output_guardrails(), *self.output_guardrails]
+
+    async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
+        """Run the inner tool."""
+        return await self.tool.invoke(call, context)
+
+    async def _start_body(self, trip: Trip) -> Any:
+        return self._checked(await self.run(trip.sent, trip.context), "run")
+
+    @property
+    def _binder(self) -> Binder:  # type: ignore[override]
+        limit = self.max_argument_bytes  # The inner tool asks for its own.
+        own = None if limit == self.tool.max_argument_bytes else limit
+        return PassingBinder(self.tool._binder, own)
+
+
+W = TypeVar("W", bound=WrapperTool)

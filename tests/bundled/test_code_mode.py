@@ -1,0 +1,569 @@
+"""Code mode: programs over tools, with the real interpreter."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+
+from functool import (
+    ApprovalRequired,
+    Context,
+    Decision,
+    DefinitionError,
+    FunctionTool,
+    SchemaTool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    Tripwire,
+)
+from functool.bundled.code_mode import CodeLimits, code_mode
+from functool.guardrails import require_approval
+
+
+@FunctionTool
+def teams() -> list[str]:
+    """List the teams."""
+    return ["a", "bb"]
+
+
+@FunctionTool
+def size_of(team: str, factor: int = 1) -> int:
+    """Count a team.
+
+    Args:
+        team: Its name.
+    """
+    return len(team) * factor
+
+
+class Bank:
+    """A tool with an effect that can be counted."""
+
+    def __init__(self, when=None):
+        self.paid = []
+
+        def pay(to: str, amount: float) -> str:
+            if amount < 0:
+                raise ToolError("amounts are positive")
+            self.paid.append((to, amount))
+            return f"paid {to}"
+
+        guard = require_approval(when or (lambda call, context: call.arguments["amount"] > 50))
+        self.tool = FunctionTool(pay, input_guardrails=[guard])
+
+
+def run(tool, code, context=None, id="c1", **more):
+    call = ToolCall(name="run_code", arguments={"code": code}, id=id, **more)
+    return asyncio.run(tool.invoke(call, context))
+
+
+def outcomes(result):
+    return [(made["name"], made["outcome"]) for made in result.metadata["calls"]]
+
+
+def test_the_description_holds_typed_stubs():
+    """A model reads stubs with types, defaults, literals, nested types and the texts of parameters."""
+    parameters = {
+        "type": "object",
+        "properties": {
+            "place": {"$ref": "#/$defs/Place"},
+            "kind": {"enum": ["big", "small"], "default": "big"},
+            "from": {"type": "string", "description": "Where it begins."},
+        },
+        "required": ["place", "from"],
+        "$defs": {
+            "Place": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "inner": {"$ref": "#/$defs/Place"},
+                },
+                "required": ["name"],
+            }
+        },
+    }
+    got = []
+    go = SchemaTool("go-to", "Go.", parameters, lambda arguments: got.append(arguments))
+    tool = code_mode([go, size_of])
+
+    assert (
+        "async def go_to(*, place: Place, from_: str, kind: Literal['big', 'small'] = "
+        in tool.description
+    )
+    assert (
+        'class Place(TypedDict):\n    name: "str"\n    inner: "NotRequired[Place]"'
+        in tool.description
+    )
+    assert "from_: Where it begins." in tool.description
+    assert "async def size_of(*, team: str, factor: int = 1) -> int:" in tool.description
+    assert "team: Its name." in tool.description
+
+    result = run(tool, 'await go_to(place={"name": "x", "inner": {"name": "y"}}, from_="z")')
+
+    assert result.success, result.text
+    assert got == [{"place": {"name": "x", "inner": {"name": "y"}}, "from": "z", "kind": "big"}]
+
+
+def test_a_program_reads_the_answer_and_not_the_data():
+    """Printed text and the last value come back as JSON, and the calls stand in the metadata."""
+    code = "total = 0\nfor t in await teams():\n    total += await size_of(team=t)\nprint('sum')\ntotal"
+    result = run(code_mode([teams, size_of]), code)
+
+    assert result.value == {"printed": "sum\n", "value": 3}
+    assert json.loads(result.text) == result.value
+    assert result.metadata["calls"] == [
+        {"id": "c1/1", "name": "teams", "outcome": "done"},
+        {"id": "c1/2", "name": "size_of", "outcome": "done"},
+        {"id": "c1/3", "name": "size_of", "outcome": "done"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("await pey(to='a', amount=1)", "pey"),
+        ("await pay(too='a', amount=1)", "too"),
+        ("await pay(to='a', amount='much')", "Expected `float`"),
+        ("await pay(to='a')", "amount"),
+        ("await pay('a', 1)", "Arguments go by name"),
+        ("pay(to='a', amount=1)", "without await"),
+        ("x = pay(to='a', amount=1)", "without await"),
+        ("(await size_of(team='a')).upper()", "upper"),
+        ("pay = 3", "another meaning"),
+        ("for pay in []: pass", "another meaning"),
+        ("def pay(): pass", "another meaning"),
+        ("import json as pay", "another meaning"),
+        ("try: pass\nexcept ValueError as pay: pass", "another meaning"),
+        ("lambda pay: 1", "another meaning"),
+        ("_functool_call('pay', {})", "reserved"),
+        ("if:", "no Python"),
+        ("x = '\ud800'", "not valid JSON"),
+        ("(" * 5000 + ")" * 5000, "The program was not run"),
+        ("-" * 50000 + "1", "The program was not run"),
+        ("x = 1\n" * 20_000, "at most 100000"),
+        ("x = 1\n" * 200_000, "bytes"),
+    ],
+)
+def test_nothing_happens_before_the_program_is_right(line, said):
+    """A wrong name, argument, type or text is answered before any effect."""
+    bank = Bank()
+    result = run(code_mode([bank.tool, size_of]), f"await pay(to='first', amount=1)\n{line}")
+
+    assert result.is_error
+    assert said in result.text
+    assert bank.paid == []
+
+
+def test_the_line_is_that_of_the_program():
+    """A refused program and a failed one name the line that the model wrote."""
+    tool = code_mode([size_of])
+    wrong = run(tool, "x = 1\n\n\nawait size_of(tem='a')")
+    failed = run(
+        tool, "x = '''a\nb'''\n\nif x and \\\n   x:\n    def f():\n\n        return 1 / 0\n    f()"
+    )
+
+    assert wrong.error.type == "ProgramRefused"
+    assert "line 4: " in wrong.text
+    assert "ZeroDivisionError: division by zero (line 8: return 1 / 0)" in failed.text
+
+
+def test_a_failure_says_what_took_effect():
+    """After a failure the model can go on without repeating what was done."""
+    bank = Bank()
+    code = "await pay(to='a', amount=1)\nprint('so far')\nawait pay(to='b', amount=-1)"
+    result = run(code_mode([bank.tool]), code)
+
+    assert result.error.type == "ProgramError"
+    assert "RuntimeError: ToolError: amounts are positive (line 3" in result.text
+    assert "c1/1 pay: done; c1/2 pay: failed" in result.text
+    assert "so far" in result.text
+    assert outcomes(result) == [("pay", "done"), ("pay", "failed")]
+
+
+def test_a_program_may_handle_a_failure():
+    """A failed call raises RuntimeError, which a program may catch."""
+    code = "try:\n    await pay(to='b', amount=-1)\nexcept RuntimeError as e:\n    print(e)"
+
+    assert (
+        run(code_mode([Bank().tool]), code).value["printed"] == "ToolError: amounts are positive\n"
+    )
+
+
+def test_calls_that_are_gathered_run_together():
+    """asyncio.gather runs calls in parallel, and no more than the limit at once."""
+    running, most = 0, 0
+
+    @FunctionTool
+    async def slow(n: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return n
+
+    code = "import asyncio\nawait asyncio.gather(*[slow(n=i) for i in range(8)])"
+    result = run(code_mode([slow], limits=CodeLimits(parallel=3)), code)
+
+    assert result.value["value"] == list(range(8))
+    assert most == 3
+    run(code_mode(Toolset([slow], max_concurrency=2)), code)
+    assert most == 3
+
+
+def test_inner_calls_are_on_the_road_with_events():
+    """Inner calls have ids of their own, events, and validation; hidden arguments stay hidden."""
+    seen = []
+    context = Context()
+    context.subscribe(lambda event: seen.append((event.kind, event.call_id)))
+
+    @FunctionTool
+    def who(context: Context, n: int) -> str:
+        return context.call.id
+
+    code = "from typing import Any\nx: Any = '3'\na = await who(n=x)\ny: Any = 'z'\ntry:\n    await who(n=y)\nexcept RuntimeError as e:\n    print(e)\na"
+    result = run(code_mode([who]), code, context)
+
+    assert result.value["value"] == "c1/1"
+    assert "ArgumentError" in result.value["printed"]
+    assert seen == [
+        ("tool:pre", "c1/1"),
+        ("tool:post", "c1/1"),
+        ("tool:pre", "c1/2"),
+        ("tool:error", "c1/2"),
+    ]
+    assert outcomes(result) == [("who", "done"), ("who", "refused")]
+
+
+def test_a_tool_that_takes_control_ends_the_program():
+    """Beside other calls it does not run; alone it ends the program with its answer."""
+    ran = []
+
+    @FunctionTool(settings=ToolSettings(takes_control=True))
+    def hand_over(to: str) -> str:
+        ran.append(to)
+        return f"now {to}"
+
+    tool = code_mode([hand_over, teams])
+    together = run(tool, "import asyncio\nawait asyncio.gather(hand_over(to='x'), teams())")
+    assert "Nothing was run" in together.text
+    assert ran == []
+    alone = run(tool, "await hand_over(to='y')\nawait hand_over(to='z')", id="c2")
+
+    assert ran == ["y"]
+    assert alone.value["value"] == "now y"
+    assert tool.settings.is_exclusive
+
+
+def test_a_tripwire_stops_the_run():
+    """A tripwire in an inner call leaves the outer one."""
+
+    def trip(call, context):
+        raise Tripwire("stop")
+
+    @FunctionTool(input_guardrails=[trip])
+    def touch() -> None: ...
+
+    with pytest.raises(Tripwire):
+        run(code_mode([touch]), "try:\n    await touch()\nexcept Exception:\n    pass")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("while True:\n    pass", "time limit"),
+        ("x = [0] * 10**9", "MemoryError"),
+        ("x = []\nwhile True:\n    x.append('a' * 1000)", "MemoryError"),
+        ("def f(n):\n    return f(n + 1)\nf(0)", "RecursionError"),
+        (
+            "while True:\n    try:\n        while True:\n            await teams()\n    except BaseException:\n        pass",
+            "more than 5 calls",
+        ),
+        (
+            "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass",
+            "time limit",
+        ),
+        ("x = 10 ** 10 ** 9", "Error"),
+        ("import os\nos.getenv('HOME')", "not supported"),
+        ("open('/etc/passwd').read()", "open"),
+        ("import socket", "socket"),
+        ("x = 'a' * 10_000_000\nx", "cut"),
+    ],
+)
+def test_limits_end_in_an_error_result(code, said):
+    """Spinning, memory, recursion, floods, files and modules end in an answer; the next program runs."""
+    tool = code_mode([teams], limits=CodeLimits(seconds=0.5, calls=5))
+    result = run(tool, code)
+
+    assert said in result.text
+    assert len(result.text) <= 20_000
+    assert run(tool, "1 + 1").value["value"] == 2
+
+
+def test_a_flood_of_text_is_cut():
+    """What the model reads stays within the limit, printed or returned, and says so."""
+    tool = code_mode([teams], limits=CodeLimits(output_chars=500))
+    result = run(tool, "for i in range(1000):\n    print('\"' * 100)\n[1] * 10000")
+
+    assert len(result.text) <= 500
+    assert "was cut" in result.text
+
+
+def test_waiting_is_not_computing():
+    """The time of a tool does not count against the program's seconds."""
+
+    @FunctionTool
+    async def wait() -> str:
+        await asyncio.sleep(0.6)
+        return "done"
+
+    tool = code_mode([wait], limits=CodeLimits(seconds=0.3))
+
+    assert run(tool, "await wait()").value["value"] == "done"
+
+
+def test_a_cancelled_program_ends():
+    """Cancelling the outer call ends a spinning program; the next one runs."""
+    tool = code_mode([teams], limits=CodeLimits(seconds=60), timeout=0.5)
+    result = run(tool, "while True: pass")
+
+    assert result.error.type == "ToolTimeoutError"
+    assert run(tool, "2").value["value"] == 2
+
+
+def test_a_program_pauses_and_goes_on():
+    """Without an approver the outer call waits; approved, it goes on, and nothing happens twice."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "import random, datetime\nprint(random.random(), datetime.datetime.now())\na = await pay(to='a', amount=1)\nb = await pay(to='b', amount=99)\nprint(random.random())\n[a, b]"
+    first = run(tool, code, context)
+    request = first.metadata["approval"]
+
+    assert first.error.type == "ApprovalRequired"
+    assert (request.tool, request.call_id, request.arguments) == (
+        "pay",
+        "c1/2",
+        {"to": "b", "amount": 99},
+    )
+    assert outcomes(first) == [("pay", "done"), ("pay", "waiting")]
+    assert bank.paid == [("a", 1)]
+
+    assert run(tool, code, context).error.type == "ApprovalRequired"
+    context.approve(request)
+    last = run(tool, code, context)
+
+    assert last.value["value"] == ["paid a", "paid b"]
+    assert bank.paid == [("a", 1), ("b", 99)]
+
+
+def test_clock_and_random_are_the_same_in_each_run():
+    """A program that branches on the time and on chance takes the same way when it goes on."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "import random, time\nawait pay(to=str(random.random()) + str(time.time()), amount=1)\nawait pay(to='b', amount=99)"
+    context.approve(run(tool, code, context).metadata["approval"])
+    result = run(tool, code, context)
+
+    assert result.success, result.text
+    assert len(bank.paid) == 2
+
+
+def test_a_denied_call_raises_in_the_program():
+    """A person's refusal is an exception that the program may handle."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "try:\n    await pay(to='b', amount=99)\nexcept RuntimeError as e:\n    print(e)\nawait pay(to='c', amount=1)"
+    context.deny(run(tool, code, context).metadata["approval"], "too much")
+    result = run(tool, code, context)
+
+    assert "too much" in result.value["printed"]
+    assert bank.paid == [("c", 1)]
+
+
+def test_edited_arguments_run():
+    """What a person approved with other arguments is what runs."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "await pay(to='b', amount=99)"
+    request = run(tool, code, context).metadata["approval"]
+    context.approve(request, arguments={"to": "b", "amount": 51})
+
+    assert run(tool, code, context).success
+    assert bank.paid == [("b", 51)]
+    asked = []
+
+    def approver(request):
+        asked.append(request.call_id)
+        return Decision(approved=True, arguments={"to": "z", "amount": 60})
+
+    run(tool, code, Context(approver=approver), id="c9")
+
+    assert asked == ["c9/1"]
+    assert bank.paid[-1] == ("z", 60)
+
+
+def test_a_refusal_that_the_program_saw_is_kept():
+    """When a program goes on, a call that was refused before stays refused."""
+    refuse = [True]
+
+    def moody(call, context):
+        if refuse[0]:
+            raise ToolError("no")
+
+    @FunctionTool(input_guardrails=[moody])
+    def touch() -> str:
+        return "touched"
+
+    bank, context = Bank(), Context()
+    tool = code_mode([touch, bank.tool])
+    code = "try:\n    x = await touch()\nexcept RuntimeError:\n    x = 'refused'\nawait pay(to='b', amount=99)\nx"
+    context.approve(run(tool, code, context).metadata["approval"])
+    refuse[0] = False
+
+    assert run(tool, code, context).value["value"] == "refused"
+
+
+def test_calls_that_wait_together_end_together():
+    """Siblings of a call that waits are done once; several approvals are asked one by one."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "import asyncio\nawait asyncio.gather(pay(to='a', amount=1), pay(to='b', amount=99), pay(to='c', amount=98))"
+    for _ in range(2):
+        context.approve(run(tool, code, context).metadata["approval"])
+
+    assert run(tool, code, context).value["value"] == ["paid a", "paid b", "paid c"]
+    assert sorted(bank.paid) == [("a", 1), ("b", 99), ("c", 98)]
+
+
+def test_another_program_is_refused():
+    """A record belongs to one program and one definition of the tools; approvals too."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "await pay(to='a', amount=1)\nawait pay(to='b', amount=99)"
+    request = run(tool, code, context).metadata["approval"]
+    context.approve(request)
+    other = run(tool, code + "\n", context)
+
+    assert other.error.type == "AnotherProgram"
+
+    def pay(to: str, amount: float, note: str = "") -> str: ...
+
+    changed = run(code_mode([FunctionTool(pay)]), code, context)
+
+    assert changed.error.type == "AnotherProgram"
+    assert bank.paid == [("a", 1)]
+    forged = run(tool, "await pay(to='evil', amount=99)", context, id="c1x")
+    assert forged.error.type == "ApprovalRequired"
+    assert run(tool, code, context).success
+
+
+def test_one_program_runs_once_at_a_time():
+    """The same call beside itself is refused and does nothing."""
+    started, go = threading.Event(), threading.Event()
+    count = []
+
+    @FunctionTool
+    def slow() -> None:
+        count.append(1)
+        started.set()
+        go.wait(10)
+
+    tool, context = code_mode([slow]), Context()
+
+    async def both():
+        call = ToolCall(name="run_code", arguments={"code": "await slow()"}, id="same")
+        first = asyncio.ensure_future(tool.invoke(call, context))
+        while not started.is_set():
+            await asyncio.sleep(0.01)
+        second = await tool.invoke(call, context)
+        go.set()
+        return await first, second
+
+    first, second = asyncio.run(both())
+
+    assert first.success
+    assert second.error.type == "AnotherProgram"
+    assert count == [1]
+
+
+def test_a_program_that_takes_another_way_is_stopped():
+    """A program whose calls differ from those of the record stops before any effect."""
+    bank, context = Bank(), Context()
+    tool = code_mode([bank.tool])
+    code = "await pay(to='a', amount=1)\nawait pay(to='b', amount=99)"
+    context.approve(run(tool, code, context).metadata["approval"])
+    [record] = context.state["functool.code_mode"].values()
+    record.outcomes["c1/1"]["arguments"]["to"] = "other"
+    result = run(tool, code, context)
+
+    assert "not the one that it made before" in result.text
+    assert bank.paid == [("a", 1)]
+
+
+def test_definitions_are_checked():
+    """What is no tool, no limit or no journal's run is refused at definition."""
+    for wrong in ([1], 3):
+        with pytest.raises(DefinitionError):
+            code_mode(wrong)
+    for limits in (
+        {"seconds": 0},
+        {"calls": -1},
+        {"memory_mb": 1.5},
+        {"parallel": True},
+        {"output_chars": "x"},
+    ):
+        with pytest.raises(DefinitionError):
+            CodeLimits(**limits)
+    with pytest.raises(DefinitionError, match="journal"):
+        code_mode([teams], run="x")
+    with pytest.raises(DefinitionError, match="journal"):
+        code_mode([teams], journal=object())
+
+
+def test_shapes_of_values_cross():
+    """Values come back as JSON: tuples, sets, odd keys, big numbers, dates, and classes of the program."""
+    code = "import datetime\nclass P:\n    def __init__(self):\n        self.a = 1\n[(1,), {2}, {3: 4}, 10**30, datetime.date(2026, 1, 2), P(), float('inf'), None, True]"
+    value = run(code_mode([teams]), code).value["value"]
+
+    assert value == [[1], [2], {"3": 4}, 10**30, "2026-01-02", {"a": 1}, "inf", None, True]
+
+
+@pytest.mark.parametrize("value", ["{1}", "float('nan')", "{1: 2}", "object", "print"])
+def test_what_json_cannot_say_is_not_sent(value):
+    """An argument that is no JSON raises in the program, and nothing runs."""
+    got = []
+    tool = code_mode([FunctionTool(lambda x: got.append(x), name="take", description="Take.")])
+    result = run(tool, f"await take(x={value})")
+
+    assert result.is_error
+    assert got == []
+
+
+def test_a_hundred_programs_at_once():
+    """A hundred programs end, each with its own answer."""
+    tool = code_mode([size_of])
+
+    async def all_of_them():
+        calls = [
+            ToolCall(
+                name="run_code",
+                arguments={"code": f"await size_of(team='a', factor={n})"},
+                id=f"c{n}",
+            )
+            for n in range(100)
+        ]
+        return await asyncio.gather(*[tool.invoke(call) for call in calls])
+
+    assert [result.value["value"] for result in asyncio.run(all_of_them())] == list(range(100))
+
+
+def test_the_outer_pause_is_like_any_other():
+    """`unwrap` and the failure's type are those of a call that waits."""
+    with pytest.raises(ToolError, match="approval"):
+        run(code_mode([Bank().tool]), "await pay(to='b', amount=99)").unwrap()
+    assert issubclass(ApprovalRequired, ToolError)
+    assert isinstance(run(code_mode([teams]), "1"), ToolResult)

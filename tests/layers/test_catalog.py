@@ -1,0 +1,587 @@
+"""`Catalog`: tools found by searching, and calls of them on their own road."""
+
+import asyncio
+import json
+import sqlite3
+
+import pytest
+
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    GuardrailError,
+    SchemaTool,
+    Tool,
+    ToolCall,
+    Toolset,
+    ToolSettings,
+    WrapperTool,
+)
+from functool.guardrails import budget, require_approval, truncate
+from functool.layers import words as word_search
+from functool.layers.catalog import FOUND, Catalog
+from functool.layers.words import WordIndex, words
+from tests import bfcl
+
+
+def tool(name, description="", parameters=None, **options) -> Tool:
+    return SchemaTool(name, description, parameters or {}, lambda arguments: arguments, **options)
+
+
+WEATHER = tool(
+    "get_weather",
+    "Get the forecast of a place.",
+    {
+        "properties": {
+            "place": {"type": "string", "description": "A city or a village."},
+            "unit": {"enum": ["celsius", "fahrenheit"]},
+            "wind": {"properties": {"gusts": {"type": "boolean", "description": "Storm peaks."}}},
+        }
+    },
+)
+MAIL = tool("sendMail", "Send a message to somebody.", settings=ToolSettings(tags=["outlook"]))
+SUM = tool("math.sum", "Add numbers.", {"properties": {"numbers": {"type": "array"}}})
+TOOLS = [WEATHER, MAIL, SUM]
+
+
+def names(matches):
+    return [match.tool.name for match in matches]
+
+
+def call(tools, name, arguments, context=None, id="1"):
+    return asyncio.run(tools.call(ToolCall(name=name, arguments=arguments, id=id), context))
+
+
+def recall(questions, renamed):
+    """Return the share of wanted tools among the first five, by id and by name."""
+    catalog = Catalog(
+        SchemaTool(renamed[f["uid"]], f["description"], f["parameters"], lambda a: a)
+        for f in bfcl.lines("functions")
+    )
+    name_of = {f["uid"]: f["name"] for f in bfcl.lines("functions")}
+    uid_of = {name: uid for uid, name in renamed.items()}
+    ids, by_name = 0.0, 0.0
+    for question in questions:
+        top = {uid_of[name] for name in names(catalog.search(question["question"]))}
+        wanted = set(question["functions"])
+        wanted_names = {name_of[uid] for uid in wanted}
+        ids += len(wanted & top) / len(wanted)
+        by_name += len(wanted_names & {name_of[uid] for uid in top}) / len(wanted_names)
+    return ids / len(questions), by_name / len(questions)
+
+
+def test_real_questions_find_their_tools():
+    """Of 3,469 real definitions the first five hold what real questions want, in both halves of them."""
+    # Names are said once in a catalogue: the others get a number.
+    renamed, seen = {}, {}
+    for function in bfcl.lines("functions"):
+        number = seen[function["name"]] = seen.get(function["name"], 0) + 1
+        renamed[function["uid"]] = function["name"] + (f"_{number}" if number > 1 else "")
+    questions = bfcl.lines("questions_dev")
+
+    for half in (questions[::2], questions[1::2]):
+        ids, by_name = recall(half, renamed)
+        assert ids >= 0.69 - 0.01
+        assert by_name >= 0.84
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "why"),
+    [
+        ("what will the weather be", "get_weather", "name: weather"),
+        ("forecasts", "get_weather", "description: forecasts"),
+        ("send", "sendMail", "name: send; description: send"),
+        ("in Fahrenheit please", "get_weather", "choices: fahrenheit"),
+        ("village", "get_weather", "texts of arguments: village"),
+        ("storm", "get_weather", "texts of arguments: storm"),
+        ("gust", "get_weather", "arguments: gust"),
+        ("outlook", "sendMail", "examples and tags: outlook"),
+        ("what do these make", "math.sum", "examples and tags: make"),
+    ],
+)
+def test_every_text_of_a_tool_is_searched(query, found, why):
+    """Names, descriptions, nested texts, enum values, tags and examples are found, and the match says where."""
+    catalog = Catalog(TOOLS, examples={"math.sum": ["What do 3 and 4 make?"]})
+    [match] = catalog.search(query)
+
+    assert (match.tool.name, match.why) == (found, why)
+    assert match.score > 0
+
+
+def test_a_search_takes_what_is_enabled():
+    """A tool that is switched off in the context is not found, and takes nobody's place."""
+    hidden = tool("weather_admin", "weather", settings=ToolSettings(is_enabled=lambda c: c.deps))
+    catalog = Catalog([hidden, WEATHER])
+
+    assert names(catalog.search("weather", 1, Context(True))) == ["weather_admin"]
+    assert names(catalog.search("weather", 1, Context(False))) == ["get_weather"]
+
+
+def test_a_long_question_finds_several_tools(monkeypatch):
+    """What one tool has answered counts less, so that the second wish of a long question is heard."""
+    filler = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron"
+    alike = [tool(f"pay_{n}", f"Pay a bill {filler}") for n in ("one", "two", "three")]
+    other = tool("transport", "Book a flight ticket alpha beta gamma delta epsilon zeta eta")
+    unrelated = [tool(f"unrelated_{n}") for n in range(30)]
+    catalog = Catalog([*alike, other, *unrelated])
+    long = f"pay the bill {filler} and book the flight ticket"
+
+    assert names(catalog.search(long, 3)) == ["pay_one", "transport", "pay_two"]
+    monkeypatch.setattr(word_search, "LONG_QUESTION", 1_000)
+    assert names(catalog.search(long, 3)) == ["pay_one", "pay_two", "pay_three"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "   ", '" OR name:*', "NEAR(a b, 2)", "x AND (", "'; drop table words; --", "\x00",
+     "\ud800", "12345", "天気", "погода", "x" * 1_000_000, "💥"],
+)  # fmt: skip
+def test_odd_queries_are_words_only(query):
+    """FTS syntax, numbers, foreign and broken text are searched as words: nothing is found, nothing fails."""
+    assert Catalog(TOOLS).search(query) == []
+
+
+def test_words_like_the_and_of_count_alone():
+    """The commonest words count only in a query that has no others."""
+    catalog = Catalog([*TOOLS, tool("who_am_i")])
+
+    assert names(catalog.search("who am I")) == ["who_am_i"]
+    assert names(catalog.search("who am I to send")) == ["sendMail"]
+
+
+def test_fts_syntax_is_no_syntax():
+    """Operators between words are words."""
+    assert names(Catalog(TOOLS).search('weather NOT "forecast" -place')) == ["get_weather"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("获取城市的天气预报", "天气"),
+        ("날씨를 알려 줍니다", "날씨"),
+        ("Wetter für Größen", "grosse grossen größen"),
+        ("узнать погоду", "ПОГОДУ"),
+        ("prévisions météo", "meteo"),
+        ("พยากรณ์อากาศ", "พยากรณ์"),
+    ],
+)
+def test_other_scripts_are_found(text, query):
+    """Scripts without spaces, accents and capitals of other alphabets find their texts."""
+    catalog = Catalog([tool("one", "Something else."), tool("two", text)])
+
+    assert names(catalog.search(query)) == ["two"]
+
+
+def test_words_are_split():
+    """Case and underscores split names; numbers are no words, letters with numbers are."""
+    assert words("getHTTPResponse_v2 parse.XML 42 s3 Größe 天気予報") == (
+        ["get", "http", "response", "v2", "parse", "xml", "s3", "größe", "天気", "気予", "予報"]
+    )
+
+
+def test_names_that_differ_by_case():
+    """Two names that differ by case are two tools."""
+    catalog = Catalog([tool("Get", "weather"), tool("get", "weather")])
+    fixed = catalog.fixed()
+
+    assert names(catalog.search("get")) == ["Get", "get"]
+    assert call(fixed, "call_tool", {"name": "get", "arguments": {}}).success
+    assert not call(fixed, "call_tool", {"name": "GET", "arguments": {}}).success
+
+
+def test_an_empty_catalogue():
+    """A catalogue of nothing finds nothing, and says so."""
+    catalog = Catalog([])
+
+    assert catalog.search("weather") == []
+    assert list(catalog.toolset(Context())) == ["search_tools"]
+    assert (
+        call(catalog.fixed(), "search_tools", {"query": "x"}).text
+        == "No tool fits. Try other words."
+    )
+    assert call(catalog.fixed(), "call_tool", {"name": "x"}).error.type == "UnknownToolError"
+
+
+@pytest.mark.parametrize("given", [WEATHER, [WEATHER], iter([WEATHER]), Toolset([WEATHER])])
+def test_some_tools(given):
+    """A tool, an iterable and a toolset make a catalogue."""
+    assert names(Catalog(given).search("weather")) == ["get_weather"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "options", "error"),
+    [
+        ([WEATHER, WEATHER], {}, "two tools are named 'get_weather'"),
+        ([tool("call_tool")], {}, "a catalogue has a tool 'call_tool' of its own"),
+        ([tool("search_tools")], {}, "a catalogue has a tool 'search_tools' of its own"),
+        (TOOLS, {"pinned": ["get_wether"]}, "pinned names .* Did you mean 'get_weather'"),
+        (TOOLS, {"examples": {"x": ["y"]}}, "examples names a tool that is not in the catalogue"),
+        (TOOLS, {"examples": {"math.sum": "add"}}, "the examples of 'math.sum' must be a list"),
+        (TOOLS, {"rank": 3}, "rank must be a sync function"),
+        (TOOLS, {"pinned": [tool("get_weather")]}, "two tools are named 'get_weather'"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused_at_definition(tools, options, error):
+    """Equal names, unknown names and wrong options are the author's errors."""
+    with pytest.raises(DefinitionError, match=error):
+        Catalog(tools, **options)
+
+
+def test_an_async_rank_is_refused():
+    """`rank` has to be sync, as `search` is."""
+
+    async def rank(query, limit):
+        return []
+
+    with pytest.raises(DefinitionError, match="rank must be a sync function"):
+        Catalog(TOOLS, rank=rank)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 2.5, "5"])
+def test_a_limit_is_a_positive_int(limit):
+    """Any other limit is refused."""
+    with pytest.raises(ValueError, match="limit must be a positive int"):
+        Catalog(TOOLS).search("weather", limit)
+
+
+def test_python_without_fts5(monkeypatch):
+    """Where SQLite has no FTS5 the error says so."""
+
+    def connect(*args, **options):
+        class Bare(sqlite3.Connection):
+            def executescript(self, script):
+                raise sqlite3.OperationalError("no such module: fts5")
+
+        return real(*args, **options, factory=Bare)
+
+    real = sqlite3.connect
+    monkeypatch.setattr(word_search.sqlite3, "connect", connect)
+    with pytest.raises(DefinitionError, match="needs SQLite with FTS5"):
+        Catalog(TOOLS)
+
+
+def test_rank_is_fused():
+    """The host's own search brings in what no word says; unknown and disabled tools of it are left out."""
+    asked = []
+
+    def rank(query, limit):
+        asked.append((query, limit))
+        return [("gone", 0.9), ("off", 0.8), ("sendMail", 0.7), ("get_weather", 0.1)]
+
+    off = tool("off", settings=ToolSettings(is_enabled=False))
+    catalog = Catalog([*TOOLS, off], rank=rank)
+    matches = catalog.search("forecast", 5)
+
+    assert names(matches) == ["get_weather", "sendMail"]
+    assert [match.why for match in matches] == ["description: forecast; rank: 2", "rank: 1"]
+    assert asked == [("forecast", 60)]
+
+
+def test_a_rank_that_fails_is_an_error_result():
+    """What `rank` raises is the answer of `search_tools`, like that of any body."""
+
+    def rank(query, limit):
+        raise ConnectionError("no embeddings")
+
+    result = call(Catalog(TOOLS, rank=rank).fixed(), "search_tools", {"query": "mail"})
+
+    assert result.text == "ConnectionError: no embeddings"
+
+
+def test_a_toolset_holds_what_the_context_found():
+    """Pinned tools, the search and the tools found so far, in that order; another context found nothing."""
+    catalog = Catalog(TOOLS, pinned=["sendMail"])
+    context = Context()
+    before = catalog.toolset(context)
+    result = call(before, "search_tools", {"query": "weather numbers"}, context)
+    call(before, "search_tools", {"query": "send mail weather"}, context)
+
+    assert list(before) == ["sendMail", "search_tools"]
+    assert [found["name"] for found in result.value] == ["get_weather", "math.sum"]
+    assert result.value[0] == {
+        "name": "get_weather",
+        "description": "Get the forecast of a place.",
+    }
+    assert list(catalog.toolset(context)) == ["sendMail", "search_tools", "get_weather", "math.sum"]
+    assert list(catalog.toolset(Context())) == ["sendMail", "search_tools"]
+    assert context.state[FOUND] == ["get_weather", "math.sum", "sendMail"]
+
+
+def test_pinned_tools_may_be_given_as_tools():
+    """A pinned tool that is not in the catalogue is taken into it."""
+    clock = tool("clock", "What time it is.")
+    catalog = Catalog(TOOLS, pinned=[clock, WEATHER])
+
+    assert list(catalog.toolset(Context())) == ["clock", "get_weather", "search_tools"]
+    assert names(catalog.search("time")) == ["clock"]
+    assert list(Catalog(TOOLS, pinned=clock).pinned) == ["clock"]
+    assert list(Catalog(TOOLS, pinned=Toolset([clock])).pinned) == ["clock"]
+
+
+def test_a_toolset_needs_a_context():
+    """What was found lives in a context: without one there is no toolset."""
+    with pytest.raises(TypeError, match="the context must be a Context, not NoneType"):
+        Catalog(TOOLS).toolset(None)
+
+
+def test_the_limit_of_concurrency_is_kept():
+    """A toolset's own limit holds in what the catalogue makes of it."""
+    catalog = Catalog(Toolset(TOOLS, max_concurrency=2))
+
+    assert catalog.toolset(Context()).max_concurrency == 2
+    assert catalog.fixed().max_concurrency == 2
+
+
+def test_a_tool_removed_between_search_and_call():
+    """A found tool that the next catalogue lacks is gone from the toolset, and an unknown tool."""
+    context = Context()
+    call(Catalog(TOOLS).toolset(context), "search_tools", {"query": "weather"}, context)
+    after = Catalog([MAIL, tool("weather_now", "weather")])
+
+    assert list(after.toolset(context)) == ["search_tools"]
+    result = call(after.fixed(), "call_tool", {"name": "get_weather"}, context)
+    assert result.error.type == "UnknownToolError"
+    assert "weather_now" in result.text
+
+
+def test_a_tool_disabled_between_search_and_call():
+    """A tool that is switched off after it was found does not run, through either door."""
+    context = Context({"on": True})
+    ran = []
+    flip = SchemaTool(
+        "flip", "flip", {}, lambda a: ran.append(1),
+        settings=ToolSettings(is_enabled=lambda c: c.deps["on"]),
+    )  # fmt: skip
+    catalog = Catalog([flip])
+    call(catalog.fixed(), "search_tools", {"query": "flip"}, context)
+    context.deps["on"] = False
+
+    assert call(catalog.toolset(context), "flip", {}, context).error.type == "ToolDisabledError"
+    through = call(catalog.fixed(), "call_tool", {"name": "flip"}, context)
+    assert through.error.type == "ToolDisabledError"
+    assert ran == []
+
+
+def test_a_fixed_toolset_never_changes():
+    """Two tools, whose search shows parameters, because no definition will."""
+    catalog = Catalog(TOOLS, pinned=["sendMail"])
+    fixed = catalog.fixed()
+    context = Context()
+    [found] = call(fixed, "search_tools", {"query": "forecast"}, context).value
+
+    assert list(fixed) == list(catalog.fixed()) == ["search_tools", "call_tool"]
+    assert found["parameters"] == WEATHER.schema.parameters
+    assert found["parameters"] is not WEATHER.schema.parameters
+
+
+def test_what_must_run_alone_is_left_out_of_fixed():
+    """A tool that is exclusive or takes control is neither found nor called behind `call_tool`."""
+    alone = tool("alone", "weather", settings=ToolSettings(is_exclusive=True))
+    control = tool("control", "weather", settings=ToolSettings(takes_control=True))
+    catalog = Catalog([alone, control, WEATHER])
+    fixed = catalog.fixed()
+    found = call(fixed, "search_tools", {"query": "weather"}).value
+
+    assert [each["name"] for each in found] == ["get_weather"]
+    for name in ("alone", "control"):
+        assert call(fixed, "call_tool", {"name": name}).error.type == "UnknownToolError"
+    assert set(names(catalog.search("weather"))) == {"alone", "control", "get_weather"}
+
+
+def test_the_settings_of_call_tool_are_those_of_its_tools():
+    """`call_tool` is read-only if all of its tools are, and destructive if one is."""
+    safe = tool("safe", settings=ToolSettings(read_only=True))
+    wipe = tool("wipe", settings=ToolSettings(destructive=True))
+
+    assert Catalog([safe]).fixed()["call_tool"].settings.read_only is True
+    assert Catalog([safe]).fixed()["call_tool"].settings.destructive is None
+    mixed = Catalog([safe, wipe]).fixed()["call_tool"].settings
+    assert (mixed.read_only, mixed.destructive) == (None, True)
+
+
+@FunctionTool
+def divide(a: int, b: int = 1) -> float:
+    """Divide two numbers."""
+    return a / b
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"name": "divide", "arguments": {"a": 6, "b": 3}}, "2.0"),
+        ('{"name": "divide", "arguments": {"a": 6}}', "6.0"),
+        ('{ "arguments" : {"a": 6, "b": 3} , "name" : "divide" }', "2.0"),
+        ('{"name": "divide", "arguments": "{\\"a\\": 6}"}', "6.0"),
+        ({"name": "divide", "arguments": '{"a": 6}'}, "6.0"),
+    ],
+)
+def test_call_tool_calls(arguments, text):
+    """`call_tool` takes arguments as an object or its text, in whatever order they come."""
+    result = call(Catalog([divide]).fixed(), "call_tool", arguments)
+
+    assert (result.text, result.call_id) == (text, "1")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"name": "divide", "arguments": {"a": 1, "a": 2}}',
+        '{"name": "divide", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}',
+        '{"name": "divide", "arguments": {"a": true}}',
+        '{"name": "divide", "arguments": {"a": 1, "c": 2}}',
+        '{"name": "divide", "arguments": {"a": NaN}}',
+        '{"name": "divide", "arguments": {"a": 1' + "0" * 5000 + "}}",
+        '{"name": "divide", "arguments": [1]}',
+        '{"name": "divide"}',
+        '{"name": "divide", "name": "divide", "arguments": {"a": 1}}',
+        '{"name": "divide", "arguments": {"a": 1}, "arguments": {"a": 2}}',
+        '{"name": "divide", "a": 1}',
+        '{"arguments": {"a": 1}}',
+        '{"name": "divide", "arguments": {"a": 1}',
+        "",
+    ],
+)
+def test_the_rules_of_arguments_hold_behind_call_tool(arguments):
+    """A name sent twice, unknown names, NaN, `true` for a number and broken JSON are refused as on the tool's own door."""
+    result = call(Catalog([divide]).fixed(), "call_tool", arguments)
+
+    assert result.error.type == "ArgumentError"
+
+
+def test_the_limit_of_bytes_holds_behind_call_tool():
+    """The inner tool's limit of argument bytes bounds the inner arguments, whatever stands around them."""
+    small = tool("small", max_argument_bytes=50, parameters={"properties": {"x": {}}})
+    large = tool("large", max_argument_bytes=None)
+    fixed = Catalog([small]).fixed()
+
+    assert call(fixed, "call_tool", {"name": "small", "arguments": {"x": "a" * 30}}).success
+    result = call(fixed, "call_tool", json.dumps({"name": "small", "arguments": {"x": "a" * 60}}))
+    assert "more than 50 bytes" in result.text
+    assert fixed["call_tool"].max_argument_bytes == 50 + 4_096
+    assert Catalog([small, large]).fixed()["call_tool"].max_argument_bytes is None
+
+
+def test_a_found_call_goes_its_own_road():
+    """Guardrails of both kinds and time limits of the tool hold behind either door."""
+
+    def refuse(call, context):
+        if call.arguments.get("n") == 13:
+            raise GuardrailError("not 13")
+
+    guarded = SchemaTool(
+        "guarded", "guarded", {"properties": {"n": {"type": "integer"}}}, lambda a: "x" * 100,
+        input_guardrails=[budget(calls=2), refuse], output_guardrails=[truncate(60)],
+    )  # fmt: skip
+    catalog, context = Catalog([guarded]), Context()
+    call(catalog.fixed(), "search_tools", {"query": "guarded"}, context)
+    ways = [
+        lambda n: call(catalog.toolset(context), "guarded", {"n": n}, context),
+        lambda n: call(catalog.fixed(), "call_tool", {"name": "guarded", "arguments": {"n": n}}, context),
+    ]  # fmt: skip
+
+    assert ways[1](13).text == "not 13"
+    assert len(ways[0](1).text) <= 60
+    assert ways[1](1).text.startswith("The budget is used up")
+
+
+def test_approval_behind_call_tool():
+    """A person is asked for the inner call, and the same outer call runs once after that."""
+    ran = []
+    pay = SchemaTool(
+        "pay", "pay", {"properties": {"n": {"type": "integer"}}}, lambda a: ran.append(a["n"]),
+        input_guardrails=[require_approval()],
+    )  # fmt: skip
+    fixed, context = Catalog([pay, WEATHER]).fixed(), Context()
+    outer = {"name": "pay", "arguments": {"n": 5}}
+    paused = call(fixed, "call_tool", outer, context)
+    request = paused.metadata["approval"]
+    context.approve(request)
+
+    assert fixed["call_tool"].requires_approval
+    assert not Catalog([WEATHER]).fixed()["call_tool"].requires_approval
+    assert paused.error.type == "ApprovalRequired"
+    assert (request.tool, request.arguments) == ("pay", {"n": 5})
+    assert call(fixed, "call_tool", outer, context).success
+    assert call(fixed, "call_tool", outer, context).error.type == "ApprovalRequired"
+    assert ran == [5]
+
+
+def test_labels_pass_through_call_tool():
+    """Labels of arguments point into the inner arguments, and those of results come out."""
+    seen = []
+
+    def look(call, context):
+        seen.append(dict(call.metadata))
+
+    web = tool("web", "web", {"properties": {"q": {}}}, input_guardrails=[look],
+               settings=ToolSettings(untrusted=True))  # fmt: skip
+    fixed = Catalog([web]).fixed()
+    sources = {"/arguments/q": ["mail"], "/name": ["other"], "": ["all"], "/arguments": ["a"]}
+    outer = ToolCall(
+        name="call_tool",
+        arguments={"name": "web", "arguments": {"q": 1}},
+        metadata={"sources": sources, "host": 7},
+    )
+    result = asyncio.run(fixed.call(outer))
+
+    assert seen == [{"host": 7, "sources": {"/q": ["mail"], "": ["a"]}}]
+    assert set(result.metadata["sources"]) == {"mail", "other", "all", "a", "web"}
+
+
+def test_layers_around_call_tool_reach_the_tools():
+    """What is put around `call_tool` stands inside the inner tool's guardrails, and knows the inner call."""
+    order = []
+
+    def look(call, context):
+        order.append("guardrail")
+
+    async def around(call, context, proceed):
+        order.append((call.name, context.schema.name, dict(call.arguments)))
+        return await proceed()
+
+    inner = tool("inner", "x", {"properties": {"n": {}}}, input_guardrails=[look])
+    call_tool = Catalog([inner]).fixed()["call_tool"]
+    around_it = Toolset([WrapperTool(call_tool.around(around))])
+    outer = {"name": "inner", "arguments": {"n": 1}}
+
+    assert call(around_it, "call_tool", outer).value == {"n": 1}
+    assert order == ["guardrail", ("inner", "inner", {"n": 1})]
+    order.clear()
+    assert call(Toolset([call_tool]), "call_tool", outer).success
+    assert order == ["guardrail"]
+
+
+def test_many_tools():
+    """A catalogue of many tools finds the one, and an unknown name among them is answered shortly."""
+    many = [tool(f"tool_{chr(97 + n % 26)}{n}", f"Does thing number w{n}.") for n in range(20_000)]
+    catalog = Catalog(many)
+
+    assert names(catalog.search("w12345", 1)) == [many[12345].name]
+    result = call(catalog.fixed(), "call_tool", {"name": "nothing"})
+    assert len(result.text) < 300
+
+
+def test_searches_may_run_on_several_threads():
+    """A catalogue may be searched from any thread."""
+    catalog = Catalog(TOOLS)
+
+    async def both():
+        return await asyncio.gather(
+            *(asyncio.to_thread(catalog.search, f"forecasting zebra{n}") for n in range(40))
+        )
+
+    assert {tuple(names(found)) for found in asyncio.run(both())} == {("get_weather",)}
+
+
+def test_a_query_of_many_words_is_cut():
+    """Of more words than a search takes the rarest count."""
+    index = WordIndex(
+        [[f"w{chr(97 + n // 26)}{chr(97 + n % 26)} common"] + [""] * 5 for n in range(300)]
+    )
+    terms = index.terms(
+        " ".join(f"w{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)) + " common"
+    )
+
+    assert len(terms) == word_search.MAX_TERMS
+    assert "common" not in terms

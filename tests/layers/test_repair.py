@@ -1,0 +1,294 @@
+"""`repaired`: mends the text of arguments, with an audit."""
+
+import asyncio
+import json
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from functool import (
+    Context,
+    FunctionTool,
+    SchemaTool,
+    ToolCall,
+    Toolset,
+    WrapperTool,
+)
+from functool.guardrails import block, require_approval
+from tests import bfcl
+
+repair = pytest.importorskip("functool.layers.repair", exc_type=ImportError)
+repaired = repair.repaired
+
+
+def fence(arguments, rng):
+    language = rng.choice(["json", "", "python", "JSON "])
+    return f"```{language}\n{json.dumps(arguments, indent=rng.choice([None, 2]))}\n```"
+
+
+def single_quotes(arguments, rng):
+    return json.dumps(arguments, ensure_ascii=False).replace('"', "'")
+
+
+def trailing_comma(arguments, rng):
+    text = json.dumps(arguments)
+    ends = [match.start() for match in re.finditer(r"[}\]]", text)]
+    at = rng.choice(ends)
+    return f"{text[:at]},{text[at:]}"
+
+
+def python_literals(arguments, rng):
+    return repr(arguments)
+
+
+def unfinished(arguments, rng):
+    text = json.dumps(arguments)
+    return text[: -rng.randint(1, len(text) - len(text.rstrip("}")))]
+
+
+def doubled(arguments, rng):
+    return json.dumps(json.dumps(arguments))
+
+
+def doubled_in_a_fence(arguments, rng):
+    return f"```json\n{json.dumps(json.dumps(arguments))}\n```"
+
+
+def lone_value(arguments, rng):
+    alone = [n for n, v in arguments.items() if isinstance(v, list) and len(v) == 1]
+    name = rng.choice(alone) if alone else None
+    return json.dumps({n: v[0] if n == name else v for n, v in arguments.items()})
+
+
+def cut(arguments, rng):
+    text = json.dumps(arguments)
+    return text[: rng.randint(1, len(text) - 1)]
+
+
+NAMED = [fence, single_quotes, trailing_comma, python_literals, unfinished, doubled,
+         doubled_in_a_fence, lone_value]  # fmt: skip
+
+
+def corpus():
+    """The tools and calls of BFCL: the arguments that the tool takes, in canonical form."""
+    made = {}
+    for f in bfcl.lines("functions"):
+        made[f["uid"]] = SchemaTool(f["name"], f["description"], f["parameters"], lambda a: a)
+    for entry in bfcl.lines("calls_valid"):
+        yield made[entry["function"]], entry["arguments"]
+
+
+def takes(tool, text):
+    """Return the canonical arguments that a tool reads in a text, or None."""
+    try:
+        return tool.bind(text).arguments
+    except repair.ArgumentError:
+        return None
+
+
+def test_the_rates(capsys):
+    """Of real calls that are broken in eight ways at least nine in ten are mended, at most one in a thousand wrongly; cut ones are not completed."""
+    rng = random.Random(15)
+    counts = {broken.__name__: Counter() for broken in [*NAMED, cut]}
+    for tool, arguments in corpus():
+        mending = repaired(tool)
+        meant = takes(tool, json.dumps(arguments))
+        for broken in [*NAMED, cut]:
+            text = broken(arguments, rng)
+            if takes(tool, text) is not None:
+                continue  # It takes it as it stands.
+            found = takes(mending, text)
+            outcome = "refused" if found is None else "mended" if found == meant else "wrong"
+            counts[broken.__name__][outcome] += 1
+    with capsys.disabled():
+        print()
+        for name, count in counts.items():
+            all_ = max(1, count.total())
+            print(f"{name:<20} {count.total():>5} broken, mended {count['mended'] / all_:.3f}, wrong {count['wrong'] / all_:.4f}")  # fmt: skip
+    named = sum((counts[broken.__name__] for broken in NAMED), Counter())
+    everything = named + counts["cut"]
+
+    assert named["mended"] / named.total() >= 0.9
+    assert named["wrong"] / named.total() <= 0.001
+    assert everything["wrong"] / everything.total() <= 0.001
+
+
+@FunctionTool
+def book(city: str, nights: int = 1, tags: list[str] | None = None, paid: bool = False) -> dict:
+    """Book a room."""
+    return {"city": city, "nights": nights, "tags": tags, "paid": paid}
+
+
+def run(text, tool=book, context=None, **options):
+    return asyncio.run(
+        repaired(tool).invoke(ToolCall(name="book", arguments=text, id="7", **options), context)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "did", "value"),
+    [
+        ('```json\n{"city": "Bern"}\n```', ["code fence"], {"city": "Bern"}),
+        ("{'city': 'Bern', 'paid': True}", ["Python literals"], {"city": "Bern", "paid": True}),
+        ('{"city": "Bern", "paid": True}', ["Python literals"], {"city": "Bern", "paid": True}),
+        ('{"city": "Bern",}', ["Python literals"], {"city": "Bern"}),
+        ('"{\\"city\\": \\"Bern\\"}"', ["doubled encoding"], {"city": "Bern"}),
+        ('{"city": "Bern", "tags": "new"}', ["a lone value for a list"], {"city": "Bern", "tags": ["new"]}),
+        ('{"city": "Bern", "paid": True, "tags": null}', ["broken JSON"], {"city": "Bern", "paid": True}),
+        ("{'city': 'Bern', 'tags': 'new'}", ["Python literals", "a lone value for a list"],
+         {"city": "Bern", "tags": ["new"]}),
+        ('{"city": "Bern", "nights": 2, "tags": [], "paid": true', ["broken JSON"],
+         {"city": "Bern", "nights": 2, "tags": [], "paid": True}),
+    ],
+)  # fmt: skip
+def test_what_is_mended_is_told(text, did, value):
+    """The call and its result say what was done, what was sent and what it became; an event says the same."""
+    context, events = Context(), []
+    context.subscribe(events.append)
+    result = run(text, context=context)
+    note = result.metadata["repaired"]
+
+    assert result.value == {"nights": 1, "tags": None, "paid": False} | value
+    assert (note["did"], note["sent"]) == (did, text)
+    assert json.loads(note["became"]).items() >= value.items()
+    assert result.call_id == "7"
+    [event] = events
+    assert (event.kind, event.tool_name, event.call_id) == ("tool:repaired", "book", "7")
+    assert event.data == note
+
+
+def test_a_valid_call_is_never_touched():
+    """Every real call reaches its tool as it was sent, without a note."""
+    for tool, arguments in list(corpus())[::20]:
+        text = json.dumps(arguments)
+        seen = []
+        looking = WrapperTool(tool)
+        looking.add_input_guardrails([lambda call, context: seen.append(call.metadata)])
+        result = run(text, looking)
+        assert result.value == takes(tool, text)
+        assert "repaired" not in result.metadata
+        assert seen == [{}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"city": "Ber',  # a text that breaks off
+        '{"city": "Bern", "nights": 1',  # a number that may have had more digits
+        '{"city": "Bern", "paid": tru',  # a word that breaks off
+        '{"city": "Bern", "tags": ["a", "b"',  # a list that may have had more items
+        '{"city": "Bern"',  # arguments that may have come
+        '{"city": "Bern", "nights": 1, "tags": [], "paid":',  # a value that never came
+        '{"city": , "nights": 2}',  # a required value that nobody sent
+        '{"nights": 2}',
+        '{"city": "Bern", "city": "Basel"}',  # which of the two?
+        '{"city": "Bern", "nights": 2} and some words',
+        'Sure! {"city": "Bern"}',
+        "{'city': 'it' 's'}",  # Python would join them
+        '{"city": "Bern", "night": 2}',
+        '{"city": 3}',
+        '{"city": "Bern", "nights": NaN}',
+        '{"city": "Bern", "nights": 2]',
+        '{"city": "Bern", "nights": 2}}}{',
+        "[]", "null", "3", '"Bern"', "Bern", "{" * 10_000, '"' * 3, "\x00", "\ud800{",
+        "'''" + "x" * 100, "{'city': " + "(" * 300 + ")" * 300 + "}", "{1: 2}",
+    ],
+)  # fmt: skip
+def test_what_would_be_a_guess_stays_refused(text):
+    """Nothing is completed, invented, dropped or chosen: the tool's own refusal is the answer."""
+    result = run(text)
+    own = asyncio.run(book.invoke(ToolCall(name="book", arguments=text)))
+
+    assert result.error.type == "ArgumentError"
+    assert result.text == own.text
+    assert "repaired" not in result.metadata
+
+
+def test_escapes_and_signs_are_kept():
+    """Escaped letters, minus signs and exponents of what was sent are in what it became."""
+    tool = SchemaTool(
+        "book", "", {"properties": {"a": {"type": "string"}, "n": {"type": "number"}}}, lambda a: a
+    )
+
+    assert run("{'a': 'caf\\u00e9\\n-x-', 'n': -2.50,}", tool).value == {
+        "a": "café\n-x-",
+        "n": -2.5,
+    }
+
+
+def test_long_texts_are_left_alone():
+    """A text that is too long to mend is refused as it stands."""
+    text = "{'city': '" + "x" * repair.MAX_TEXT + "'}"
+
+    assert run(text).error.type == "ArgumentError"
+
+
+def test_a_guardrail_sees_and_refuses_the_mended_call():
+    """A refusal by a guardrail stands, and a person is asked about the mended arguments."""
+    guarded = WrapperTool(book, input_guardrails=[block(["Bern"], argument="city")])
+    inner = FunctionTool(book.func, input_guardrails=[block(["Bern"], argument="city")])
+    asked = []
+    approved = FunctionTool(book.func, input_guardrails=[require_approval()])
+    approver = Context(approver=lambda request: asked.append(dict(request.arguments)) or False)
+
+    assert run("{'city': 'Bern'}", inner).error.type == "GuardrailError"
+    assert run('{"city": "Bern"}', guarded).error.type == "GuardrailError"
+    assert run("{'city': 'Bern'}", approved, approver).is_error
+    assert asked[0]["city"] == "Bern"
+
+
+def test_labels_and_metadata_are_kept():
+    """What a host says of a call stays beside the note."""
+    result = run("{'city': 'Bern'}", metadata={"sources": {"/city": ["mail"]}})
+
+    assert result.metadata["sources"] == ["mail"]
+    assert result.metadata["repaired"]["did"] == ["Python literals"]
+
+
+def test_nested_lists_and_references():
+    """A lone value is mended at every depth, through references and unions with null."""
+    parameters = {
+        "properties": {
+            "rows": {"items": {"$ref": "#/$defs/row"}, "type": "array"},
+            "any": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
+            "either": {"anyOf": [{"type": "array"}, {"type": "boolean"}]},
+        },
+        "$defs": {"row": {"type": "object", "properties": {"ids": {"type": "array"}}}},
+    }
+    tool = SchemaTool("book", "", parameters, lambda a: a)
+
+    assert run({"rows": [{"ids": 1}]}, tool).is_error  # A mapping is code's, not a model's.
+    assert run('{"rows": {"ids": 1}, "any": 2}', tool).value == {"rows": [{"ids": [1]}], "any": [2]}
+    assert run('{"rows": null}', tool).success
+    assert run('{"any": null, "rows": 1}', tool).is_error
+    assert run('{"either": 1}', tool).is_error
+
+
+def test_binding_mends_too():
+    """A bridge that asks a tool to bind gets the mended arguments, or the tool's own error."""
+    tool = repaired(book)
+
+    assert tool.bind("{'city': 'Bern'}").arguments["city"] == "Bern"
+    with pytest.raises(repair.ArgumentError):
+        tool.bind('{"city": "Ber')
+
+
+def test_the_kind_that_came_in():
+    """A toolset gives a toolset, an iterable a list, and the structured value and labels of a result stay."""
+    tools = repaired(Toolset([book], max_concurrency=3))
+
+    assert (type(tools), tools.max_concurrency, list(tools)) == (Toolset, 3, ["book"])
+    assert type(repaired([book])) is list
+    assert repaired(book).schema == book.schema
+
+
+def test_a_missing_extra_says_what_to_install():
+    """Without json-repair the import names the extra."""
+    code = "import sys; sys.modules['json_repair'] = None; import functool.layers.repair"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert "pip install 'functool[repair]'" in done.stderr

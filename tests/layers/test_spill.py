@@ -1,0 +1,474 @@
+"""`Spill`: long results kept aside for their owner."""
+
+import asyncio
+import base64
+import errno
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from functool import (
+    Context,
+    DefinitionError,
+    FunctionTool,
+    ImageContent,
+    TextContent,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    ToolSettings,
+    WrapperTool,
+)
+from functool.guardrails import redact, truncate
+from functool.layers import spill as spill_module
+from functool.layers.spill import Spill
+
+ROWS = [{"id": n, "name": f"row {n}", "city": "Zürich"} for n in range(500)]
+
+
+def spilled(value, spill, context=None, **options):
+    """Run a tool that returns `value` behind the spill, and return its result and handle."""
+
+    def report() -> object:
+        return value
+
+    guardrails = [*options.pop("before", []), spill.guardrail]
+    tool = FunctionTool(report, output_guardrails=guardrails, **options)
+    result = asyncio.run(tool.invoke(ToolCall(name="report"), context))
+    found = re.search(r"kept as ([\w-]{22})", result.text)
+    return result, found and found[1]
+
+
+def read(spill, context, handle, name="read_result", **arguments):
+    call = ToolCall(name=name, arguments={"handle": handle, **arguments})
+    return asyncio.run(spill.tools.call(call, context))
+
+
+def test_a_short_result_passes():
+    """What fits within the limit is shown as it is."""
+    result, handle = spilled("x" * 100, Spill(limit=100))
+
+    assert (result.text, result.value, handle) == ("x" * 100, "x" * 100, None)
+    assert result.structured == "x" * 100
+
+
+@pytest.mark.parametrize("limit", [100, 150, 300, 2_000, 20_000])
+def test_a_long_result_shows_handle_shape_and_ends(limit):
+    """The model reads handle, size, columns, head and tail within the limit; code reads the whole value."""
+    result, handle = spilled(ROWS * 10, Spill(limit=limit), Context())
+
+    assert result.value == ROWS * 10
+    assert result.structured is None
+    assert handle and len(result.text) <= limit
+    if limit >= 300:
+        assert "A list of 5,000 with the columns id" in result.text
+        assert (
+            f"{len(json.dumps(ROWS * 10, separators=(',', ':'), ensure_ascii=False)):,} characters"
+            in result.text
+        )
+        assert '[{"id":0,"name"' in result.text
+        assert result.text.endswith('"city":"Zürich"}]')
+
+
+@pytest.mark.parametrize(
+    ("value", "shape"),
+    [
+        ({"first": 1, "second": "x" * 500}, "An object with the keys first, second"),
+        ("line\n" * 100 + "end", "A text of 101 lines"),
+        ('{"a": 1}' + " " * 500, "An object with the keys a"),
+        ([1] * 500, "A list of 500\n"),
+        ("{" * 500, "A text of 1 lines"),
+        ({"k" * 900: "x"}, "An object with the keys kkk"),
+    ],
+)
+def test_the_shape_says_what_it_is(value, shape):
+    """Objects show their keys, lists their columns, texts their lines; a long shape is cut."""
+    result, _ = spilled(value, Spill(limit=400))
+
+    assert shape in result.text
+    assert len(result.text) <= 400
+
+
+def test_the_exact_limit():
+    """A text that fills the limit passes, one character more is kept aside."""
+    spill = Spill(limit=200)
+
+    assert spilled("é" * 200, spill)[1] is None
+    assert spilled("é" * 201, spill)[1]
+
+
+def test_reading_by_offset_gives_the_whole():
+    """Reading on where each answer says gives the text back, within the limit each time."""
+    text = "".join(f"{n},ü" for n in range(2_000))
+    spill, context = Spill(limit=500), Context()
+    _, handle = spilled(text, spill, context)
+    parts, offset = [], 0
+    while offset is not None:
+        answer = read(spill, context, handle, offset=offset).text
+        assert len(answer) <= 500
+        body, _, note = answer.rpartition("\n[characters")
+        parts.append(body)
+        more = re.search(r"offset=(\d+)", note)
+        offset = int(more[1]) if more else None
+
+    assert "".join(parts) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"offset": 2, "length": 3}, "ne "),
+        ({"lines": "2-3"}, "line 2\nline 3"),
+        ({"lines": "99-1000"}, "line 99\nline 100"),
+        ({"lines": "7"}, "line 7"),
+    ],
+)
+def test_reading_characters_and_lines(arguments, text):
+    """A part is read by its place in the text, or by its lines."""
+    spill, context = Spill(limit=200), Context()
+    _, handle = spilled("\n".join(f"line {n}" for n in range(1, 101)), spill, context)
+
+    assert read(spill, context, handle, **arguments).text.rpartition("\n[characters")[0] == text
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/3/name", "row 3"),
+        ("2", '{"id": 2, "name": "row 2", "city": "Zürich"}'),
+        ("/1:4/id", "[1, 2, 3]"),
+        ("/:2/name", '["row 0", "row 1"]'),
+        ("/498:/id", "[498, 499]"),
+    ],
+)
+def test_reading_json_by_path(path, text):
+    """Keys, places and ranges lead to a part of JSON."""
+    spill, context = Spill(limit=200), Context()
+    _, handle = spilled(ROWS, spill, context)
+
+    assert read(spill, context, handle, path=path).text == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"path": "/3/nme"}, "leads nowhere at /3/nme. An object with the keys id, name, city"),
+        ({"path": "/900"}, "leads nowhere at /900. A list of 500"),
+        ({"path": "/3/name/x"}, "leads nowhere at /3/name/x"),
+        ({"offset": 10_000_000}, "The text ends at character"),
+        ({"lines": "5-9"}, "The text has 1 lines"),
+        ({"part": 1}, "The result has no part 1: the last is 0."),
+        ({"lines": "abc"}, "lines"),
+        ({"offset": -1}, "offset"),
+        ({"length": 0}, "length"),
+    ],
+)
+def test_what_cannot_be_read_is_a_clear_error(arguments, message):
+    """A path, a place or a part that is not there is named."""
+    spill, context = Spill(limit=200), Context()
+    _, handle = spilled(ROWS, spill, context)
+    result = read(spill, context, handle, **arguments)
+
+    assert result.is_error
+    assert message in result.text
+
+
+def test_text_has_no_paths():
+    """A path into a text that is no JSON is refused."""
+    spill, context = Spill(limit=100), Context()
+    _, handle = spilled("x" * 200, spill, context)
+
+    assert "The result is no JSON" in read(spill, context, handle, path="/a").text
+
+
+def test_searching():
+    """Lines that match are shown with their offsets, at which they can be read."""
+    text = "\n".join(f"line {n} {'error' if n % 50 == 7 else 'fine'}" for n in range(200))
+    spill, context = Spill(limit=500), Context()
+    _, handle = spilled(text, spill, context)
+    found = read(spill, context, handle, "search_result", pattern=r"err\w+$").text
+    offset, _, line = found.splitlines()[1].partition(": ")
+
+    assert line == "line 57 error"
+    assert text[int(offset) :].startswith(line)
+    assert len(found.splitlines()) == 4
+    assert read(spill, context, handle, "search_result", pattern="nope").text == "Nothing matches."
+
+
+def test_searching_stays_within_the_limit():
+    """Of too many matches the first are shown, with how many there are; a long line is searched in pieces."""
+    spill, context = Spill(limit=300), Context()
+    _, many = spilled("hit\n" * 1_000, spill, context)
+    _, long = spilled("x" * 5_000 + "needle" + "y" * 5_000, spill, context)
+    found = read(spill, context, many, "search_result", pattern="hit").text
+    piece = read(spill, context, long, "search_result", pattern="needle").text
+
+    assert len(found) <= 300
+    assert re.search(r"\[\d+ of 1000 matches are shown\]$", found)
+    assert len(piece) <= 300
+    assert 4_600 <= int(piece.partition(":")[0]) <= 5_000
+
+
+@pytest.mark.parametrize("pattern", ["(", r"(?=x)", r"(a)\1", "a{1000}{1000}{1000}"])
+def test_a_pattern_is_linear(pattern):
+    """A pattern that the linear engine cannot read is refused before anything is searched."""
+    spill, context = Spill(limit=100), Context()
+    _, handle = spilled("x" * 200, spill, context)
+    result = read(spill, context, handle, "search_result", pattern=pattern)
+
+    assert "no regular expression that takes linear time" in result.text
+
+
+def test_a_hostile_pattern_ends():
+    """A pattern that hangs a backtracking engine is answered."""
+    spill, context = Spill(limit=100), Context()
+    _, handle = spilled("a" * 50_000 + "!", spill, context)
+
+    result = read(spill, context, handle, "search_result", pattern=r"^(a+)+$")
+    assert result.success
+
+
+def test_bytes_and_images():
+    """Bytes are read as base64, an image as the image it is; text beside it is a part of its own."""
+    spill, context = Spill(limit=300), Context()
+    data = bytes(range(256)) * 4
+    raw, handle = spilled(data, spill, context)
+    image = ImageContent(data=data, media_type="image/png")
+    mixed, other = spilled([TextContent(text="a cat"), image], spill, context)
+
+    assert raw.value == data
+    assert "1,024 bytes" in raw.text
+    assert read(spill, context, handle, length=20).text.startswith(
+        base64.b64encode(data).decode()[:20]
+    )
+    assert mixed.text.startswith(f"[kept as {other}: 5 characters; image/png of 1,024 bytes;")
+    assert read(spill, context, other, part=1).output == [image]
+    assert read(spill, context, other).text == "a cat"
+    assert "is no text" in read(spill, context, other, "search_result", pattern="x", part=1).text
+
+
+def test_a_link_to_an_image_stays():
+    """A content without data is shown beside the handle."""
+    link = ImageContent(data=None, media_type="image/png", uri="https://example.org/a.png")
+    result, handle = spilled([TextContent(text="x" * 500), link], Spill(limit=100))
+
+    assert handle
+    assert result.output[1:] == [link]
+
+
+def test_a_long_failure_is_kept_too():
+    """Of a failure the message is shortened, and the call stays a failure."""
+    spill, context = Spill(limit=100), Context()
+    failure = ToolResult.failed("bad " * 100, type="Broken")
+    result, handle = spilled(failure, spill, context)
+
+    assert (result.error.type, result.output) == ("Broken", [])
+    assert len(result.text) <= 100
+    assert read(spill, context, handle, offset=392).text.startswith("bad bad ")
+
+
+def test_nothing_that_was_redacted_is_kept():
+    """A guardrail before has cleaned output and value; what is kept is what it left."""
+    spill, context = Spill(limit=200), Context()
+    rows = [{"key": "sk-secret"}] * 100
+    result, handle = spilled(rows, spill, context, before=[redact(["sk-[a-z]+"])])
+    whole = "".join(read(spill, context, handle, offset=n).text for n in range(0, 2_000, 100))
+
+    assert "secret" not in result.text + str(result.value) + whole
+    assert "[redacted]" in whole
+
+
+@pytest.mark.parametrize("after", [redact(["x"]), truncate(10)])
+def test_the_guardrail_stands_last(after):
+    """A guardrail behind it is refused at definition: on the tool, added later, and on a wrapper."""
+    spill = Spill()
+
+    def report() -> str:
+        return ""
+
+    with pytest.raises(
+        DefinitionError, match="spill has to stand last: put (redact|truncate) before"
+    ):
+        FunctionTool(report, output_guardrails=[spill.guardrail, after])
+    tool = FunctionTool(report, output_guardrails=[spill.guardrail])
+    with pytest.raises(DefinitionError, match="has to stand last"):
+        tool.add_output_guardrails([after])
+    with pytest.raises(DefinitionError, match="has to stand last"):
+        WrapperTool(WrapperTool(tool), output_guardrails=[after])
+    assert tool.output_guardrails == [spill.guardrail]
+    assert WrapperTool(tool, output_guardrails=[Spill().guardrail])
+
+
+def test_a_handle_belongs_to_one_owner():
+    """Another context reads nothing, and cannot tell a foreign handle from one that never was."""
+    spill, mine = Spill(limit=100), Context()
+    _, handle = spilled("secret " * 100, spill, mine)
+    foreign = read(spill, Context(), handle)
+    unknown = read(spill, Context(), "A" * 22)
+
+    assert read(spill, mine.view(metadata={"x": 1}), handle).success
+    assert foreign.is_error
+    assert foreign.text == unknown.text
+    assert "secret" not in foreign.text
+
+
+def test_an_owner_of_the_hosts_own():
+    """`owner(context)`, sync or async, says whose a result is; who has no owner keeps and reads nothing."""
+
+    async def user(context):
+        return context.deps
+
+    spill = Spill(limit=100, owner=user)
+    _, handle = spilled("x" * 500, spill, Context("ann"))
+    nobody, _ = spilled("x" * 500, spill, Context())
+
+    assert read(spill, Context("ann"), handle).success
+    assert read(spill, Context("bob"), handle).is_error
+    assert read(spill, Context(), handle).is_error
+    assert nobody.error.type == "GuardrailError"
+
+
+def test_handles_cannot_be_guessed():
+    """Each result has a handle of its own with 128 random bits."""
+    spill, context = Spill(limit=100), Context()
+    handles = {spilled("x" * 500, spill, context)[1] for _ in range(20)}
+
+    assert len(handles) == 20
+    assert all(len(handle) == 22 for handle in handles)
+
+
+def test_results_expire(tmp_path, monkeypatch):
+    """After its time a result is gone, and so is its file."""
+    spill, context = Spill(tmp_path, limit=100, expires_in=60), Context()
+    _, handle = spilled("x" * 500, spill, context)
+    assert read(spill, context, handle).success
+    later = time.monotonic() + 61
+    monkeypatch.setattr(spill_module.time, "monotonic", lambda: later)
+
+    assert "may have expired" in read(spill, context, handle).text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_private_and_cleaned_up(tmp_path):
+    """Files are readable by their user only, do not show handles, and go with `close`."""
+    home = tmp_path / "new" / "home"
+    spill, context = Spill(home, limit=100), Context()
+    _, handle = spilled("x" * 500, spill, context)
+    [file] = home.iterdir()
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.stat().st_mode) & 0o077 == 0
+    assert handle not in file.name
+    spill.close()
+    assert list(home.iterdir()) == []
+    assert read(spill, context, handle).is_error
+
+
+def test_what_an_earlier_process_left_is_removed(tmp_path):
+    """Old files of a spill go at the start; younger ones and others' files stay."""
+    for name, age in (("old.spilled", 5_000), ("young.spilled", 5), ("other.txt", 5_000)):
+        path = tmp_path / name
+        path.write_text("x")
+        os.utime(path, (time.time() - age,) * 2)
+    Spill(tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.txt", "young.spilled"]
+
+
+def test_a_directory_of_its_own_goes_with_the_process():
+    """Without a directory there is a private one, which is gone when the process has ended."""
+    code = """
+import os, stat
+from functool import Context
+from functool.layers.spill import Spill
+from tests.layers.test_spill import spilled
+spill = Spill(limit=100)
+spilled("x" * 500, spill)
+[directory] = {part.path.parent for kept in spill._kept.values() for part in kept.parts}
+print(directory, oct(stat.S_IMODE(directory.stat().st_mode)), len(os.listdir(directory)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    directory, mode, files = done.stdout.split()
+
+    assert (mode, files) == ("0o700", "1")
+    assert not os.path.exists(directory)
+
+
+def test_a_full_disk_is_a_clear_error(tmp_path, monkeypatch):
+    """Where the result cannot be written the model is told that the tool ran, and no file is left."""
+    real, written = os.fdopen, []
+
+    def full(descriptor, mode):
+        file = real(descriptor, mode)
+        written.append(file)
+        if len(written) == 2:
+            file.close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return file
+
+    monkeypatch.setattr(spill_module.os, "fdopen", full)
+    image = ImageContent(data=b"x" * 500, media_type="image/png")
+    result, _ = spilled([TextContent(text="x" * 500), image], Spill(tmp_path, limit=100))
+
+    assert result.error.type == "GuardrailError"
+    assert result.text == (
+        "The tool has run, but its result of 1,000 characters is too long to show, and could not be"
+        " kept aside: No space left on device. Ask it for less."
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_gone_is_a_clear_error(tmp_path):
+    """A result whose file somebody removed can no longer be read, and the error shows no path."""
+    spill, context = Spill(tmp_path, limit=100), Context()
+    _, handle = spilled("x" * 500, spill, context)
+    next(tmp_path.iterdir()).unlink()
+    result = read(spill, context, handle)
+
+    assert result.text == "The result can no longer be read: No such file or directory."
+
+
+def test_labels_are_kept():
+    """What is read of an untrusted tool's result is labelled with that tool, and so is what it was made of."""
+    spill, context = Spill(limit=100), Context()
+    tool = FunctionTool(
+        lambda: "mail " * 100,
+        name="inbox",
+        output_guardrails=[spill.guardrail],
+        settings=ToolSettings(untrusted=True),
+    )
+    call = ToolCall(name="inbox", metadata={"sources": {"": ["web"]}})
+    result = asyncio.run(tool.invoke(call, context))
+    handle = re.search(r"kept as ([\w-]{22})", result.text)[1]
+
+    assert result.metadata["sources"] == ["inbox", "web"]
+    assert read(spill, context, handle).metadata["sources"] == ["inbox", "web"]
+    found = read(spill, context, handle, "search_result", pattern="mail")
+    assert found.metadata["sources"] == ["inbox", "web"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limit": 99}, {"limit": 2.5}, {"limit": True}, {"expires_in": 0}, {"expires_in": "1"},
+        {"expires_in": True}, {"expires_in": float("nan")}, {"owner": "me"}, {"directory": __file__},
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused_at_definition(options):
+    """A limit that holds no handle, a time that is none, and a file for a directory are the author's errors."""
+    with pytest.raises(DefinitionError):
+        Spill(**options)
+
+
+def test_the_tools_work_in_a_toolset():
+    """The tools are ordinary ones, read-only, and stand beside others."""
+    tools = Toolset([]) | Spill().tools
+
+    assert list(tools) == ["read_result", "search_result"]
+    assert all(tool.settings.read_only for tool in tools.values())

@@ -1,0 +1,303 @@
+"""`functool lock` and `functool check --lock`: which change of a definition breaks a caller."""
+
+import json
+from textwrap import dedent
+
+import pytest
+
+pytest.importorskip("click")
+
+from click.testing import CliRunner
+
+from functool.cli import main
+from functool.cli.compatibility import changes
+
+
+def obj(required=(), extra=False, **properties):
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": extra,
+    }
+
+
+STR, INT, NUM = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+NULL = {"type": "null"}
+TREE = {
+    **obj(root={"$ref": "#/$defs/Node"}),
+    "$defs": {"Node": obj(name=STR, children={"type": "array", "items": {"$ref": "#/$defs/Node"}})},
+}
+TREE_NARROWED = {
+    **TREE,
+    "$defs": {
+        "Node": obj(["name"], name=STR, children=TREE["$defs"]["Node"]["properties"]["children"])
+    },
+}
+
+# Arguments: the old schema, the new one, and what is said of each change that breaks a caller.
+BREAKING = {
+    "removed": (obj(a=STR, b=STR), obj(a=STR), ["b: was removed"]),
+    "added and required": (obj(a=STR), obj(["b"], a=STR, b=STR), ["b: is new and required"]),
+    "required now": (obj(a=STR), obj(["a"], a=STR), ["a: is required now"]),
+    "another type": (obj(a=STR), obj(a=INT), ["a: takes no string any more"]),
+    "narrowed number": (obj(a=NUM), obj(a=INT), ["a: takes no number any more"]),
+    "narrowed types": (
+        obj(a={"type": ["string", "null"]}),
+        obj(a=STR),
+        ["a: takes no null any more"],
+    ),
+    "narrowed union": (obj(a={"anyOf": [STR, NULL]}), obj(a=STR), ["a: takes no null any more"]),
+    "another member": (
+        obj(a={"anyOf": [STR, INT]}),
+        obj(a={"anyOf": [STR, NULL]}),
+        ["a: takes no integer any more"],
+    ),
+    "narrowed enum": (
+        obj(a={"enum": ["x", "y"]}),
+        obj(a={"enum": ["y"]}),
+        ['a: no longer takes "x"'],
+    ),
+    "enum to const": (obj(a={"enum": [1, 2]}), obj(a={"const": 1}), ["a: no longer takes 2"]),
+    "enum instead of any": (
+        obj(a=STR),
+        obj(a={"type": "string", "enum": ["x"]}),
+        ['a: no longer takes anything but "x"'],
+    ),
+    "tighter minimum": (
+        obj(a={**INT, "minimum": 0}),
+        obj(a={**INT, "minimum": 1}),
+        ["a: minimum is tighter"],
+    ),
+    "exclusive minimum": (
+        obj(a={**INT, "minimum": 0}),
+        obj(a={**INT, "exclusiveMinimum": 0}),
+        ["a: minimum is tighter"],
+    ),
+    "new maximum": (obj(a=INT), obj(a={**INT, "maximum": 9}), ["a: maximum is tighter"]),
+    "shorter text": (obj(a=STR), obj(a={**STR, "maxLength": 9}), ["a: maxLength is tighter"]),
+    "longer list": (
+        obj(a={"type": "array"}),
+        obj(a={"type": "array", "minItems": 1}),
+        ["a: minItems is tighter"],
+    ),
+    "other steps": (
+        obj(a={**INT, "multipleOf": 4}),
+        obj(a={**INT, "multipleOf": 3}),
+        ["a: multipleOf is tighter"],
+    ),
+    "new pattern": (
+        obj(a=STR),
+        obj(a={**STR, "pattern": "^x"}),
+        ["a: pattern is new or another one"],
+    ),
+    "inside of a list": (
+        obj(a={"type": "array", "items": STR}),
+        obj(a={"type": "array", "items": INT}),
+        ["a[]: takes no string any more"],
+    ),
+    "inside of a tuple": (
+        obj(a={"type": "array", "prefixItems": [STR, STR], "items": False}),
+        obj(a={"type": "array", "prefixItems": [STR], "items": False}),
+        ["a[1]: takes nothing beyond what it names any more"],
+    ),
+    "inside of an object": (
+        obj(a=obj(b=STR)),
+        obj(a=obj(b=INT)),
+        ["a.b: takes no string any more"],
+    ),
+    "closed": (
+        obj(extra=True),
+        obj(),
+        ["the arguments: takes nothing beyond what it names any more"],
+    ),
+    "values of names": (obj(extra=NUM), obj(extra=INT), ["*: takes no number any more"]),
+    "behind a reference": (TREE, TREE_NARROWED, ["root.name: is required now"]),
+    "a reference to nowhere": (
+        obj(a=STR),
+        obj(a={"$ref": "#/$defs/Gone"}),
+        ["a: $ref is new or another one"],
+    ),
+}
+
+# Arguments again: what is said of changes that break nobody.
+HARMLESS = {
+    "optional argument": (obj(a=STR), obj(a=STR, b=STR), ["b: takes more than before"]),
+    "optional now": (obj(["a"], a=STR), obj(a=STR), ["a: takes more than before"]),
+    "wider type": (obj(a=INT), obj(a=NUM), ["a: takes more than before"]),
+    "wider union": (obj(a=STR), obj(a={"anyOf": [STR, NULL]}), ["a: takes more than before"]),
+    "wider enum": (
+        obj(a={"enum": ["x"]}),
+        obj(a={"enum": ["y", "x"]}),
+        ["a: takes more than before"],
+    ),
+    "looser limits": (
+        obj(a={**INT, "minimum": 1, "maximum": 5}),
+        obj(a={**INT, "exclusiveMinimum": 0}),
+        ["a: takes more than before"],
+    ),
+    "divided steps": (
+        obj(a={**INT, "multipleOf": 4}),
+        obj(a={**INT, "multipleOf": 2}),
+        ["a: takes more than before"],
+    ),
+    "open": (obj(), obj(extra=True), ["the arguments: takes more than before"]),
+    "another order": (obj(a=STR, b=INT), obj(b=INT, a=STR), []),
+    "const and enum": (obj(a={"const": 1}), obj(a={"enum": [1]}), []),
+    "an inlined reference": (
+        {**obj(a={"$ref": "#/$defs/A"}), "$defs": {"A": STR}},
+        obj(a=STR),
+        [],
+    ),
+    "descriptions": (
+        obj(a={**STR, "description": "old"}),
+        obj(a={**STR, "description": "new"}),
+        ["descriptions or defaults of its arguments have changed"],
+    ),
+    "recursion": (TREE, TREE, []),
+}
+
+# Results: the old schema, the new one, and what is said of each change that breaks a caller.
+OUTPUTS = {
+    "field removed": (
+        obj(["a", "b"], a=STR, b=STR),
+        obj(["a"], a=STR),
+        ["the result's b was removed"],
+    ),
+    "optional field removed": (obj(a=STR, b=STR), obj(a=STR), ["the result's b was removed"]),
+    "field inside removed": (
+        {"type": "array", "items": obj(a=STR, b=STR)},
+        {"type": "array", "items": obj(a=STR)},
+        ["the result's [].b was removed"],
+    ),
+    "optional now": (obj(["a"], a=STR), obj(a=STR), ["the result's a may be absent now"]),
+    "another type": (obj(a=STR), obj(a=INT), ["the result's a may be integer now"]),
+    "null": (obj(a=STR), obj(a={"anyOf": [STR, NULL]}), ["the result's a may be null now"]),
+    "no form": (STR, None, ["the result says nothing of its form any more"]),
+    "field added": (obj(["a"], a=STR), obj(["a", "b"], a=STR, b=STR), []),
+    "narrower": (obj(a=NUM), obj(a=INT), []),
+    "said now": (None, STR, []),
+}
+
+
+def texts(old, new, breaks, part="parameters"):
+    known = {"description": "", "parameters": obj(), "output": None}
+    found = changes({"tool": {**known, part: old}}, {"tool": {**known, part: new}})
+    return [change.text for change in found if change.breaks == breaks]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BREAKING.values(), ids=BREAKING)
+def test_what_refuses_an_old_call_breaks(old, new, said):
+    """A change by which a call that fitted no longer fits breaks a caller, and says where."""
+    assert texts(old, new, True) == said
+
+
+@pytest.mark.parametrize(("old", "new", "said"), HARMLESS.values(), ids=HARMLESS)
+def test_what_admits_every_old_call_does_not(old, new, said):
+    """A change after which every old call fits breaks nobody, and is told."""
+    assert texts(old, new, True) == []
+    assert texts(old, new, False) == said
+
+
+@pytest.mark.parametrize(("old", "new", "said"), OUTPUTS.values(), ids=OUTPUTS)
+def test_what_a_caller_read_has_to_stay(old, new, said):
+    """A result may have more than before, and may not lack or be what it never was."""
+    assert texts(old, new, True, "output") == said
+    assert len(texts(old, new, False, "output")) == (not said)
+
+
+def test_removed_renamed_and_new_tools():
+    """A tool that is gone breaks a caller, with a hint at its new name; a new one breaks nobody."""
+    tool = {"description": "", "parameters": obj(query=STR), "output": None}
+    other = {**tool, "parameters": obj(path=STR)}
+
+    found = changes(
+        {"search": tool, "gone": other}, {"look_up": tool, "extra": {**other, "parameters": obj()}}
+    )
+
+    assert [(c.tool, c.breaks, c.text) for c in found] == [
+        ("gone", True, "it was removed"),
+        ("search", True, "it was removed; was it renamed to look_up?"),
+        ("extra", False, "it is new"),
+        ("look_up", False, "it is new"),
+    ]
+
+
+def test_a_description_breaks_nobody():
+    """Another description is told and breaks nobody."""
+    tool = {"description": "old", "parameters": obj(), "output": None}
+
+    [change] = changes({"t": tool}, {"t": {**tool, "description": "new"}})
+
+    assert change == ("t", False, "its description has changed")
+
+
+TOOLS = '''
+from functool import FunctionTool
+
+@FunctionTool
+def search(query: str, limit: int = 3) -> dict[str, str]:
+    """Search."""
+    return {}
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "locked_tools.py").write_text(dedent(TOOLS))
+    return tmp_path
+
+
+def run(*words):
+    return CliRunner().invoke(main, list(words))
+
+
+def test_lock_and_check(folder):
+    """What `lock` wrote is what `check --lock` compares: 0 for no or harmless changes, 1 for others."""
+    assert run("lock", "locked_tools.py").exit_code == 0
+    locked = json.loads((folder / "functool.lock.json").read_text())
+    same = run("check", "locked_tools.py", "--lock", "functool.lock.json")
+    (folder / "wider_tools.py").write_text(TOOLS.replace("limit: int = 3", "limit: float = 3"))
+    wider = run("check", "wider_tools.py", "--lock", "functool.lock.json")
+    (folder / "other_tools.py").write_text(TOOLS.replace("query: str", "text: str"))
+    other = run("check", "other_tools.py", "--lock", "functool.lock.json", "--json")
+
+    assert list(locked["tools"]) == ["search"] and len(locked["tools"]["search"]["digest"]) == 64
+    assert (same.exit_code, same.output) == (0, "")
+    assert wider.exit_code == 0 and wider.output.startswith("ok\tsearch: limit: takes more")
+    assert other.exit_code == 1
+    assert [c["change"] for c in json.loads(other.output) if c["breaks"]] == [
+        "text: is new and required",
+        "query: was removed",
+    ]
+
+
+def test_lock_writes_where_it_is_told(folder):
+    """Another file, or standard output, always the same bytes."""
+    assert run("lock", "locked_tools.py", "--to", "here.json").exit_code == 0
+    shown = run("lock", "locked_tools.py", "--to", "-").stdout
+
+    assert shown == (folder / "here.json").read_text()
+    assert run("lock", "absent.py").exit_code == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"tools": {}}', '{"version": 2, "tools": {}}'])
+def test_a_file_of_another_kind_is_one_line(folder, text):
+    """A file that `lock` did not write, or a later version, is an error of one line."""
+    (folder / "bad.json").write_text(text)
+
+    result = run("check", "locked_tools.py", "--lock", "bad.json")
+
+    assert result.exit_code == 1 and result.output.startswith("Error: bad.json")
+    assert run("check", "locked_tools.py", "--lock", "absent.json").exit_code == 2
+
+
+def test_all_tools_may_be_gone(folder):
+    """A target without tools lacks every one that was locked."""
+    run("lock", "locked_tools.py")
+    (folder / "empty_tools.py").write_text("")
+
+    result = run("check", "empty_tools.py", "--lock", "functool.lock.json")
+
+    assert result.exit_code == 1 and "search: it was removed" in result.output

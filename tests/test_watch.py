@@ -1,0 +1,295 @@
+"""Arguments are judged while they are written, and nothing that would pass is ever refused."""
+
+import json
+import os
+import random
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, BeforeValidator, Field
+
+from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
+from functool.dialects import CallRefused, openai_chat
+from tests import mutations, signatures
+from tests.bfcl import lines
+
+SIGNATURES = int(os.environ.get("FUNCTOOL_SIGNATURES", "120"))
+
+
+class Point(BaseModel):
+    x: float
+    label: str = "origin"
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@FunctionTool
+def plan(
+    days: int,
+    mode: Literal["fast", "deep"] = "fast",
+    color: Color = Color.RED,
+    spot: Point | None = None,
+    spots: list[Point] = [],  # noqa: B006
+    code: Annotated[str, Field(max_length=3)] = "",
+    word: Annotated[str, Field(pattern="^[a-z]+$")] = "a",
+    tags: list[str] | None = None,
+) -> str:
+    """Plan a trip."""
+    return "done"
+
+
+foreign = SchemaTool(
+    "foreign",
+    "Somebody else's.",
+    {
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer"},
+            "level": {"enum": [1, 2, "top"]},
+            "node": {"$ref": "#/$defs/node"},
+            "more": {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]},
+        },
+        "required": ["n"],
+        "additionalProperties": False,
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {"next": {"$ref": "#/$defs/node"}, "v": {"type": "integer"}},
+                "additionalProperties": False,
+            }
+        },
+    },
+    lambda arguments: arguments,
+)
+
+
+def judged(tool: Tool, text: str, size: int = 1) -> tuple[ArgumentError | None, int]:
+    """The refusal of a text that comes in pieces, and how much of the text had come by then."""
+    watch = tool.watch()
+    for at in range(0, len(text), size):
+        if (error := watch.feed(text[at : at + size])) is not None:
+            return error, min(at + size, len(text))
+    return None, len(text)
+
+
+REFUSED = [
+    (plan, '{"place"', ": 1}", "place"),
+    (plan, '{"days": {', "}}", "days"),
+    (plan, '{"days": "s', 'oon"}', "days"),
+    (plan, '{"days": 1.5,', ' "mode": "fast"}', "days"),
+    (plan, '{"mode": "s', 'low"}', "mode"),
+    (plan, '{"color": "g', 'reen"}', "color"),
+    (plan, '{"code": "abcd', '"}', "code"),
+    (plan, '{"word": "A"', "}", "word"),
+    (plan, '{"days": 1, "days"', ": 2}", "days"),
+    (plan, '{"days" 1', "}", ""),
+    (plan, '{"days": 1}}', "", ""),
+    (plan, "[", "1]", ""),
+    (plan, '{"spot": {"z"', ": 1}}", "spot.z"),
+    (plan, '{"spot": {"x": [], "label": "a"}', "}", "spot.x"),
+    (plan, '{"spots": [{"x": 1}, {"x": []}', "]}", "spots[1].x"),
+    (plan, '{"tags": ["a", 1', ', "b"]}', "tags[1]"),
+    (plan, '{"tags": ["a", {', '}, "b"]}', "tags[1]"),
+    (foreign, '{"n": "', '1"}', "n"),
+    (foreign, '{"level": 3,', ' "n": 1}', "level"),
+    (foreign, '{"level": "b', 'ottom"}', "level"),
+    (foreign, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
+    (foreign, '{"more": "abc', '"}', "more"),
+]
+
+
+@pytest.mark.parametrize(("tool", "so_far", "rest", "path"), REFUSED)
+def test_a_text_is_refused_as_soon_as_nothing_can_mend_it(tool, so_far, rest, path):
+    """The refusal comes with the character that decides it, in the door's own words for its place."""
+    error, at = judged(tool, so_far + rest)
+    with pytest.raises(ArgumentError) as whole:
+        tool.bind(so_far + rest)
+
+    assert error is not None
+    assert (error.problems[0]["path"], at) == (path, len(so_far))
+    if path:
+        assert error.problems[0] in whole.value.problems
+
+
+PASSES = [
+    (plan, ""),
+    (plan.around(lambda call, context, proceed: proceed()), '{"days": 1}'),
+    (plan, ' {"days": "7", "mode": null, "tags": "[\\"a\\"]", "spot": "{\\"x\\": 1}"} '),
+    (plan, '{"days": 1e2, "color": "re\\u0064", "code": "\\ud83d\\ude00bc", "word": "a\\u0062"}'),
+    (plan, '{"days": 1, "spot": {"x": [], "label": [], "label": "b", "x": 2}}'),
+    (plan, '{"days": 1, "spots": [{"x": {}, "x": 2}]}'),
+    (foreign, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
+]
+
+
+@pytest.mark.parametrize(("tool", "text"), PASSES)
+def test_what_passes_is_never_refused(tool, text):
+    """Lax values, escapes, and names below the arguments that come again pass in any pieces."""
+    if text:
+        tool.bind(text)
+
+    assert [judged(tool, text, size)[0] for size in (1, 2, 3, 5, 1000)] == [None] * 5
+
+
+def test_white_space_of_any_kind_means_no_arguments():
+    """A text of white space alone passes, also where JSON has no such space; before an object it does not."""
+    tool = FunctionTool(lambda: "x", name="nothing")
+    tool.bind("\u00a0\n")
+    watch = tool.watch()
+
+    assert watch.feed("\u00a0\n") is None
+    error = watch.feed("{")
+    assert error is not None
+    assert "not valid JSON" in str(error)
+
+
+def test_an_authors_validator_is_not_anticipated():
+    """A value that a validator of the author's may change, or a class may look up, is judged when complete."""
+
+    class Kind(Enum):
+        ANY = "any"
+
+        @classmethod
+        def _missing_(cls, value: object) -> "Kind":
+            return cls.ANY
+
+    @FunctionTool
+    def count(n: Annotated[int, BeforeValidator(len)], kind: Kind) -> str:
+        return str(n)
+
+    count.bind('{"n": "three", "kind": [1]}')
+
+    assert judged(count, '{"n": "three", "kind": [1]}')[0] is None
+
+
+def test_too_many_bytes_and_too_many_levels_are_refused_at_once():
+    """The limit of bytes and the limit of levels are those of the road."""
+
+    @FunctionTool(max_argument_bytes=20)
+    def short(text: str) -> str:
+        return text
+
+    @FunctionTool
+    def anything(value: Any) -> str:
+        return "x"
+
+    long, deep = '{"text": "' + "é" * 30, '{"value": ' + "[" * 120
+    error, at = judged(short, long)
+    assert error is not None and "more than 20 bytes" in str(error)
+    assert at == 16
+    error, at = judged(anything, deep)
+    assert error is not None and "nested more than 100 levels" in str(error)
+    assert at == len('{"value": ') + 100
+
+
+def test_a_refusal_stays():
+    """After a refusal every further piece gets the same error."""
+    watch = plan.watch()
+    error = watch.feed('{"days": {')
+
+    assert error is not None
+    assert watch.feed("}}") is error
+
+
+def test_a_wrapper_asks_its_inner_tool():
+    """A wrapper judges as the inner tool does, one that may mend a call judges nothing."""
+
+    class Mending(WrapperTool):
+        async def run(self, call, context) -> ToolResult:
+            return ToolResult.of("mended")
+
+    wrong = '{"days": {}}'
+
+    assert judged(WrapperTool(WrapperTool(plan, name="other")), wrong)[1] == len('{"days": {')
+    assert judged(Mending(plan), wrong) == (None, len(wrong))
+
+
+def test_every_valid_call_of_the_corpus_passes_at_every_prefix():
+    """None of 3,102 real calls is refused at any of its prefixes, plain or strict."""
+    functions = {line["uid"]: line for line in lines("functions")}
+    tools: dict[Any, SchemaTool] = {}
+    found = []
+    for line in lines("calls_valid"):
+        for strict in (False, True):
+            uid = line["function"], strict
+            if uid not in tools:
+                of = functions[line["function"]]
+                about = of["name"], of["description"], of["parameters"]
+                tools[uid] = SchemaTool(*about, lambda arguments: arguments, strict=strict)
+            text = json.dumps(line["arguments"])
+            if judged(tools[uid], text)[0] is not None:
+                found.append((strict, text))
+
+    assert found == []
+
+
+def test_no_generated_signature_raises_a_false_alarm():
+    """Whatever a signature says, a text that was refused early is refused by the road."""
+    draw = random.Random(SIGNATURES)
+    alarms, early, valid = [], 0, 0
+    for _ in range(SIGNATURES):
+        tool = signatures.tool(draw)
+        for _ in range(3 if tool is not None else 0):
+            text = signatures.arguments(draw, tool)
+            error, _ = judged(tool, text, draw.choice([1, 2, 4, 9]))
+            try:
+                tool.bind(text)
+            except ArgumentError:
+                early += error is not None
+            else:
+                valid += 1
+                if error is not None:
+                    alarms.append((tool.func.__signature__, text, str(error)))
+
+    assert alarms == []
+    assert early > SIGNATURES / 3
+    assert valid > SIGNATURES / 2
+
+
+def test_most_of_the_text_of_wrong_calls_is_never_generated():
+    """Nine kinds of mutation of real calls: at least 40 % of their text need not be written."""
+    written = whole = 0
+    kinds = set()
+    for number, (kind, tool, text) in enumerate(mutations.mutated()):
+        if number % 7:
+            continue
+        with_road = [] if kind == "unknown_tool" else problems(tool, text)
+        if with_road is None:
+            continue  # The mutation left it valid.
+        error, at = streamed(tool, mutations.name_of(kind, tool), text)
+        whole, written = whole + len(text), written + at
+        kinds.add(kind)
+        if error is not None and kind != "unknown_tool" and kind != "broken":
+            assert error.problems[0] in with_road
+
+    assert kinds == {kind.__name__ for kind in mutations.KINDS}
+    assert len(kinds) == 9
+    assert 1 - written / whole >= 0.4
+
+
+def problems(tool: Tool, text: str) -> list[Any] | None:
+    """What the road says of a call, or None if it passes."""
+    try:
+        tool.bind(text)
+    except ArgumentError as error:
+        return [*error.problems]
+    return None
+
+
+def streamed(tool: Tool, name: str, text: str) -> tuple[Any, int]:
+    """The refusal of a streamed call, and how much of its text had come by then."""
+    stream, at = openai_chat.StreamReader(tool), 0
+    pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
+    for piece, first in zip(["", *pieces], [True, *[False] * len(pieces)], strict=True):
+        about = {"id": "c", "function": {"name": name}} if first else {"function": {}}
+        about["function"]["arguments"] = piece
+        delta = {"tool_calls": [{"index": 0, **about}]}
+        at += len(piece)
+        for event in stream.feed({"choices": [{"index": 0, "delta": delta}]}):
+            if isinstance(event, CallRefused):
+                return event.error, at
+    return None, at
