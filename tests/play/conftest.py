@@ -108,6 +108,7 @@ def open_page(browser):
             ),
         )
         page.goto(running.url if path is None else running.origin + path)
+        page.locator("button.tool").first.wait_for()  # From now on the page listens.
         return page
 
     yield opened

@@ -19,7 +19,9 @@ from functool import (
     GuardrailError,
     ImageContent,
     SchemaTool,
+    TextContent,
     ToolCall,
+    ToolResult,
     ToolSettings,
 )
 from functool.guardrails import redact, require_approval
@@ -283,3 +285,13 @@ async def endless(context: Context) -> str:
 long_name = SchemaTool(
     "n" * 10_000, "d" * 100_000, {"type": "object", "properties": {}}, lambda arguments: "ok"
 )
+
+
+@FunctionTool
+def program() -> ToolResult:
+    """Run a program with inner calls, as code mode tells of them."""
+    calls = [
+        {"id": "c1/1", "name": "search", "outcome": "success"},
+        {"id": "c1/2", "name": "pay", "outcome": "ApprovalRequired"},
+    ]
+    return ToolResult(value="done", output=[TextContent(text="done")], metadata={"calls": calls})

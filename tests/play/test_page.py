@@ -197,6 +197,18 @@ def test_tables_trees_images_and_sounds(kit, open_page):
     assert page.locator("#result audio").count() == 1
 
 
+def test_inner_calls(kit, open_page):
+    """The inner calls of a program are listed with what came of each."""
+    page = open_page(kit)
+    call(page, "program")
+    page.click("summary:text-is('What the host knows')")
+
+    assert page.locator("#result .inner li").all_inner_texts() == [
+        "c1/1 search success",
+        "c1/2 pay ApprovalRequired",
+    ]
+
+
 def test_progress_and_events(kit, open_page):
     """Progress and the author's events are shown while the call runs; a call can be cancelled."""
     page = open_page(kit)

@@ -16,12 +16,12 @@ let chosen = null;
 window.history.replaceState(null, "", "/");
 
 async function start() {
+  byId("fresh").addEventListener("click", async () => { await post("/api/fresh", {}); say("A new conversation has begun"); });
   const found = await post("/api/tools", {});
   ({ tools, dialects } = found);
   byId("target").textContent = found.target;
   byId("journal-part").hidden = !found.journal;
   byId("search").addEventListener("input", list);
-  byId("fresh").addEventListener("click", async () => { await post("/api/fresh", {}); say("A new conversation has begun"); });
   list();
   listen();
 }
