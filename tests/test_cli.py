@@ -565,6 +565,9 @@ def test_completion(folder):
     assert completions(folder, ["functool", "ca"], 1) == ["call"]
     assert completions(folder, ["functool", "call", "kit.py", "se"], 3) == ["search"]
     assert "--query" in completions(folder, ["functool", "call", "kit.py", "search", "--q"], 4)
+    words = ["functool", "call", "kit.py", "search", "--kind"]
+    assert completions(folder, [*words, ""], 5) == ["web", "news"]
+    assert completions(folder, [*words, "n"], 5) == ["news"]
     assert completions(folder, ["functool", "schema", "kit.py", "de"], 3) == ["delete"]
     assert completions(folder, ["functool", "schema", "kit.py", "--dialect", "ge"], 4) == ["gemini"]
 

@@ -25,6 +25,7 @@ from functool.cli.completing import (
     Command,
     complete_target,
     complete_tool,
+    complete_value,
     first_line,
 )
 from functool.cli.contexts import context_option, opened_context
@@ -160,7 +161,7 @@ def schema(
 )
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", shell_complete=complete_tool)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_value)
 @_header
 @context_option
 @click.option(

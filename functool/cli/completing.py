@@ -30,12 +30,29 @@ class CallCommand(Command):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the options of the tool that is being called."""
-        tool = _known(ctx).get(ctx.params.get("tool") or "")
-        if tool is None or not incomplete.startswith("-"):
+        command = _command(ctx)
+        if command is None or not incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        from functool.integrations.click import export
+        return command.shell_complete(ctx, incomplete)
 
-        return export(tool).shell_complete(ctx, incomplete)
+
+def complete_value(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the value of a tool's option: of an enum, its members."""
+    command, words = _command(ctx), ctx.params.get("arguments") or ("",)
+    options = [each for each in command.params if words[-1] in each.opts] if command else []
+    return [found for each in options for found in each.shell_complete(ctx, incomplete)]
+
+
+def _command(ctx: click.Context) -> click.Command | None:
+    """Return the command whose options are the arguments of the chosen tool."""
+    tool = _known(ctx).get(ctx.params.get("tool") or "")
+    if tool is None:
+        return None
+    from functool.integrations.click import export
+
+    return export(tool)
 
 
 def complete_target(

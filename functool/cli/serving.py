@@ -49,9 +49,7 @@ def serve_targets(
         raise click.UsageError("--token-env is for --transport http")
     token = variable_of("--token-env", token_env) if token_env else None
     parts = _parts(targets)
-    sent, guards = headers_of(headers), _guards(guardrails)
-    if sent and not any(_is_url(target) for _, target in parts):
-        raise click.UsageError("--header is for an MCP server's URL")
+    sent, guards = _headers(headers, parts), _guards(guardrails)
     from functool.integrations import mcp
 
     options: dict[str, Any] = {"token": token, "allowed_hosts": allowed_hosts}
@@ -123,6 +121,14 @@ class _Proxy:
     async def _changed(self, toolset: Toolset) -> None:
         if self._server is not None:
             await self._server.replace(self._tools())
+
+
+def _headers(given: Sequence[str], parts: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the headers for the servers among the targets."""
+    sent = headers_of(given)
+    if sent and not any(_is_url(target) for _, target in parts):
+        raise click.UsageError("--header is for an MCP server's URL")
+    return sent
 
 
 def _parts(targets: Sequence[str]) -> list[tuple[str, str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
@@ -70,7 +71,7 @@ def app(desk: Desk) -> Starlette:
         return StreamingResponse(whole, media_type="application/x-ndjson", headers=HEADERS)
 
     async def live(request: Request) -> Response:
-        async def events() -> AsyncIterator[str]:
+        async def events() -> AsyncGenerator[str, None]:
             async for message in desk.live():
                 yield f"data: {json.dumps(message)}\n\n"
 
@@ -128,7 +129,10 @@ async def serve(
     with listening:
         port = listening.getsockname()[1]
         door = Door(app(desk), host=host, port=port, token=token)
-        config = uvicorn.Config(door, access_log=False, log_level="warning", server_header=False)
+        # No access log: it would hold the token.
+        config = uvicorn.Config(
+            door, access_log=False, log_level="warning", lifespan="off", server_header=False
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
@@ -136,7 +140,8 @@ async def serve(
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:
-            # Open pages listen without end: they are not waited for.
+            # Open pages listen without end: they are not waited for, and that is no error.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
             server.should_exit = server.force_exit = True
             await serving
             raise
@@ -172,24 +177,27 @@ async def _sent(request: Request) -> Mapping[str, Any]:
     return sent
 
 
-async def _while_there(request: Request, lines: AsyncIterator[str]) -> AsyncIterator[str]:
+async def _while_there(request: Request, lines: AsyncGenerator[str, None]) -> AsyncIterator[str]:
     """Yield the lines until the page has gone; then end what makes them."""
     there = asyncio.ensure_future(_gone(request))
+    following: asyncio.Future[str] | None = None
     try:
         while True:
-            following: asyncio.Future[Any] = asyncio.ensure_future(anext(lines))  # type: ignore[arg-type]
+            following = asyncio.ensure_future(lines.__anext__())
             await asyncio.wait({following, there}, return_when=asyncio.FIRST_COMPLETED)
             if not following.done():
-                following.cancel()
-                await asyncio.wait({following})
                 return
             try:
-                yield following.result()
+                line = following.result()
             except StopAsyncIteration:
                 return
+            yield line
     finally:
         there.cancel()
-        await lines.aclose()  # type: ignore[attr-defined]
+        if following is not None and not following.done():
+            following.cancel()
+            await asyncio.wait({following})
+        await lines.aclose()
 
 
 async def _gone(request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -23,9 +23,10 @@ KEPT = 200
 """How many calls the history keeps."""
 
 LOOK = 0.4
-"""Seconds between two looks at the inbox and the journal."""
+"""Seconds between two looks at the inbox."""
 
-Changed = Callable[[], None]
+READ = 2.0
+"""Seconds between two looks at the journal, all of whose calls are read."""
 
 
 class Desk:
@@ -54,6 +55,8 @@ class Desk:
         base = context or Context()
         self._base = base if base.approver else base.view(approver=inbox.approver)
         self._context = self._base.fresh()
+        self._entries_then: list[dict[str, Any]] = []
+        self._read_at = -READ
         self._history: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def listed(self) -> dict[str, Any]:
@@ -83,7 +86,7 @@ class Desk:
         """Forget the state, approvals and grants of the conversation."""
         self._context = self._base.fresh()
 
-    async def call(self, name: Any, text: str) -> AsyncIterator[str]:
+    async def call(self, name: Any, text: str) -> AsyncGenerator[str, None]:
         """Run one call, and yield what happens as lines of JSON; leaving early cancels the call."""
         tool, feed = self.tool(name), Feed()
         entry: dict[str, Any] = {
@@ -123,7 +126,7 @@ class Desk:
             return {}
         return {"spelling": spelling(self._target, tool, arguments)}
 
-    async def live(self) -> AsyncIterator[dict[str, Any]]:
+    async def live(self) -> AsyncGenerator[dict[str, Any], None]:
         """Yield what has changed, whole: the inbox, the grants, the history, the journal."""
         before: dict[str, str] = {}
         while True:
@@ -145,9 +148,10 @@ class Desk:
 
     def _entries(self) -> list[dict[str, Any]]:
         """Return the calls of the journal, the newest first."""
-        if self.journal is None:
-            return []
-        return [
+        if self.journal is None or time.monotonic() < self._read_at + READ:
+            return self._entries_then
+        self._read_at = time.monotonic()
+        self._entries_then = [
             {
                 "key": each.key,
                 "run": cut(each.run, 200),
@@ -159,6 +163,7 @@ class Desk:
             }
             for each in self.journal.calls()[: -KEPT - 1 : -1]
         ]
+        return self._entries_then
 
     def answer(self, sent: Mapping[str, Any]) -> None:
         """Answer a request: approve, edit, deny, or allow (approve, and the next ones like it).
@@ -218,6 +223,7 @@ class Desk:
             self.journal.settle(key, result)
         else:
             raise ValueError("a call of the journal is settled or reopened")
+        self._read_at = -READ
 
 
 def _object(text: Any) -> dict[str, Any]:

@@ -32,8 +32,17 @@ _COPIED = {
     "uniqueItems": bool,
 }
 _TYPES = {"string", "integer", "number", "boolean", "array", "object", "null"}
+_KINDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "decimal number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "group",
+    "null": "nothing (null)",
+}
 _FORMATS = {"date": "date", "time": "time", "textarea": "textarea"}
-_FILES = {"base64": "base64", "base64url": "base64url", "binary": "base64url"}
+_FILES = {"base64": "base64", "base64url": "base64url", "binary": "text"}
 
 
 def form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +65,9 @@ class _Copy:
         self._left -= 1
         schema = self._resolved(given)
         if depth <= 0 or self._left < 0 or schema is None:
-            return {**_texts({}, name), "type": "string", "options": {"functool": "json"}}
+            told = {"description": "Write this value as JSON beside the form."}
+            mark = {"type": "string", "readOnly": True, "options": {"functool": "json"}}
+            return {**_texts(told, name), **mark}
         made: dict[str, Any] = _texts(schema, name)
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds]
@@ -93,11 +104,13 @@ class _Copy:
             made["properties"] = {
                 str(name): self.part(each, str(name), depth) for name, each in properties.items()
             }
-            required = schema.get("required")
+            needed = schema.get("required")
+            needed = needed if isinstance(needed, list) else []
+            # What can have one value only says which member of a union is meant: it is sent too.
             made["required"] = [
                 name
-                for name in (required if isinstance(required, list) else ())
-                if name in made["properties"]
+                for name, each in properties.items()
+                if name in needed or (isinstance(each, Mapping) and "const" in each)
             ]
         extra = schema.get("additionalProperties")
         if isinstance(extra, Mapping):
@@ -117,7 +130,9 @@ class _Copy:
         copied = [self.part(each, "", depth) for each in members]
         for each, given in zip(copied, members, strict=True):
             resolved = self._resolved(given) or {}
-            each["title"] = _text(str(resolved.get("title") or each.get("type") or "any"), 80)
+            kind = each.get("type")
+            named = resolved.get("title") or (_KINDS.get(kind) if isinstance(kind, str) else None)
+            each["title"] = _text(str(named or "any value"), 80)
         made["oneOf"] = copied
 
     def _resolved(self, given: Any) -> Mapping[str, Any] | None:

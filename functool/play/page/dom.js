@@ -1,0 +1,77 @@
+// Elements and requests. Texts of tools reach the page through here, as text and never as HTML.
+
+const PLAIN = new Set(["class", "id", "type", "for", "role", "title", "rows", "min", "max", "value",
+  "hidden", "disabled", "open", "name", "tabindex", "step", "controls", "alt", "scope", "selected",
+  "checked", "placeholder", "spellcheck", "autocomplete", "download"]);
+
+// Make an element. `on...` are listeners, `data` an object; links and sources are set by `media` only.
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name.startsWith("aria-")) element.setAttribute(name, value);
+    else if (!PLAIN.has(name)) throw new Error(`no attribute ${name}`);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== false));
+  return element;
+}
+
+// Make an image or a sound from bytes. A type that the page does not know is not shown.
+const SHOWN = /^(image\/(png|jpeg|gif|webp|bmp|avif)|audio\/(wav|x-wav|mpeg|ogg|webm|mp4|aac|flac))$/;
+
+export function media(tag, mediaType, base64) {
+  if (!SHOWN.test(mediaType) || !base64) return null;
+  const element = document.createElement(tag);
+  element.src = `data:${mediaType};base64,${base64}`;
+  return element;
+}
+
+export async function post(path, body) {
+  const response = await fetch(path, request(body));
+  const answer = await response.json().catch(() => ({ error: `status ${response.status}` }));
+  if (!response.ok) throw new Error(answer.error || `status ${response.status}`);
+  return answer;
+}
+
+// Yield the lines of JSON with which the server answers, as they come.
+export async function* lines(path, body, signal) {
+  const response = await fetch(path, { ...request(body), signal });
+  if (!response.ok) throw new Error((await response.json()).error);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    for (const part of parts) if (part) yield JSON.parse(part);
+  }
+}
+
+function request(body) {
+  return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+export function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+export function copying(label, text) {
+  const button = h("button", { type: "button", class: "small", "aria-label": `Copy ${label}` }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      say(`${label} is copied`);
+    } catch {
+      say(`The browser did not let ${label} be copied: select it`);
+    }
+  });
+  return button;
+}
+
+export function when(seconds) {
+  return new Date(seconds * 1000).toLocaleTimeString();
+}

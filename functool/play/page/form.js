@@ -1,0 +1,139 @@
+// The form of a tool: json-editor over the server's safe copy of the schema.
+
+import { h, say } from "/files/dom.js";
+
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#123;": "{", "&#125;": "}" };
+const ENTITY = /&(?:lt|gt|amp|quot|#x27|#123|#125);/g;
+
+// Without this the library parses texts as HTML to drop their tags, and those of values too, which
+// would send something else than the person wrote.
+const asText = (text) => String(text).replace(ENTITY, (entity) => ENTITIES[entity]);
+window.JSONEditor.AbstractEditor.prototype.cleanText = asText;
+window.JSONEditor.AbstractEditor.prototype.purify = (value) => value;
+window.JSONEditor.AbstractTheme.prototype.cleanText = asText;
+
+export class Form {
+  // `changed(value)` is called when the person changes the form.
+  constructor(holder, schema, changed) {
+    this.holder = holder;
+    this.changed = changed;
+    this.silent = true;
+    this.editor = new window.JSONEditor(holder, {
+      schema, theme: "html", iconlib: null, ajax: false, show_errors: "never",
+      disable_edit_json: true, disable_properties: true, disable_collapse: true,
+      required_by_default: false, show_opt_in: true, prompt_before_delete: false,
+      remove_empty_properties: false, use_default_values: true, max_depth: 12,
+    });
+    this.watcher = new MutationObserver(() => this.tidy());
+    this.editor.on("ready", () => {
+      this.tidy();
+      this.silent = false;
+      this.told = JSON.stringify(this.editor.getValue());
+      changed(this.editor.getValue());
+    });
+    this.editor.on("change", () => this.tell());
+  }
+
+  tell() {
+    if (this.silent) return;
+    const value = this.editor.getValue();
+    const text = JSON.stringify(value);
+    if (text === this.told) return;
+    this.told = text;
+    this.changed(value);
+  }
+
+  // Show a value that was written as JSON beside the form.
+  show(value) {
+    this.silent = true;
+    const root = this.editor.getEditor("root");
+    for (const [name, each] of Object.entries(root.editors || {})) {
+      if (name in value && each.deactivate && !each.active && root.activateEditor) each.activate();
+      if (!(name in value) && each.deactivate && !root.isRequired?.(each) && each.optInCheckbox) each.deactivate();
+      if (each.optInCheckbox) each.optInCheckbox.checked = each.active !== false && name in value;
+    }
+    this.editor.setValue(value);
+    this.told = JSON.stringify(this.editor.getValue());
+    setTimeout(() => { this.silent = false; }, 50);
+  }
+
+  destroy() {
+    this.watcher.disconnect();
+    this.editor.destroy();
+  }
+
+  // Put each problem at the field that caused it. Return those that have no field.
+  problems(found) {
+    for (const old of this.holder.querySelectorAll(".problem")) old.remove();
+    for (const old of this.holder.querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
+    return found.filter((problem, place) => {
+      const words = problem.path.match(/[^.[\]]+/g) || [];
+      let place_ = null;
+      for (let n = words.length; n > 0 && !place_; n -= 1) {
+        place_ = this.holder.querySelector(`[data-schemapath="${CSS.escape(["root", ...words.slice(0, n)].join("."))}"]`);
+      }
+      if (!place_) return true;
+      const id = `problem-${place}`;
+      const choices = problem.choices.length ? `: ${problem.choices.join(", ")}` : "";
+      place_.append(h("p", { class: "problem", id }, `${problem.path}: expected ${problem.expected}${choices}`));
+      const input = place_.querySelector("input:not([type=checkbox]), select, textarea");
+      input?.setAttribute("aria-invalid", "true");
+      input?.setAttribute("aria-describedby", id);
+      return false;
+    });
+  }
+
+  // The library leaves texts escaped and controls unnamed: mend both, whenever it writes.
+  tidy() {
+    this.watcher.disconnect();
+    const walker = document.createTreeWalker(this.holder, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      if (node.parentElement.tagName !== "TEXTAREA" && ENTITY.test(node.nodeValue)) {
+        node.nodeValue = node.nodeValue.replace(ENTITY, (entity) => ENTITIES[entity]);
+      }
+    }
+    for (const field of this.holder.querySelectorAll("input, select, textarea")) this.name(field);
+    for (const button of this.holder.querySelectorAll("button")) {
+      button.removeAttribute("title");
+      if (!button.textContent.trim()) button.setAttribute("aria-label", button.className || "button");
+    }
+    // Headings inside of a form break the outline of the page.
+    for (const heading of this.holder.querySelectorAll("h1,h2,h3,h4,h5,h6")) heading.setAttribute("role", "presentation");
+    this.files();
+    this.watcher.observe(this.holder, { childList: true, subtree: true });
+  }
+
+  name(field) {
+    const path = (field.closest("[data-schemapath]")?.dataset.schemapath || "root").replace(/^root\.?/, "");
+    if (field.type === "checkbox" && field.classList.contains("json-editor-opt-in")) {
+      field.setAttribute("aria-label", `Send ${path}`);
+    } else if (!field.labels?.length && !field.getAttribute("aria-label")) {
+      field.setAttribute("aria-label", path ? `Value of ${path}` : "Value");
+    }
+  }
+
+  // A value of bytes may be chosen as a file.
+  files() {
+    for (const [path, each] of Object.entries(this.editor.editors || {})) {
+      const kind = each?.schema?.options?.functool;
+      if (kind === "json" || !kind || !each.input || each.container?.querySelector("input[type=file]")) continue;
+      const pick = h("input", { type: "file", "aria-label": `File for ${path.replace(/^root\.?/, "")}` });
+      pick.addEventListener("change", async () => {
+        if (!pick.files.length) return;
+        const bytes = new Uint8Array(await pick.files[0].arrayBuffer());
+        try { each.setValue(encoded(bytes, kind)); } catch { say("This file is no UTF-8 text, and the tool takes no other"); return; }
+        each.onChange(true);
+      });
+      each.input.after(pick);
+    }
+  }
+}
+
+function encoded(bytes, kind) {
+  if (kind === "text") return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 32768) text += String.fromCharCode(...bytes.subarray(at, at + 32768));
+  const base64 = btoa(text);
+  return kind === "base64url" ? base64.replaceAll("+", "-").replaceAll("/", "_") : base64;
+}

@@ -1,0 +1,40 @@
+// Calls that were made here, and those of a journal.
+
+import { h, post, say, when } from "/files/dom.js";
+
+export function history(entries, replay) {
+  const holder = document.getElementById("history");
+  if (!entries.length) { holder.replaceChildren(h("p", { class: "quiet" }, "No calls yet.")); return; }
+  holder.replaceChildren(h("ol", { class: "calls" }, entries.slice(0, 50).map((entry) => h("li", { data: { outcome: entry.outcome } },
+    h("span", { class: "who" }, entry.tool.slice(0, 200)), " ",
+    h("span", { class: "did" }, entry.outcome), " ",
+    h("span", { class: "quiet" }, `${entry.ms === null ? "" : `${entry.ms} ms, `}${when(entry.at)}`), " ",
+    h("code", { class: "brief" }, entry.text.slice(0, 200)),
+    h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool.slice(0, 100)}`, onclick: () => replay(entry) }, "Replay")))));
+}
+
+export function journal(entries, replay) {
+  const holder = document.getElementById("journal");
+  if (!entries.length) { holder.replaceChildren(h("p", { class: "quiet" }, "The journal is empty.")); return; }
+  holder.replaceChildren(h("ol", { class: "calls" }, entries.map((entry) => h("li", { data: { outcome: entry.state } },
+    h("span", { class: "who" }, entry.tool), " ", h("span", { class: "did" }, entry.state), " ",
+    h("span", { class: "quiet" }, `${entry.run}, ${when(entry.at)}`), " ", h("code", { class: "brief" }, entry.text.slice(0, 200)),
+    entry.result ? h("p", { class: "brief" }, entry.result.slice(0, 300)) : null,
+    entry.state === "unknown" ? settling(entry) : h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool} of the journal`, onclick: () => replay(entry) }, "Replay")))));
+}
+
+// Nobody knows what came of the call: a person who found out says so, or lets it run again.
+function settling(entry) {
+  const text = h("input", { type: "text", "aria-label": "What came of it", placeholder: "What came of it" });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const send = async (how, failed) => {
+    try {
+      await post("/api/settle", { key: entry.key, how, failed, text: text.value });
+      say(`${entry.tool} was ${how === "reopen" ? "reopened" : "settled"}`);
+    } catch (error) { problem.textContent = error.message; }
+  };
+  return h("div", {}, text, h("div", { class: "row" },
+    h("button", { type: "button", class: "small", onclick: () => send("settle", false) }, "It was done"),
+    h("button", { type: "button", class: "small", onclick: () => send("settle", true) }, "It failed"),
+    h("button", { type: "button", class: "small", onclick: () => send("reopen", false) }, "Let it run again")), problem);
+}

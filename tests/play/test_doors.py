@@ -1,0 +1,195 @@
+"""Who may use the playground."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx2")
+
+import httpx2
+
+from functool.play.doors import Door
+from tests.play.conftest import KIT
+
+
+@pytest.fixture
+def running(playground):
+    return playground(str(KIT))
+
+
+@pytest.fixture
+def shared(kit):
+    """A playground that other tests use too, with a token that works more than once."""
+    return kit
+
+
+def client(running, **headers):
+    return httpx2.Client(base_url=running.origin, headers=headers, timeout=30)
+
+
+def test_the_token_becomes_a_cookie_once(running):
+    """The address opens the page once; the cookie that it leaves opens it from then on."""
+    with client(running) as person:
+        page = person.get("/", params={"token": running.token})
+        [cookie] = page.headers.get_list("set-cookie")
+
+        assert page.status_code == 200
+        assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+        assert running.token not in cookie
+        assert running.token not in page.text
+        assert person.get("/").status_code == 200
+        assert "set-cookie" not in person.get("/").headers
+    with client(running) as other:
+        assert other.get("/", params={"token": running.token}).status_code == 403
+        assert other.get("/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/?token=",
+        "/?token=wrong",
+        "/files/app.js",
+        "/files/jsoneditor.js",
+        "/api/live",
+        "/api/tools",
+        "/api/call",
+        "/nothing",
+    ],
+)
+def test_without_a_cookie(shared, path):
+    """Nothing is answered without the cookie, GET or POST."""
+    with client(shared) as stranger:
+        assert stranger.get(path).status_code == 403
+        assert stranger.post(path, json={}, headers={"origin": shared.origin}).status_code == 403
+    assert shared.process.poll() is None
+
+
+def test_a_token_is_taken_at_the_page_only(shared):
+    """The token opens the page, and is no key to anything else."""
+    with client(shared) as stranger:
+        for path in ("/api/tools", "/files/app.js"):
+            asked = {"token": shared.token}
+            origin = {"origin": shared.origin}
+            assert stranger.get(path, params=asked).status_code == 403
+            assert stranger.post(path, params=asked, json={}, headers=origin).status_code == 403
+
+
+@pytest.fixture
+def inside(shared):
+    """A browser that has the cookie."""
+    with client(shared) as person:
+        person.get("/", params={"token": shared.token})
+        yield person
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"host": "evil.example"},
+        {"host": "evil.example:80"},
+        {"host": "127.0.0.1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"},
+    ],
+)
+def test_another_origin_or_host(shared, inside, headers):
+    """A request that another page or another name caused gets 403 with the cookie, too."""
+    sent = {"origin": shared.origin, **headers}
+
+    assert inside.get("/files/app.js", headers=headers).status_code == 403
+    if "sec-fetch-site" not in headers:  # With a right origin a POST is the page's own.
+        assert inside.post("/api/tools", json={}, headers=sent).status_code == 403
+    assert inside.post("/api/tools", json={}).status_code == 403
+
+
+def test_the_page_s_own_requests(shared, inside):
+    """The page itself is answered, with headers that keep it to itself."""
+    answer = inside.post("/api/tools", json={}, headers={"origin": shared.origin})
+    page = inside.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})
+    policy = page.headers["content-security-policy"]
+
+    assert answer.status_code == 200
+    assert page.status_code == 200  # A link may lead here.
+    assert "default-src 'none'" in policy and "script-src 'nonce-" in policy
+    assert "unsafe-eval" not in policy and "script-src 'self'" not in policy
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["x-content-type-options"] == "nosniff"
+    nonces = {inside.get("/").headers["content-security-policy"] for _ in range(3)}
+    assert len(nonces) == 3
+
+
+@pytest.mark.parametrize("path", ["/files/../app.py", "/files/..%2fapp.py", "/files/index.html"])
+def test_only_the_page_s_files(inside, path):
+    """No other file of the package, or of the machine, is served."""
+    assert inside.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        ("/api/tool", {"name": "nothing"}),
+        ("/api/tool", {"name": 7}),
+        ("/api/call", {"name": None}),
+        ("/api/definition", {"name": "say", "dialect": "../x"}),
+        ("/api/answer", {"id": "x", "how": "approve"}),
+        ("/api/answer", {"id": "x", "how": "nothing"}),
+        ("/api/answer", {"id": "x", "how": "allow", "uses": "many"}),
+        ("/api/settle", {"key": "x", "how": "reopen"}),
+        ("/api/tools", []),
+    ],
+)
+def test_wrong_requests(shared, inside, path, sent):
+    """What makes no sense is an error in words, and the server goes on."""
+    answer = inside.post(path, json=sent, headers={"origin": shared.origin})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_a_request_that_is_too_large(shared, inside):
+    """A request has a limit."""
+    headers = {"origin": shared.origin}
+
+    assert "16,000,000" in inside.post("/api/call", content=b"x" * 17_000_000, headers=headers).text
+    assert inside.post("/api/call", content=b"{", headers=headers).status_code == 400
+
+
+def test_another_host_needs_a_token():
+    """A host that others can reach is refused without a token of the operator's, and a short one too."""
+    with pytest.raises(ValueError, match="--token"):
+        Door(None, host="0.0.0.0")
+    with pytest.raises(ValueError, match="at least 16"):
+        Door(None, host="0.0.0.0", token="short")
+    assert Door(None, host="0.0.0.0", token="x" * 16).token == "x" * 16
+
+
+def test_the_command_refuses_in_a_line(tmp_path):
+    """The command says what to do, before it listens."""
+    words = ["play", str(KIT), "--host", "0.0.0.0"]
+    command = [sys.executable, "-c", "from functool.cli import main; main()", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: 0.0.0.0 can be reached by others")
+    assert done.stdout == ""
+
+
+def test_nothing_is_logged(running):
+    """No log of requests keeps the token, and Ctrl-C ends it without a traceback."""
+    with client(running) as person:
+        person.get("/", params={"token": running.token})
+        person.get("/nothing")
+    running.process.send_signal(signal.SIGINT)
+    out, errors = running.process.communicate(timeout=30)
+
+    assert (out, errors) == ("", "")
+    assert running.process.returncode == 130

@@ -1,0 +1,192 @@
+"""Tools and servers that mean harm."""
+
+import json
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("playwright")
+
+from functool.play.forms import DEPTH, PARTS, form_schema
+from tests.play.kit import BAD, HOSTILE
+from tests.play.test_page import call, choose, steps, until, write
+
+
+def test_nothing_of_a_hostile_tool_runs(kit, open_page):
+    """Scripts and links in names, descriptions, schemas and results are text, and load nothing."""
+    page = open_page(kit)
+    text = call(page, "hostile", link="x")
+    page.click("summary:text-is('Definition for each provider')")
+    until(page, "document.querySelector('#definition').textContent.length > 0")
+    page.locator("[data-schemapath='root.choice'] select").wait_for()
+    page.get_by_label("Send link").check()
+    page.locator("[data-schemapath='root.link'] input:not([type=checkbox])").focus()
+    page.wait_for_timeout(300)
+
+    assert BAD.format("text") in text
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert (
+        page.evaluate(
+            "document.querySelectorAll('main script, main iframe, main object, main a').length"
+        )
+        == 0
+    )
+    assert page.locator("#result img").count() == 0
+    assert BAD.format("told") in page.inner_text("#form")
+    assert "http://127.0.0.1:9/tracker.png" in page.inner_text("#result")
+    assert BAD.format("description") in page.inner_text("main .description")
+    attributes = page.evaluate(
+        "[...document.querySelectorAll('body *')].flatMap((e) => e.getAttributeNames())"
+        ".filter((name) => name.startsWith('on')).length"
+    )
+    assert attributes == 0
+
+
+def test_a_huge_result(kit, open_page):
+    """A result of 50 MB is cut before it reaches the page, and says how long it is."""
+    page = open_page(kit)
+    text = call(page, "huge", megabytes=50)
+
+    assert "50,000,0" in text
+    assert page.evaluate("document.body.innerText.length") < 60_000
+    assert page.evaluate(
+        "performance.getEntriesByType('resource').every((r) => r.transferSize < 2e6)"
+    )
+
+
+def test_endless_progress(kit, open_page):
+    """Progress without end neither fills the page nor stops it, and the call can be cancelled."""
+    page = open_page(kit)
+    choose(page, "endless")
+    page.click("#call")
+    until(page, "document.querySelector('.progress-text').textContent.includes('step 2')")
+    page.wait_for_timeout(1_500)
+
+    assert page.evaluate("document.querySelectorAll('.events li').length") <= 200
+    assert page.evaluate("document.querySelectorAll('.events b').length") == 0
+    page.click("main > .row > .stop")
+    page.locator("#call:not([disabled])").wait_for()
+    assert "You said" in call(page, "say", text="still here")
+
+
+def test_a_name_without_end(kit, open_page):
+    """A name of 10,000 characters is shown in part, stays in its place, and can be called."""
+    page = open_page(kit)
+    page.fill("#search", "nnnnnnnn")
+    page.locator("button.tool").click()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+    page.click("#call")
+    page.locator("#result h3").wait_for()
+
+    assert "ok" in page.inner_text("#result")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert len(page.inner_text("button.tool .name")) <= 100
+
+
+def test_hostile_names_in_an_approval(kit, open_page):
+    """What a model wrote is text in the inbox, too, and characters that hide are written out."""
+    page = open_page(kit)
+    choose(page, "remove")
+    write(page, path=BAD.format("path") + "\u202e")
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.wait_for()
+
+    assert "\\u202e" in card.locator("textarea").input_value()
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    card.get_by_text("Refuse").click()
+    page.locator("#result h3").wait_for()
+    assert ["body", "", "skipped"] in steps(page)
+
+
+def keywords(part):
+    """Every keyword in a schema, at any depth."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            yield key
+            if key == "properties":
+                for each in value.values():
+                    yield from keywords(each)
+            elif key not in ("default", "enum", "options"):
+                yield from keywords(value)
+    elif isinstance(part, list):
+        for each in part:
+            yield from keywords(each)
+
+
+def test_only_known_keywords_pass():
+    """The form gets a copy with known keywords, and texts in which nothing is HTML or a template."""
+    form = form_schema(HOSTILE)
+
+    assert set(keywords(form)) <= {
+        "title",
+        "description",
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "default",
+        "options",
+        "readOnly",
+    }
+    texts = json.dumps({**form, "properties": list(form["properties"].values())})
+    shown = texts.replace(json.dumps(BAD.format("enum")), "")
+    assert "<" not in shown and "{{" not in shown
+    assert form["properties"]["link"].get("format") is None
+
+
+def test_schemas_without_end():
+    """References that go in circles, deep and wide schemas end in a form of bounded size."""
+    circle = {
+        "$ref": "#/$defs/a",
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+    }
+    node = {"type": "object", "properties": {"n": {"$ref": "#"}, "m": {"$ref": "#"}}}
+    wide = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}
+
+    def size(part):
+        return 1 + sum(size(each) for each in part.get("properties", {}).values())
+
+    def depth(part):
+        return 1 + max((depth(each) for each in part.get("properties", {}).values()), default=0)
+
+    assert form_schema(circle)["options"] == {"functool": "json"}
+    assert size(form_schema(node)) <= 2 ** (DEPTH + 1)
+    assert depth(form_schema(node)) == DEPTH + 1
+    marked = [p for p in form_schema(wide)["properties"].values() if p.get("readOnly")]
+    assert len(marked) >= 5_000 - PARTS
+
+
+def test_what_a_form_keeps():
+    """Types, limits, choices, defaults and formats that browsers know are kept."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": ["integer", "null"], "minimum": 1, "default": 2, "description": "A & B"},
+            "b": {"const": "x"},
+            "c": {"type": "string", "format": "date"},
+            "d": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "e": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "f": True,
+            "g": False,
+        },
+        "required": ["a"],
+    }
+    form = form_schema(schema)["properties"]
+
+    assert form["a"] == {
+        "title": "a",
+        "description": "A &amp; B",
+        "type": ["integer", "null"],
+        "minimum": 1,
+        "default": 2,
+    }
+    assert form["b"]["enum"] == ["x"]
+    assert form["c"]["format"] == "date"
+    assert form["d"]["additionalProperties"] == {"title": "value", "type": "integer"}
+    assert [each["title"] for each in form["e"]["oneOf"]] == ["text", "nothing (null)"]
+    assert form["f"] == {"title": "f"}
+    assert form["g"]["readOnly"] is True
+    assert form_schema(schema)["required"] == ["a", "b"]

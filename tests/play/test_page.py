@@ -1,0 +1,550 @@
+"""The page, clicked through in a real Chromium as a stranger would."""
+
+import asyncio
+import json
+import re
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("playwright")
+
+from functool import Context, FunctionTool, ToolCall
+from functool.guardrails import require_approval
+from functool.layers.inbox import Inbox
+from functool.layers.journal import Journal
+from tests.play.conftest import ASSETS, KIT, TOKEN
+
+ROOT = Path(__file__).parents[2]
+
+
+def until(page, condition):
+    """Wait until an expression of the page is true; the page itself may evaluate no text."""
+    for _ in range(600):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"never true: {condition}")
+
+
+def elsewhere(work):
+    """Run a coroutine in another thread: the browser has a loop in this one."""
+    thread = threading.Thread(target=asyncio.run, args=(work,))
+    thread.start()
+    thread.join()
+
+
+def choose(page, name):
+    """Choose a tool and wait for its form."""
+    page.locator("button.tool", has=page.locator(f".name:text-is('{name}')")).click()
+    page.locator("#tool h2", has_text=name).wait_for()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+
+
+def write(page, **arguments):
+    """Write arguments as JSON."""
+    page.fill("#raw", json.dumps(arguments))
+
+
+def call(page, name=None, **arguments):
+    """Call the chosen tool, or choose one first, and return the text of the result."""
+    if name:
+        choose(page, name)
+    if arguments:
+        write(page, **arguments)
+    page.click("#call")
+    page.locator("#result h3").wait_for()
+    return page.inner_text("#result")
+
+
+def steps(page):
+    """The road: step, name, and what it did."""
+    return page.evaluate(
+        "[...document.querySelectorAll('.road li')].map((i) => [i.dataset.step, i.dataset.name, i.dataset.did])"
+    )
+
+
+def raw(page):
+    return json.loads(page.input_value("#raw"))
+
+
+def test_search_and_badges(kit, open_page):
+    """The list is searched by name, words, tags and badges; a tool shows what it says of itself."""
+    page = open_page(kit)
+    page.locator("button.tool").first.wait_for()
+    page.fill("#search", "shop read-only")
+
+    assert page.locator("button.tool .name").all_inner_texts() == ["order", "people"]
+    assert page.inner_text("#count") == "2 tools"
+    page.fill("#search", "remove")
+    assert page.locator("button.tool .badge").all_inner_texts() == ["destructive", "asks", "60 s"]
+
+
+def test_a_form_of_every_kind(kit, open_page):
+    """Unions, nested lists, dates, enums and optional values are fields, in step with the JSON."""
+    page = open_page(kit)
+    choose(page, "order")
+    page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
+    page.locator("[data-schemapath='root.items.0.name'] input").fill("tea")
+    page.locator("[data-schemapath='root.items.0.name'] input").blur()
+    page.locator("[data-schemapath='root.day'] input").fill("2026-12-24")
+    page.locator("[data-schemapath='root.day'] input").blur()
+    page.locator("[data-schemapath='root.pay'] select").first.select_option(label="Bank")
+    page.locator("[data-schemapath='root.pay.iban'] input").fill("DE02")
+    page.locator("[data-schemapath='root.pay.iban'] input").blur()
+    until(page, "document.querySelector('#raw').value.includes('DE02')")
+
+    assert raw(page) == {
+        "items": [{"name": "tea"}],
+        "pay": {"kind": "bank", "iban": "DE02"},
+        "day": "2026-12-24",
+    }
+    page.get_by_label("Send unit").check()
+    page.locator("[data-schemapath='root.unit'] select").select_option("weeks")
+    until(page, "document.querySelector('#raw').value.includes('weeks')")
+    text = call(page)
+    assert '"bank"' in text and '"weeks"' in text
+
+
+def test_json_and_form_in_step(kit, open_page):
+    """What is written as JSON appears in the form; what is no JSON says so and changes nothing."""
+    page = open_page(kit)
+    choose(page, "say")
+    write(page, text="from JSON")
+    until(page, "document.querySelector('[data-schemapath$=text] input').value === 'from JSON'")
+    page.fill("#raw", '{"text": ')
+    assert "Not JSON yet" in page.inner_text("#raw-problem")
+    page.locator("[data-schemapath='root.text'] input").fill("from the form")
+    page.locator("[data-schemapath='root.text'] input").blur()
+    until(page, "document.querySelector('#raw').value.includes('from the form')")
+    assert page.inner_text("#raw-problem") == ""
+    page.fill("#raw", '{"text": "a", "extra": true}')
+    assert raw(page)["extra"] is True
+
+
+def test_values_are_sent_as_they_are(kit, open_page):
+    """What looks like HTML in a value is sent as it was written, from the form too."""
+    page = open_page(kit)
+    choose(page, "say")
+    field = page.locator("[data-schemapath='root.text'] input")
+    field.fill("<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>")
+    field.blur()
+    until(page, "document.querySelector('#raw').value.includes('bold')")
+
+    assert raw(page) == {"text": "<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>"}
+    assert "You said <b>bold</b> & &lt;i&gt;" in call(page)
+
+
+def test_the_road(kit, open_page):
+    """Each step says what it did: guardrails that pass, replace and refuse, the body, the output."""
+    page = open_page(kit)
+    assert "You said" in call(page, "say", text="it was 1234")
+    assert [step[2] for step in steps(page)] == [
+        "done",
+        "done",
+        "passed",
+        "done",
+        "replaced",
+        "done",
+    ]
+    assert "1234" not in page.inner_text("#result")
+    assert "No secrets" in call(page, text="a secret")
+    assert steps(page) == [
+        ["decode", "", "done"],
+        ["validate", "", "done"],
+        ["input guardrail", "no_secrets", "refused"],
+        ["body", "", "skipped"],
+        ["output guardrail", "redact", "passed"],
+        ["output", "", "failed"],
+    ]
+
+
+def test_errors_stand_at_their_fields(kit, open_page):
+    """A wrong value is told at its field, and a text that is no JSON at the JSON."""
+    page = open_page(kit)
+    choose(page, "order")
+    page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
+    until(page, "document.querySelector('#raw').value.includes('name')")
+    call(page)
+    day = page.locator("[data-schemapath='root.day']")
+
+    assert "day: expected" in day.locator(".problem").inner_text()
+    assert day.locator("input").get_attribute("aria-invalid") == "true"
+    assert [step[2] for step in steps(page)][:2] == ["done", "refused"]
+    page.fill("#raw", "{nonsense")
+    page.click("#call")
+    page.locator("#result h3.failed").wait_for()
+    assert steps(page)[0] == ["decode", "", "refused"]
+
+
+def test_tables_trees_images_and_sounds(kit, open_page):
+    """A list of objects is a table, an object a tree, and images and sounds are shown as such."""
+    page = open_page(kit)
+    call(page, "people", count=3)
+    assert page.locator("#result th").all_inner_texts() == ["name", "age", "tags"]
+    assert page.locator("#result tbody tr").count() == 3
+    call(page, "order", items=[], pay={"kind": "card", "number": "1"}, day="2026-01-02")
+    tree = page.locator("#result details.tree").first
+    assert (
+        tree.locator(".leaf").first.inner_text().startswith("day") or "names" in tree.inner_text()
+    )
+    call(page, "draw")
+    until(page, "document.querySelector('#result img').naturalWidth === 64")
+    assert page.locator("#result audio").count() == 1
+
+
+def test_inner_calls(kit, open_page):
+    """The inner calls of a program are listed with what came of each."""
+    page = open_page(kit)
+    call(page, "program")
+    page.click("summary:text-is('What the host knows')")
+
+    assert page.locator("#result .inner li").all_inner_texts() == [
+        "c1/1 search success",
+        "c1/2 pay ApprovalRequired",
+    ]
+
+
+def test_progress_and_events(kit, open_page):
+    """Progress and the author's events are shown while the call runs; a call can be cancelled."""
+    page = open_page(kit)
+    choose(page, "count")
+    write(page, steps=400, pause=0.02)
+    page.click("#call")
+    until(page, "document.querySelector('progress').value > 2")
+    assert page.locator(".road li[data-step=body]").get_attribute("data-did") == "started"
+    page.click("main > .row > .stop")
+    page.locator("#call:not([disabled])").wait_for()
+    assert page.locator(".road li[data-step=body]").get_attribute("data-did") == "skipped"
+    page.locator("#history li[data-outcome=cancelled]").first.wait_for()
+    call(page, steps=3, pause=0)
+    page.click("summary:text-is('Events')")
+    assert "counted" in page.inner_text(".events")
+
+
+def test_a_conversation(kit, open_page):
+    """Calls share state until a new conversation begins; dependencies come from --context."""
+    page = open_page(kit)
+    page.click("#fresh")
+    page.locator("#status", has_text="new conversation").wait_for()
+    assert "counted 1 times" in call(page, "count", steps=1, pause=0)
+    assert "counted 2 times" in call(page)
+    page.click("#fresh")
+    page.locator("#status", has_text="new conversation").wait_for()
+    assert "counted 1 times" in call(page)
+    assert "deps of Ada" in call(page, "who")
+
+
+def test_a_file_as_bytes(kit, open_page, tmp_path):
+    """A value of bytes can be chosen as a file: in base64 any, else one of text."""
+    (tmp_path / "data.bin").write_bytes(bytes(range(256)) * 300)
+    (tmp_path / "data.txt").write_text("é" * 40_000, "utf-8")
+    page = open_page(kit)
+    choose(page, "sizes")
+    page.set_input_files("[data-schemapath='root.file'] input[type=file]", tmp_path / "data.bin")
+    until(page, "document.querySelector('#raw').value.length > 1000")
+    page.set_input_files("[data-schemapath='root.text'] input[type=file]", tmp_path / "data.bin")
+    page.locator("#status", has_text="no UTF-8 text").wait_for()
+    page.set_input_files("[data-schemapath='root.text'] input[type=file]", tmp_path / "data.txt")
+    until(page, "document.querySelector('#raw').value.includes('éé')")
+
+    assert "76800 80000" in call(page)
+
+
+def test_definitions(kit, open_page):
+    """The definition is shown for each provider, plain and strict, with what is lost."""
+    page = open_page(kit)
+    choose(page, "order")
+    page.click("summary:text-is('Definition for each provider')")
+    until(page, "document.querySelector('#definition').textContent.includes('order')")
+    names = page.locator("#definitions option").all_inner_texts()
+    assert {"openai", "anthropic", "gemini", "mcp"} <= set(names)
+    for name in names:
+        page.get_by_label("Dialect").select_option(name)
+        until(page, "document.querySelector('#losses').textContent.length > 0")
+    page.get_by_label("Dialect").select_option("openai")
+    page.get_by_label("strict").check()
+    until(page, "document.querySelector('#definition').textContent.includes('\"strict\": true')")
+
+
+def test_spelling_and_history(kit, open_page):
+    """The call is spelled in Python and on the command line, and can be replayed."""
+    page = open_page(kit)
+    call(page, "people", count=2)
+    page.click("summary:text-is('The same call in Python and on the command line')")
+    shown = page.locator("#spelling pre").all_inner_texts()
+
+    assert shown[0].startswith("people(count=2)\n")
+    assert shown[1].endswith("people --json '{\"count\": 2}'")
+    choose(page, "say")
+    page.locator("#history li", has_text='{"count": 2}').first.locator("button").click()
+    page.locator("#tool h2", has_text="people").wait_for()
+    until(page, "document.querySelector('#raw').value.includes('2')")
+    call(page)
+    assert page.locator("#result tbody tr").count() == 2
+
+
+def test_approve_edit_and_refuse(kit, open_page):
+    """A call waits on the page: it is approved, edited and approved, or refused with a reason."""
+    page = open_page(kit)
+    card = page.locator("#waiting .card")
+    choose(page, "remove")
+
+    def ask(path):
+        write(page, path=path)
+        page.click("#call")
+        card.wait_for()
+
+    ask("a")
+    assert json.loads(card.locator("textarea").input_value()) == {"path": "a", "force": False}
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result h3").wait_for()
+    assert "removed a" in page.inner_text("#result")
+    card.wait_for(state="detached")
+    ask("b")
+    card.locator("textarea").fill('{"path": "c", "force": true}')
+    card.get_by_text("Approve as edited").click()
+    page.locator("#result h3").wait_for()
+    assert "removed c" in page.inner_text("#result")
+    assert "A person changed the arguments" in page.inner_text("#result")
+    card.wait_for(state="detached")
+    ask("d")
+    card.locator("textarea").fill("[]")
+    card.get_by_text("Approve as edited").click()
+    card.locator(".problem", has_text="one JSON object").wait_for()
+    card.locator("input[type=text]").fill("not on Sundays")
+    card.get_by_text("Refuse").click()
+    page.locator("#result h3").wait_for()
+    assert "not on Sundays" in page.inner_text("#result")
+
+
+def test_allow_for_next_time(kit, open_page):
+    """A scope is allowed for the next calls, is counted, and can be revoked."""
+    page = open_page(kit)
+    choose(page, "remove")
+    write(page, path="a")
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("summary").click()
+    card.get_by_label("path may be anything").check()
+    card.get_by_label("How many calls").fill("3")
+    card.get_by_text("Approve, and allow the next ones").click()
+    page.locator("#result h3").wait_for()
+    page.locator("#grants li", has_text="3 more").wait_for()
+    assert "removed b" in call(page, path="b")
+    page.locator("#grants li", has_text="2 more").wait_for()
+    write(page, path="c", force=True)
+    page.click("#call")
+    card.wait_for()
+    card.get_by_text("Refuse").click()
+    card.wait_for(state="detached")
+    page.locator("#grants button").click()
+    page.locator("#grants").wait_for(state="detached")
+
+
+def test_two_tabs(kit, open_page):
+    """A call that one tab makes can be answered in another."""
+    one, two = open_page(kit), open_page(kit)
+    choose(one, "remove")
+    write(one, path="x")
+    one.click("#call")
+    two.locator("#waiting .card").get_by_text("Approve", exact=True).click()
+    one.locator("#result h3").wait_for()
+
+    assert "removed x" in one.inner_text("#result")
+    two.locator("#history li", has_text="remove").first.wait_for()
+
+
+def test_another_process(playground, open_page, tmp_path):
+    """A call of an agent elsewhere waits on the page, with the sources of its arguments."""
+    inbox, results = Inbox(tmp_path / "inbox.db"), []
+
+    @FunctionTool(input_guardrails=[require_approval()], timeout=60)
+    def send(to: str) -> str:
+        """Send."""
+        return f"sent to {to}"
+
+    def agent():
+        sent = ToolCall(
+            id="c1", name="send", arguments={"to": "Ada"}, metadata={"sources": {"/to": ["fetch"]}}
+        )
+        results.append(asyncio.run(send(sent, Context(approver=inbox.approver))))
+
+    thread = threading.Thread(target=agent)
+    thread.start()
+    page = open_page(playground(str(KIT), "--inbox", "inbox.db"))
+    card = page.locator("#waiting .card")
+    card.wait_for()
+    assert "/to came from fetch" in card.inner_text()
+    card.get_by_text("Approve", exact=True).click()
+    thread.join()
+    assert results[0].text == "sent to Ada"
+
+
+def test_a_journal(playground, open_page, tmp_path):
+    """A journal's calls are history; an unknown one is settled or reopened."""
+    journal = Journal(tmp_path / "calls.journal")
+
+    @FunctionTool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        if amount > 1:
+            await asyncio.sleep(60)
+        return "paid"
+
+    async def fill():
+        tool = journal.once(pay, run="order-17")
+        await tool(ToolCall(id="c1", name="pay", arguments={"amount": 1}))
+        for id in ("c2", "c3"):
+            task = asyncio.create_task(tool(ToolCall(id=id, name="pay", arguments={"amount": 9})))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    elsewhere(fill())
+    page = open_page(playground(str(KIT), "--journal", "calls.journal"))
+    unknown = page.locator("#journal li[data-outcome=unknown]")
+    unknown.first.wait_for()
+    assert unknown.count() == 2
+    unknown.first.locator("input").fill("it went through")
+    unknown.first.get_by_text("It was done").click()
+    until(page, "document.querySelectorAll('#journal li[data-outcome=unknown]').length === 1")
+    assert "it went through" in page.inner_text("#journal")
+    unknown.first.get_by_text("Let it run again").click()
+    until(page, "document.querySelectorAll('#journal li[data-outcome=unknown]').length === 0")
+    assert [entry.state for entry in journal.calls()] == ["done", "done"]
+
+
+def test_a_foreign_server(playground, open_page, tmp_path):
+    """The target may be an MCP server that somebody else wrote."""
+    (tmp_path / "foreign.py").write_text(
+        "from mcp.server.mcpserver import MCPServer\n"
+        "server = MCPServer('foreign')\n"
+        "@server.tool()\n"
+        "def add(a: int, b: int = 2) -> int:\n"
+        '    """Add two numbers."""\n'
+        "    return a + b\n"
+        "server.run()\n"
+    )
+    page = open_page(playground(f"mcp:{sys.executable} foreign.py"))
+    assert "5" in call(page, "add", a=3)
+
+
+def test_an_openapi_document(playground, open_page, tmp_path):
+    """The target may be an OpenAPI document: a tool for each operation."""
+    operation = {
+        "operationId": "get_pet",
+        "summary": "Get a pet.",
+        "responses": {"200": {"description": "It"}},
+    }
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Pets", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/pet": {"get": operation}},
+    }
+    (tmp_path / "api.json").write_text(json.dumps(document))
+    page = open_page(playground("api.json"))
+    page.locator("button.tool").first.wait_for()
+
+    assert page.locator("button.tool .name").all_inner_texts() == ["get_pet"]
+
+
+def test_the_keyboard(kit, open_page):
+    """Everything can be reached and done with the keyboard alone."""
+    page = open_page(kit)
+    page.locator("button.tool").first.wait_for()
+    page.focus("#search")
+    page.keyboard.type("people")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#tool h2", has_text="people").wait_for()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+    page.focus("#raw")
+    page.keyboard.press("Control+Enter")
+    page.locator("#result table").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_axe_finds_no_serious_fault(kit, open_page, scheme, width):
+    """A checker of accessibility finds no serious fault, and nothing is cut off at 360 pixels."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_page(kit, color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    choose(page, "order")
+    page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
+    page.locator("[data-schemapath='root.items.0.name'] input").wait_for()
+    call(page)
+    call(page, "people")
+    choose(page, "remove")
+    write(page, path="x")
+    page.click("#call")
+    page.locator("#waiting .card").wait_for()
+    found = [
+        (each["id"], [node["html"][:200] for node in each["nodes"]][:4])
+        for name in ("order", "remove")
+        for each in _axe(page, Axe(), name)
+        if each["impact"] in ("serious", "critical")
+    ]
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    page.locator("#waiting .card").get_by_text("Refuse").click()
+    page.locator("#waiting .card").wait_for(state="detached")
+
+    assert found == []
+    assert wide <= 0
+
+
+def _axe(page, axe, name):
+    if name == "order":
+        return axe.run(page).response["violations"]
+    choose(page, "order")
+    return axe.run(page).response["violations"]
+
+
+def shot(page, name):
+    """Write a screenshot into the docs, unless it is there: each would differ in its times."""
+    path = ASSETS / f"play-{name}.png"
+    if not path.exists():
+        page.screenshot(path=path)
+    assert path.stat().st_size < 200_000
+
+
+def test_screenshots(playground, open_page, tmp_path):
+    """The pictures of the documentation are this page's."""
+    shutil.copy(KIT, tmp_path / "tools.py")
+    running = playground("tools.py", env={"FUNCTOOL_PLAY_TOKEN": TOKEN})
+    page = open_page(running)
+    page.set_viewport_size({"width": 1180, "height": 760})
+    call(page, "say", text="The code is 1234")
+    page.evaluate("window.scrollTo(0, 0)")
+    shot(page, "call")
+    choose(page, "remove")
+    write(page, path="/srv/old")
+    page.click("#call")
+    page.locator("#waiting .card").wait_for()
+    page.evaluate("window.scrollTo(0, 0)")
+    shot(page, "approval")
+    page.locator("#waiting .card").get_by_text("Refuse").click()
+    page.locator("#waiting .card").wait_for(state="detached")
+    dark = open_page(running, color_scheme="dark")
+    dark.set_viewport_size({"width": 360, "height": 740})
+    call(dark, "people")
+    dark.locator("#road").scroll_into_view_if_needed()
+    dark.evaluate("document.querySelector('#road').scrollIntoView()")
+    shot(dark, "phone")
+
+
+def test_every_picture_of_the_docs_is_there():
+    """The documentation shows no picture that these tests do not make."""
+    pages = [ROOT / "docs" / "playground.md", ROOT / "README.md"]
+    named = {
+        name for each in pages for name in re.findall(r"play-\w+\.png", each.read_text("utf-8"))
+    }
+
+    assert named == {"play-call.png", "play-approval.png", "play-phone.png"}
