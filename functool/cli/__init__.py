@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,17 +20,24 @@ except ModuleNotFoundError as error:
     raise ImportError(missing) from error
 
 from functool.cli.approvals import approvals
+from functool.cli.commands import (
+    CallCommand,
+    TargetCommand,
+    complete_target,
+    complete_tool,
+    complete_value,
+    first_line,
+    header_option,
+)
 from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
 from functool.cli.playing import play
-from functool.cli.targets import TARGET_HELP, headers_of, is_remote, local_toolset, opened
+from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from functool import Tool, Toolset
 
 # Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
@@ -38,85 +45,6 @@ if TYPE_CHECKING:
 
 DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
 SYSTEMS = ("agent-framework", "amplifier", "unique")
-
-
-class _Command(click.Command):
-    """A command whose help says what a TARGET is."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("TARGET"):
-            formatter.write_dl(TARGET_HELP)
-
-
-class _CallCommand(_Command):
-    """`call`, which completes the options that a tool's schema makes."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        command = _command(ctx)
-        if command is None or not incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        return command.shell_complete(ctx, incomplete)
-
-
-def _complete_value(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete the value of a tool's option: of an enum, its members."""
-    command, words = _command(ctx), ctx.params.get("arguments") or ("",)
-    options = [each for each in command.params if words[-1] in each.opts] if command else []
-    return [found for each in options for found in each.shell_complete(ctx, incomplete)]
-
-
-def _command(ctx: click.Context) -> click.Command | None:
-    """Return the command whose options are the arguments of the chosen tool."""
-    tool = _known(ctx).get(ctx.params.get("tool") or "")
-    if tool is None:
-        return None
-    from functool.integrations.click import export
-
-    return export(tool)
-
-
-def _complete_target(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
-
-
-def _complete_tool(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    tools = _known(ctx).values()
-    return [
-        CompletionItem(tool.name, help=_first_line(tool))
-        for tool in tools
-        if tool.name.startswith(incomplete)
-    ]
-
-
-def _known(ctx: click.Context) -> Mapping[str, Tool]:
-    """Return the tools of the target so far.
-
-    Those of a server would cost a connection at every key.
-    """
-    target = ctx.params.get("target")
-    try:
-        return local_toolset(target) if target and not is_remote(target) else {}
-    except Exception:
-        return {}
-
-
-_header = click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VARIABLE",
-    help="Send a server's URL this header, its value from an environment variable.",
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -136,12 +64,12 @@ def main() -> None:
     """  # noqa: D301
 
 
-@main.command("list", cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@main.command("list", cls=TargetCommand)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
 )
-@_header
+@header_option
 def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     """List the tools of TARGET."""
 
@@ -155,18 +83,18 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
 
             table = Table("tool", "description", box=None, header_style="bold")
             for tool in toolset.values():
-                table.add_row(Text(visible(tool.name)), Text(_first_line(tool)))
+                table.add_row(Text(visible(tool.name)), Text(first_line(tool)))
             Console().print(table)
         else:
             for tool in toolset.values():
-                click.echo(f"{visible(tool.name)}\t{_first_line(tool)}")
+                click.echo(f"{visible(tool.name)}\t{first_line(tool)}")
 
     _with_toolset(target, run, headers=headers)
 
 
-@main.command(cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
-@click.argument("tool", required=False, shell_complete=_complete_tool)
+@main.command(cls=TargetCommand)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("tool", required=False, shell_complete=complete_tool)
 @click.option(
     "--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it."
 )
@@ -178,7 +106,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     is_flag=True,
     help="Print instead what the dialect drops, rewrites or does not allow.",
 )
-@_header
+@header_option
 def schema(
     target: str,
     tool: str | None,
@@ -213,13 +141,13 @@ def schema(
 
 
 @main.command(
-    cls=_CallCommand,
+    cls=CallCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("target", shell_complete=_complete_target)
-@click.argument("tool", shell_complete=_complete_tool)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=_complete_value)
-@_header
+@click.argument("target", shell_complete=complete_target)
+@click.argument("tool", shell_complete=complete_tool)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_value)
+@header_option
 @context_option
 @click.option(
     "--save",
@@ -267,9 +195,9 @@ def call(
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
 
-@main.command(cls=_Command)
+@main.command(cls=TargetCommand)
 @click.argument(
-    "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=_complete_target
+    "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=complete_target
 )
 @click.option(
     "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True
@@ -294,7 +222,7 @@ def call(
     metavar="FILE:NAME",
     help="An input guardrail, or a list of them, that sees every call first.",
 )
-@_header
+@header_option
 @context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
@@ -318,8 +246,8 @@ main.add_command(approvals)
 main.add_command(play)
 
 
-@main.command("lock", cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@main.command("lock", cls=TargetCommand)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--to",
     type=click.Path(dir_okay=False, allow_dash=True),
@@ -327,7 +255,7 @@ main.add_command(play)
     show_default=True,
     help="The file to write; - is standard output.",
 )
-@_header
+@header_option
 def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     """Write names, schemas and digests of the tools of TARGET, to compare with later.
 
@@ -338,8 +266,8 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     _with_toolset(target, partial(lock, to), headers=headers)
 
 
-@main.command(cls=_Command)
-@click.argument("target", shell_complete=_complete_target)
+@main.command(cls=TargetCommand)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--for",
     "systems",
@@ -359,7 +287,7 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
 )
-@_header
+@header_option
 @context_option
 def check(
     target: str,
@@ -462,10 +390,6 @@ def _pick(toolset: Toolset, name: str) -> Tool:
 def _wants_value(words: Sequence[str]) -> bool:
     last = words[-1] if words else ""
     return last.startswith("--") and "=" not in last and last != "--yes"
-
-
-def _first_line(tool: Tool) -> str:
-    return visible(next(iter(tool.description.splitlines()), ""))
 
 
 def _neutral(tool: Tool) -> dict[str, Any]:
