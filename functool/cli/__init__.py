@@ -20,13 +20,14 @@ except ModuleNotFoundError as error:
     raise ImportError(missing) from error
 
 from functool.cli.approvals import approvals
-from functool.cli.completing import (
+from functool.cli.commands import (
     CallCommand,
-    Command,
+    TargetCommand,
     complete_target,
     complete_tool,
     complete_value,
     first_line,
+    header_option,
 )
 from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
@@ -51,15 +52,6 @@ if TYPE_CHECKING:
 # instant.
 
 
-_header = click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VARIABLE",
-    help="Send a server's URL this header, its value from an environment variable.",
-)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="functool", message="%(version)s")
 def main() -> None:
@@ -77,12 +69,12 @@ def main() -> None:
     """  # noqa: D301
 
 
-@main.command("list", cls=Command)
+@main.command("list", cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
 )
-@_header
+@header_option
 def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     """List the tools of TARGET."""
 
@@ -105,7 +97,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     _with_toolset(target, run, headers=headers)
 
 
-@main.command(cls=Command)
+@main.command(cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", required=False, shell_complete=complete_tool)
 @click.option(
@@ -119,7 +111,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     is_flag=True,
     help="Print instead what the dialect drops, rewrites or does not allow.",
 )
-@_header
+@header_option
 def schema(
     target: str,
     tool: str | None,
@@ -162,7 +154,7 @@ def schema(
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", shell_complete=complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_value)
-@_header
+@header_option
 @context_option
 @click.option(
     "--save",
@@ -210,7 +202,7 @@ def call(
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
 
-@main.command(cls=Command)
+@main.command(cls=TargetCommand)
 @click.argument(
     "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=complete_target
 )
@@ -237,7 +229,7 @@ def call(
     metavar="FILE:NAME",
     help="An input guardrail, or a list of them, that sees every call first.",
 )
-@_header
+@header_option
 @context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
@@ -261,7 +253,7 @@ main.add_command(approvals)
 main.add_command(play)
 
 
-@main.command("lock", cls=Command)
+@main.command("lock", cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--to",
@@ -270,7 +262,7 @@ main.add_command(play)
     show_default=True,
     help="The file to write; - is standard output.",
 )
-@_header
+@header_option
 def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     """Write names, schemas and digests of the tools of TARGET, to compare with later.
 
@@ -281,7 +273,7 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     _with_toolset(target, partial(lock, to), headers=headers)
 
 
-@main.command(cls=Command)
+@main.command(cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--for",
@@ -302,7 +294,7 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
 )
-@_header
+@header_option
 @context_option
 def check(
     target: str,
