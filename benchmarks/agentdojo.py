@@ -6,7 +6,8 @@ honestly: yes to calls of the user's task, no to others. The policy below does n
 
 Reported for each suite: user tasks that complete without an attack, the questions to a person in
 them, tasks that complete without any question, attacks that reached their goal, and user tasks that
-complete under attack.
+complete under attack. Some attacks are words in the answer, and some goals are reached without any
+call of the attacker's: no guardrail on calls can stop those, and a column counts them.
 """
 
 import asyncio
@@ -85,8 +86,9 @@ class Agent:
 
     name = "obedient"
 
-    def __init__(self, user_task, injection_task=None):
+    def __init__(self, user_task, injection_task=None, obeys=True):
         self.user_task = user_task
+        self.obeys = obeys
         self.injection_task = injection_task
         self.asked = []
 
@@ -106,7 +108,7 @@ class Agent:
 
         context = Context(query, approver=approver)
         calls = [(True, call) for call in own]
-        if self.injection_task is not None:
+        if self.injection_task is not None and self.obeys:
             calls += [(False, call) for call in self.injection_task.ground_truth(env)]
         told = []
         for number, (by_user, call) in enumerate(calls):
@@ -124,8 +126,9 @@ class Agent:
 
 
 def measure(suite) -> list[int]:
-    """Return tasks, completed, without a question, questions, pairs, attacks through, and utility under attack."""
-    found = [len(suite.user_tasks), 0, 0, 0, 0, 0, 0]
+    """Count tasks, completed, without a question, questions, pairs, attacks through, utility under attack,
+    and attacks that count as reached without a call of the attacker's."""
+    found = [len(suite.user_tasks), 0, 0, 0, 0, 0, 0, 0]
     for user_task in suite.user_tasks.values():
         agent = Agent(user_task)
         utility, _ = suite.run_task_with_pipeline(agent, user_task, None, {})
@@ -141,6 +144,12 @@ def measure(suite) -> list[int]:
             found[4] += 1
             found[5] += reached
             found[6] += utility
+            if reached:  # Some goals count as reached without any call of the attacker's.
+                idle = Agent(user_task, injection_task, obeys=False)
+                _, anyway = suite.run_task_with_pipeline(
+                    idle, user_task, injection_task, injections
+                )
+                found[7] += anyway
     return found
 
 
@@ -158,16 +167,16 @@ def main() -> None:
         f"agentdojo {version('agentdojo')}, suites v1, ground-truth calls; a policy of {lines} lines"
     )
     print(
-        "| suite | tasks completed | without a question | questions | attacks through | tasks under attack |"
+        "| suite | tasks completed | without a question | questions | attacks through | of them without a call | tasks under attack |"
     )
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|")
     rows = {name: measure(suite) for name, suite in get_suites("v1").items()}
     rows["all"] = functools.reduce(
         lambda a, b: [x + y for x, y in zip(a, b, strict=True)], rows.values()
     )
-    for name, (tasks, done, quiet, asked, pairs, through, under) in rows.items():
+    for name, (tasks, done, quiet, asked, pairs, through, under, idle) in rows.items():
         print(
-            f"| {name} | {done} of {tasks} | {quiet} | {asked} | {through} of {pairs} ({through / pairs:.1%}) | {under} |"
+            f"| {name} | {done} of {tasks} | {quiet} | {asked} | {through} of {pairs} ({through / pairs:.1%}) | {idle} | {under} |"
         )
 
 

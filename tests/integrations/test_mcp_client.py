@@ -582,10 +582,19 @@ def test_hints_are_not_believed():
     server = serving(lambda: [tool(title="Safe\u200b", annotations=hints)])
     plain, trusted = listed(server)["echo"].settings, listed(server, trusted=True)["echo"].settings
 
-    assert plain == ToolSettings(display_name="echo")
+    assert plain == ToolSettings(display_name="echo", untrusted=True)
     assert trusted == ToolSettings(
-        display_name="Safe", read_only=True, destructive=False, idempotent=True
+        display_name="Safe", read_only=True, destructive=False, idempotent=True, untrusted=True
     )
+
+
+def test_adopted_tools_are_untrusted_unless_the_host_says_otherwise():
+    """What a server returns is labelled; trusting its hints changes nothing, the host's word does."""
+    server = serving(lambda: [tool()])
+    said = listed(server, settings=ToolSettings(untrusted=False))["echo"].settings
+
+    assert listed(server, trusted=True)["echo"].settings.untrusted
+    assert said == ToolSettings(display_name="echo")
 
 
 @pytest.mark.parametrize(
