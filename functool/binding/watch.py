@@ -27,6 +27,8 @@ _START, _VALUE, _ITEM, _NAME, _FIRST_NAME, _COLON, _AFTER, _END, _TEXT, _BARE = 
 _KINDS = {"{": "o", "[": "a", '"': "s", "t": "b", "f": "b", "n": "z"}
 _KINDS |= dict.fromkeys("-0123456789", "n")
 _SHORTEST = {"o": "{}", "a": "[]", "s": '""', "n": "0", "b": "true", "z": "null"}
+_LONGEST = 200
+"""How many characters of a choice or a number are compared before it is complete."""
 _WORDS = ("true", "false", "null")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
@@ -73,7 +75,7 @@ class Watch:
         self._shape = OPEN
         self._is_name = False
         self._begun = 0  # where the text or bare word began
-        self._piece = ""  # what of it is needed: a name, a choice, a number
+        self._pieces: list[str] = []  # what of it is needed: a name, a choice, a number
         self._keeps = False
         self._escape = ""
         self._count = 0
@@ -117,7 +119,7 @@ class Watch:
             self._state = _VALUE
         elif state in (_NAME, _FIRST_NAME) and mark == '"':
             self._state, self._is_name, self._begun = _TEXT, True, self._base + at
-            self._piece, self._keeps, self._shape = "", True, OPEN
+            self._pieces, self._keeps, self._shape = [], True, OPEN
         elif frame is not None and state == _AFTER and mark == ",":
             self._state = _NAME if frame.is_object else _VALUE
             frame.key = frame.key if frame.is_object else frame.key + 1
@@ -145,10 +147,10 @@ class Watch:
             self._frames.append(_Frame(kind == "o", shape))
             self._state = _FIRST_NAME if kind == "o" else _ITEM
         elif kind == "s":
-            self._state, self._is_name, self._piece, self._count = _TEXT, False, "", 0
+            self._state, self._is_name, self._pieces, self._count = _TEXT, False, [], 0
             self._keeps = shape.choices is not None or shape.pattern is not None
         else:
-            self._state, self._piece = _BARE, mark
+            self._state, self._pieces, self._count = _BARE, [mark], 1
         return None
 
     def _expected(self, kind: str) -> Shape:
@@ -179,7 +181,7 @@ class Watch:
         if end > at:
             piece = text[at:end]
             if self._keeps:
-                self._piece += piece
+                self._pieces.append(piece)
             if self._shape is not OPEN and not self._is_name:
                 self._judge_text(piece, self._base + end)
         if end == len(text):
@@ -205,7 +207,7 @@ class Watch:
             return len(text)
         end = at + found.end() - before
         if self._keeps:
-            self._piece += found[0]
+            self._pieces.append(found[0])
         self._count += not re.match(r"\\u[dD][c-fC-F]", found[0])
         self._escape = ""
         return end
@@ -213,9 +215,13 @@ class Watch:
     def _judge_text(self, piece: str, end: int) -> None:
         """Compare the text so far with the shape. One with an escape is compared when complete."""
         shape, self._count = self._shape, self._count + len(piece)
-        choices = () if shape.choices is None or "\\" in self._piece else shape.choices
+        if self._held is not None:
+            return
+        # The door compares long texts, and ones with escapes.
+        so_far = "".join(self._pieces) if self._keeps and self._count <= _LONGEST else "\\"
+        choices = () if shape.choices is None or "\\" in so_far else shape.choices
         if (
-            (choices and not any(choice.startswith(self._piece) for choice in choices))
+            (choices and not any(choice.startswith(so_far) for choice in choices))
             or (shape.longest is not None and self._count > shape.longest)
             or (shape.numeric and _NO_NUMBER.search(piece))
         ):
@@ -223,7 +229,7 @@ class Watch:
 
     def _judge_whole(self, end: int) -> None:
         shape = self._shape
-        if not self._keeps or self._held is not None or (whole := _decoded(self._piece)) is None:
+        if not self._keeps or self._held is not None or (whole := self._whole()) is None:
             return
         search = None if shape.pattern is None else linear_pattern(shape.pattern)
         no_choice = shape.choices is not None and whole not in shape.choices
@@ -232,7 +238,7 @@ class Watch:
 
     def _end_name(self, end: int) -> None:
         """Read the end of a name: it may be unknown, or stand there already."""
-        frame, name = self._frames[-1], _decoded(self._piece)
+        frame, name = self._frames[-1], self._whole()
         self._state = _COLON
         if name is None:  # It holds a lone surrogate: the door will see it.
             self._silent = True
@@ -249,15 +255,16 @@ class Watch:
     def _read_bare(self, text: str, at: int) -> int:
         """Read on in a number, true, false or null."""
         end = _BARE_END.match(text, at).end()  # type: ignore[union-attr]
-        self._piece += text[at:end]
-        word, done = self._piece, end < len(text)
+        self._pieces.append(text[at:end])
+        self._count += end - at
+        done = end < len(text)
+        if not done and self._count > _LONGEST:
+            return end  # Long numbers are judged when they are complete.
+        word = "".join(self._pieces)
         if word[0] in "tfn":
             fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
         else:
-            # A long number is read again with each piece, so it is judged when it is complete.
-            fits = bool(
-                _NUMBER.fullmatch(word) if done else len(word) > 100 or _PART.fullmatch(word)
-            )
+            fits = (_NUMBER if done else _PART).fullmatch(word) is not None
         if not fits:
             self._refuse_syntax(end - 1)
         elif done:
@@ -281,6 +288,9 @@ class Watch:
         if self._held is not None and len(self._frames) <= self._held[0]:
             _, steps, _ = self._held
             self._settle(steps, self._text(self._base + at + 1, ""))
+
+    def _whole(self) -> str | None:
+        return _decoded("".join(self._pieces))
 
     def _suspect(self, tail: str, cut: int, through: int | None = None) -> None:
         """Refuse what is wrong here, or hold it back while an object could still replace it.

@@ -66,6 +66,16 @@ _FIELDS = {
 }
 
 
+_FIXED = {
+    "int": Shape(kinds="ns", whole=True, numeric=True),
+    "float": Shape(kinds="ns", numeric=True),
+    "bool": Shape(kinds="bns"),
+    "none": Shape(kinds="z"),
+    "tuple": Shape(kinds="a"),
+    "tagged-union": Shape(kinds="o"),
+}
+
+
 class Shapes:
     """The shapes of one tool, read when they are first needed.
 
@@ -98,7 +108,7 @@ class Shapes:
         return reduce(either, map(self.of, members))
 
     def _loosened(self, shape: Shape) -> Shape:
-        """Admit the strict form beside the plain one: pairs for an open object, an object for a tuple."""
+        """Admit the strict form, too: pairs for an open object, an object for a tuple."""
         if not self.strict or shape == OPEN:
             return shape
         kinds = shape.kinds
@@ -165,8 +175,9 @@ class CoreShapes(Shapes):
         self.root = self.of(core)._replace(kinds="o")
 
     def _read(self, source: Any) -> Shape:
-        read = self._READERS.get(source["type"])
-        return OPEN if read is None else read(self, source)
+        kind = source["type"]
+        read = self._READERS.get(kind)
+        return _FIXED.get(kind, OPEN) if read is None else read(self, source)
 
     def _inner(self, source: Any) -> Shape:
         for key in ("schema", "lax_schema", "json_schema"):
@@ -182,18 +193,6 @@ class CoreShapes(Shapes):
 
     def _nullable(self, source: Any) -> Shape:
         return either(self._inner(source), Shape(kinds="z"))
-
-    def _int(self, source: Any) -> Shape:
-        return Shape(kinds="ns", whole=True, numeric=True)
-
-    def _float(self, source: Any) -> Shape:
-        return Shape(kinds="ns", numeric=True)
-
-    def _bool(self, source: Any) -> Shape:
-        return Shape(kinds="bns")
-
-    def _none(self, source: Any) -> Shape:
-        return Shape(kinds="z")
 
     def _str(self, source: Any) -> Shape:
         if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
@@ -213,18 +212,12 @@ class CoreShapes(Shapes):
     def _list(self, source: Any) -> Shape:
         return Shape(kinds="a", items=source.get("items_schema", UNSET))
 
-    def _tuple(self, source: Any) -> Shape:
-        return Shape(kinds="a")
-
     def _dict(self, source: Any) -> Shape:
         return Shape(kinds="o", rest=source.get("values_schema", UNSET))
 
     def _any_of(self, source: Any) -> Shape:
         parts = [part[0] if isinstance(part, tuple) else part for part in source["choices"]]
         return self._union(parts)
-
-    def _tagged_union(self, source: Any) -> Shape:
-        return Shape(kinds="o")
 
     def _model(self, source: Any) -> Shape:
         if source.get("custom_init"):
@@ -262,17 +255,11 @@ class CoreShapes(Shapes):
         "definition-ref": _definition_ref,
         "default": _default,
         "nullable": _nullable,
-        "int": _int,
-        "float": _float,
-        "bool": _bool,
-        "none": _none,
         "str": _str,
         "literal": _literal,
         "enum": _enum,
-        "tuple": _tuple,
         "dict": _dict,
         "union": _any_of,
-        "tagged-union": _tagged_union,
         "typed-dict": _typed_dict,
         "model": _model,
         "dataclass": _dataclass,

@@ -32,7 +32,10 @@ _STATE = "functool.code_mode"
 
 
 class AnotherProgram(ToolError):
-    """A record belongs to another program, or to other definitions of the tools. Nothing was run."""
+    """A record belongs to another program, or to other definitions of the tools.
+
+    Nothing was run.
+    """
 
 
 class JournalLike(Protocol):
@@ -69,7 +72,7 @@ class Record(Protocol):
 
 
 def digest_of(name: str, code: str, tools: Iterable[Tool], stubs: str) -> str:
-    """Return what differs once a program, its stubs or the definition of a tool does (SHA-256, hex)."""
+    """Return the SHA-256 (hex) of a program, its stubs and the definitions of its tools."""
     definitions = [definition_of(tool.schema) for tool in tools]
     text = json.dumps([name, code, stubs, definitions])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

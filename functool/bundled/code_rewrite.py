@@ -25,7 +25,10 @@ class ProgramRefused(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program as it was written, and as it runs. `lines` leads from a line of the second to the first."""
+    """A program as it was written, and as it runs.
+
+    `lines` leads from a line of the second to the first.
+    """
 
     written: str
     runs: str
@@ -50,7 +53,7 @@ def prepared(code: str, tools: Collection[str]) -> Program:
     """
     if len(code) > MAX_PROGRAM:
         raise ProgramRefused(
-            f"The program was not run: it has {len(code)} characters; at most {MAX_PROGRAM} are run."
+            f"The program was not run: {len(code)} characters, and {MAX_PROGRAM} is the most."
             " Fetch data with tools instead of writing it out."
         )
     try:

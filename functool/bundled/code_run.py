@@ -108,7 +108,10 @@ class Run:
             return [2, str(problem)]
 
     def ask_system(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        """Answer the clock and the source of random numbers, the same in each run; None is a refusal."""
+        """Answer the clock and the source of random numbers, the same in each run.
+
+        None is a refusal.
+        """
         if name in _CLOCKS:
             return datetime.fromtimestamp(self.record.started, UTC)
         if name == "time.time":
@@ -126,7 +129,7 @@ class Run:
     # The calls of one turn.
 
     async def _answers(self, turn: Turn) -> dict[int, Any]:
-        """Answer the calls that a program waits for together, from the record or by running them."""
+        """Answer calls that a program waits for together, from the record or by running them."""
         answers: dict[int, Any] = {}
         waiting: dict[str, int] = {}
         calls: list[ToolCall] = []
@@ -139,7 +142,7 @@ class Run:
             known = self.record.outcomes.get(call.id)
             if known is not None and not is_same(known, call.name, dict(call.arguments)):  # type: ignore[arg-type]
                 raise AnotherWay(
-                    f"The program was stopped: its call {call.id} is not the one that it made before"
+                    f"The program was stopped: call {call.id} is not the one that it made before"
                     " it waited."
                 )
             waiting[call.id] = number
@@ -175,7 +178,7 @@ class Run:
         )
 
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
-        """Run calls together, keep what came of them, and return why the program has to stop, if so."""
+        """Run calls together, keep what came of them, and return why the program has to stop."""
         await self.record.before(calls, self.context)
         results = await self.record.tools.call_all(calls, self.context)
         stopped: Stopped | None = None
@@ -210,7 +213,7 @@ class Run:
                 made["outcome"] = outcome
 
     def _answer(self, outcome: Outcome) -> list[Any]:
-        """Return what a program gets for an outcome: 0 and data, 1 and a label's number, 2 and a text."""
+        """Return what a program gets: 0 and data, 1 and a label's number, or 2 and a text."""
         self._note(outcome["id"], outcome["outcome"])
         sources = outcome["sources"]
         self.sources += [name for name in sources if name not in self.sources]

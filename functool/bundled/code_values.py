@@ -52,7 +52,7 @@ class Labels:
         return len(self._values) - 1
 
     def find(self, thing: Any) -> Labelled | None:
-        """Return the labelled value that an object of a program stands for, None for another object.
+        """Return the labelled value that an object of a program stands for, or None.
 
         Raises:
             ValueProblem: The program made the object up.

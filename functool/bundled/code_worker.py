@@ -1,4 +1,4 @@
-"""The interpreter's processes: started by one thread, kept ready, used once, and killed when they misbehave."""
+"""The interpreter's processes: started by one thread, kept ready, used once, killed if need be."""
 
 from __future__ import annotations
 
@@ -117,7 +117,10 @@ class _Starter:
         return self._pool
 
     def _launcher(self) -> str | None:
-        """Return a program that starts a worker so that it dies with us; None where there is no such."""
+        """Return a program that starts a worker so that it dies with us.
+
+        None where there is no such.
+        """
         found = Path(sys.executable).with_name("monty")
         worker = str(found) if found.exists() else shutil.which("monty")
         if sys.platform != "linux" or worker is None or "'" in f"{sys.executable}{worker}":
@@ -187,7 +190,10 @@ class Session:
             raise
 
     def check(self, code: str) -> str | None:
-        """Return what the type checker says about a program, None for nothing. Nothing of it runs."""
+        """Return what the type checker says about a program, None for nothing.
+
+        Nothing of it runs.
+        """
         try:
             gate = self._session.feed_start(f"functool_gate()\n{code}")
         except monty.MontyTypingError as error:
@@ -264,7 +270,10 @@ class Sessions:
         weakref.finalize(self, _close_all, self._ready, _starter())
 
     def take(self) -> Session:
-        """Return a session for one program, and have another one made. Blocks while all are in use."""
+        """Return a session for one program, and have another one made.
+
+        Blocks while all are in use.
+        """
         _places.acquire()
         try:
             if self._pid != os.getpid():  # A forked child cannot use what its parent made.

@@ -15,7 +15,7 @@ STATUSES = frozenset({429, 503})
 
 
 def retry_seconds(response: Any) -> float | None:
-    """Return in how many seconds a server that is too busy wants to be asked again, if it says so."""
+    """Return in how many seconds a busy server wants to be asked again, if it says so."""
     said = response.headers.get("retry-after", "").strip()
     if response.status_code not in STATUSES or not said:
         return None

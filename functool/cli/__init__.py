@@ -20,19 +20,26 @@ except ModuleNotFoundError as error:
     raise ImportError(missing) from error
 
 from functool.cli.approvals import approvals
-from functool.cli.commands import (
+from functool.cli.completing import (
     CallCommand,
-    TargetCommand,
+    Command,
     complete_target,
     complete_tool,
     complete_value,
     first_line,
-    header_option,
 )
 from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
 from functool.cli.playing import play
+from functool.cli.providers import (
+    DIALECTS,
+    SYSTEMS,
+    demands_of,
+    dialect_of,
+    neutral_of,
+    strict_of,
+)
 from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
 from functool.integrations.visible import visible
@@ -43,8 +50,14 @@ if TYPE_CHECKING:
 # Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
 # instant.
 
-DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
-SYSTEMS = ("agent-framework", "amplifier", "unique")
+
+_header = click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VARIABLE",
+    help="Send a server's URL this header, its value from an environment variable.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -64,12 +77,12 @@ def main() -> None:
     """  # noqa: D301
 
 
-@main.command("list", cls=TargetCommand)
+@main.command("list", cls=Command)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
 )
-@header_option
+@_header
 def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     """List the tools of TARGET."""
 
@@ -92,7 +105,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     _with_toolset(target, run, headers=headers)
 
 
-@main.command(cls=TargetCommand)
+@main.command(cls=Command)
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", required=False, shell_complete=complete_tool)
 @click.option(
@@ -106,7 +119,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     is_flag=True,
     help="Print instead what the dialect drops, rewrites or does not allow.",
 )
-@header_option
+@_header
 def schema(
     target: str,
     tool: str | None,
@@ -127,13 +140,15 @@ def schema(
     async def run(toolset: Toolset) -> None:
         tools = list(toolset.values()) if tool is None else [_pick(toolset, tool)]
         if strict:
-            tools = [_strict(each) for each in tools]
+            tools = [strict_of(each) for each in tools]
         if dialect and losses:
-            for loss in _dialect(dialect).losses(*tools):
+            for loss in dialect_of(dialect).losses(*tools):
                 click.echo(visible(loss))
             return
         shown = (
-            _dialect(dialect).definitions(tools) if dialect else [_neutral(each) for each in tools]
+            dialect_of(dialect).definitions(tools)
+            if dialect
+            else [neutral_of(each) for each in tools]
         )
         click.echo(json.dumps(shown if tool is None or len(shown) != 1 else shown[0], indent=2))
 
@@ -147,7 +162,7 @@ def schema(
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", shell_complete=complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_value)
-@header_option
+@_header
 @context_option
 @click.option(
     "--save",
@@ -195,7 +210,7 @@ def call(
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
 
-@main.command(cls=TargetCommand)
+@main.command(cls=Command)
 @click.argument(
     "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=complete_target
 )
@@ -222,7 +237,7 @@ def call(
     metavar="FILE:NAME",
     help="An input guardrail, or a list of them, that sees every call first.",
 )
-@header_option
+@_header
 @context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
@@ -246,7 +261,7 @@ main.add_command(approvals)
 main.add_command(play)
 
 
-@main.command("lock", cls=TargetCommand)
+@main.command("lock", cls=Command)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--to",
@@ -255,7 +270,7 @@ main.add_command(play)
     show_default=True,
     help="The file to write; - is standard output.",
 )
-@header_option
+@_header
 def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     """Write names, schemas and digests of the tools of TARGET, to compare with later.
 
@@ -266,7 +281,7 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     _with_toolset(target, partial(lock, to), headers=headers)
 
 
-@main.command(cls=TargetCommand)
+@main.command(cls=Command)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--for",
@@ -287,7 +302,7 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
 )
-@header_option
+@_header
 @context_option
 def check(
     target: str,
@@ -313,7 +328,9 @@ def check(
         async with opened_context(context) as given:
             offered = toolset.enabled(given) if given else list(toolset.values())
         for tool in offered:
-            demands = [f"{system}: {each}" for system in systems for each in _demands(system, tool)]
+            demands = [
+                f"{system}: {each}" for system in systems for each in demands_of(system, tool)
+            ]
             found = [*findings.get(tool.name, ()), *check_tool(tool), *demands]
             findings[tool.name] = list(dict.fromkeys(found))
 
@@ -390,30 +407,3 @@ def _pick(toolset: Toolset, name: str) -> Tool:
 def _wants_value(words: Sequence[str]) -> bool:
     last = words[-1] if words else ""
     return last.startswith("--") and "=" not in last and last != "--yes"
-
-
-def _neutral(tool: Tool) -> dict[str, Any]:
-    known = tool.schema
-    shown = {"name": known.name, "description": known.description, "parameters": known.parameters}
-    return shown if known.output is None else {**shown, "output": known.output}
-
-
-def _strict(tool: Tool) -> Tool:
-    from functool import SchemaTool
-
-    return SchemaTool(
-        tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True
-    )
-
-
-def _dialect(name: str) -> Any:
-    return import_module(f"functool.dialects.{name}")
-
-
-def _demands(system: str, tool: Tool) -> Sequence[str]:
-    if system in DIALECTS:
-        from functool.dialects import Lost
-
-        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
-        return [loss for loss in _dialect(system).losses(tool) if isinstance(loss, Lost)]
-    return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))

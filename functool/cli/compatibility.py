@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return what has changed between two sets of definitions: those that break first, then by tool.
+    """Return what has changed between two sets of definitions: what breaks a caller comes first.
 
     Args:
         old: By name: `description`, `parameters` (plain JSON Schema) and `output`, as `functool
@@ -97,7 +97,7 @@ def narrowed(old: Any, new: Any) -> Iterator[Step]:
 
 
 class _Comparison:
-    """Two schemas, with the definitions that their references mean, and the pairs under comparison."""
+    """Two schemas, the definitions of their references, and the pairs under comparison."""
 
     def __init__(self, old_root: Any, new_root: Any) -> None:
         self._roots = (old_root, new_root)
@@ -268,7 +268,10 @@ def _choices(schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Step]:
-    """Yield limits that are tighter than before; an exclusive one is tighter than an inclusive one."""
+    """Yield limits that are tighter than before.
+
+    An exclusive one is tighter than an inclusive one.
+    """
     infinity = float("inf")
     for sign, inclusive, exclusive in (
         (1, "minimum", "exclusiveMinimum"),
@@ -323,7 +326,7 @@ def _opened(schema: Any) -> Any:
 
 
 def _said(schema: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the annotations of a schema with their places: what may change without breaking a caller."""
+    """Yield the annotations of a schema with their places: they may change freely."""
     if isinstance(schema, list):
         for place, part in enumerate(schema):
             yield from _said(part, f"{path}/{place}")

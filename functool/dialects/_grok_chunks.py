@@ -17,7 +17,10 @@ _COMPLETE = ("STOP", "TOOL_CALLS")
 
 
 class GrokChunks:
-    """Reads what the first chunk shows the stream to be. `kinds` are the calls that the host runs."""
+    """Reads what the first chunk shows the stream to be.
+
+    `kinds` are the calls that the host runs.
+    """
 
     def __init__(self, kinds: Collection[Any]) -> None:
         self._kinds = kinds

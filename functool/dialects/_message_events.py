@@ -75,7 +75,7 @@ class MessageEvents:
             reply.finish(found)
         elif whole:
             reply.finish(found, whole)
-        else:  # Whether it has no arguments, or lost them at the limit of tokens, comes to light now.
+        else:  # Now it shows whether it has no arguments, or lost them at the limit of tokens.
             self._open = found
 
     def _finish_open(self, reply: Reply) -> None:

@@ -168,7 +168,10 @@ class Reply:
             self._settle(call, whole=True)
 
     def end(self, reason: Any, complete: bool = True) -> None:
-        """End the reply. Where it is not `complete`, a call without arguments may have lost them."""
+        """End the reply.
+
+        Where it is not `complete`, a call without arguments may have lost them.
+        """
         self._go_on()
         for call in self.calls:
             if not call.whole:

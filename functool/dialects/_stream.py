@@ -20,7 +20,7 @@ _END: Any = object()
 class Parser(Protocol):
     """Tells a reply what a chunk of one provider holds."""
 
-    def read(self, chunk: Any, reply: Reply) -> None:
+    def read(self, chunk: Any, reply: Reply, /) -> None:
         """Read one chunk.
 
         Raises:

@@ -28,7 +28,7 @@ Tools = Tool | Iterable[Tool] | Toolset
 """Some tools: a tool, an iterable of tools, or a `Toolset`."""
 
 Deferred = Collection[str | Tool] | Toolset
-"""Tools that a model is told of once it has searched: names among a request's tools, or more tools."""
+"""Tools that a model is told of once it has searched: names, or further tools."""
 
 Build = Callable[[Tool], tuple[dict[str, Any], list[str]]]
 """Makes the definition of a tool, and says what it lost."""
@@ -232,7 +232,7 @@ def call(name: Any, arguments: Any, id: Any) -> ToolCall:
 
 
 def is_chat(message: Any) -> bool:
-    """Whether something is a chat completion, its message, or their dict, and no other provider's."""
+    """Whether something is a chat completion, its message, or the dict of one."""
     choices = get(message, "choices")
     if listed(choices):
         return all(is_chat(get(choice, "message")) for choice in choices)
@@ -243,7 +243,7 @@ def is_chat(message: Any) -> bool:
         return False
     if content is None and calls is None:
         return get(message, "role") == "assistant" and get(message, "parts") is None
-    parts = content if listed(content) else []
+    parts: Any = content if listed(content) else []
     ours = all(isinstance(kind := get(p, "type"), str) and kind not in _FOREIGN for p in parts)
     return (
         ours and isinstance(content, (str, list, type(None))) and (calls is None or listed(calls))

@@ -114,7 +114,7 @@ def calls(message: Any) -> list[ToolCall]:
     parts = get(content, "parts") if content is not None else ()
     if parts is None and _may_lack_parts(content):
         parts = ()
-    if message is None or not listed(parts):
+    if message is None or parts is None or not listed(parts):
         raise mismatch("a GenerateContentResponse, a Content or their dict", message)
     found = [get(part, "function_call", "functionCall") for part in parts]
     return [

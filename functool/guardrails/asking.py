@@ -152,7 +152,8 @@ def in_order(guardrails: list[Any]) -> list[Any]:
     for before, after in pairwise(guardrails):
         if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
             raise DefinitionError(
-                f"the output guardrail {name_of(before)} has to stand last: put {name_of(after)} before it"
+                f"the output guardrail {name_of(before)} has to stand last:"
+                f" put {name_of(after)} before it"
             )
     return guardrails
 

@@ -17,7 +17,7 @@ from functool.guardrails.asking import InputGuardrail
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
 
 MODEL = "the model"
-"""The source of a value that stands neither in what the user wrote nor in a trusted tool's result."""
+"""The source of a value that neither the user nor a trusted tool has said."""
 
 _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200
@@ -43,12 +43,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
     Raises:
         DefinitionError: An argument is no name, or `wrote` cannot be called.
     """
-    if not all(isinstance(name, str) and name for name in arguments):
-        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is not None:
-        if not callable(wrote):
-            raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-        watched.add(_RETURNED)
+    _check(arguments, wrote)
     approval: Any = require_approval()
 
     async def found(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
@@ -101,6 +96,15 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
         trusted_only.asks_approval = asks  # type: ignore[attr-defined]
     return trusted_only
+
+
+def _check(arguments: tuple[str, ...], wrote: Any) -> None:
+    if not all(isinstance(name, str) and name for name in arguments):
+        raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
+    if wrote is not None and not callable(wrote):
+        raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
+    if wrote is not None:
+        watched.add(_RETURNED)
 
 
 def remember(context: Context[Any], result: ToolResult) -> None:

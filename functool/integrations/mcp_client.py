@@ -66,7 +66,8 @@ async def connect(
         auth: An `httpx2.Auth` for a URL, such as the SDK's `OAuthClientProvider`.
         changed: `changed(toolset)` is called, sync or async, when new tools have appeared.
         options: For every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`,
-            `on_error_func`.
+            `on_error_func`. Of `settings` only `untrusted` counts: False says that what the server
+            returns is not somebody else's text.
 
     Raises:
         ConnectionError: The server cannot be reached.

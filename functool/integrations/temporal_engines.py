@@ -1,4 +1,4 @@
-"""Where an activity is started: by a client of the server, or by the workflow that this code is in."""
+"""Where an activity is started: by a client of the server, or by the workflow around this code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from temporalio.service import RPCError
 from functool import Tool
 
 ATTEMPTS = 5
-"""How often a call is handed to a worker. Another attempt runs a body again only where that is harmless."""
+"""How often a call is handed to a worker.
+
+Another attempt runs a body again only where that is harmless.
+"""
 
 SLACK = 5.0
 """Seconds beyond its own time limit that a call may take on a worker."""
@@ -161,7 +164,7 @@ def _options(tool: Tool, task_queue: str, limits: Limits) -> dict[str, Any]:
 
 
 def _never_began(cause: Any) -> bool:
-    """Whether a failure says by itself that no body began: no worker took the call, or knows the tool."""
+    """Whether a failure says that no body began: no worker took the call, or knows the tool."""
     if isinstance(cause, ApplicationError):
         return bool(cause.type == "NotFoundError")
     return isinstance(cause, TimeoutError) and cause.type is TimeoutType.SCHEDULE_TO_START

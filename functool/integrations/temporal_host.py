@@ -12,16 +12,13 @@ from itertools import count
 from typing import Any, Protocol
 
 from functool import (
-    ApprovalRequest,
     Context,
-    Decision,
-    GuardrailError,
     Tool,
     ToolCall,
     ToolError,
     ToolResult,
 )
-from functool.executors import inline
+from functool.integrations.far_approval import agreed
 from functool.integrations.temporal_engines import Failed, Unreachable
 from functool.integrations.temporal_outcome import (
     OutcomeUnknown,
@@ -79,7 +76,10 @@ class Host:
     async def _link(
         self, activity: str, request: Request, context: Context[Any]
     ) -> ToolResult | None:
-        """Return the answer of one activity of the chain; None where the next one is to be asked."""
+        """Return the answer of one activity of the chain.
+
+        None where the next one is to be asked.
+        """
         try:
             outcome, known = await self._engine.outcome(self._tool, activity, request)
         except asyncio.CancelledError:
@@ -99,7 +99,7 @@ class Host:
                 return None
             result = result_of(text, activity, known)
             asked = result.metadata.get("approval")
-            if asked is None or not await _agreed(asked, context):
+            if asked is None or not await agreed(asked, context):
                 return result
             request["approved"] = asked.digest
             return None
@@ -128,26 +128,3 @@ class Host:
             return  # This call was not there then: it may have an activity of its own.
         end = "The call was not run" if failed.clean else "The call was interrupted each time"
         raise ToolError(f"{end} ({failed}). It may be called again.") from failed
-
-
-async def _agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
-    """Whether a person agrees to what a guardrail of the worker asks; False where nobody has decided.
-
-    Raises:
-        GuardrailError: The person refused, or changed the arguments.
-    """
-    decision = context.use_decision(asked.digest)
-    if decision is None and context.approver is not None:
-        answer: Any = await inline(context.approver, asked)
-        decision = answer if isinstance(answer, Decision) else Decision(approved=answer is True)
-    if decision is None:
-        return False
-    if not decision.approved:
-        reason = f": {decision.reason}" if decision.reason else "."
-        raise GuardrailError(f"A person refused this call{reason}")
-    if decision.arguments is not None:
-        raise GuardrailError(
-            "A person changed the arguments of this call, which only a guardrail of the host can"
-            " take up. Call the tool with the arguments that the person wants."
-        )
-    return True

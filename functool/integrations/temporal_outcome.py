@@ -17,13 +17,16 @@ from hashlib import sha256
 from typing import Any, Literal, TypedDict
 
 from functool import ApprovalRequest, Context, Tool, ToolCall, ToolError, ToolResult
-from functool.approval import definition_of
 from functool.call import changed
+from functool.integrations.far_approval import approved_digest
 from functool.layers.journal_errors import OutcomeUnknown as JournalOutcomeUnknown
 from functool.layers.journal_record import failure_from, outcome_of, text_of
 
 MAX_PAYLOAD = 1_900_000
-"""Bytes of a request or an outcome; a server refuses more than 2 MiB unless it is told otherwise."""
+"""Bytes of a request or an outcome.
+
+A server refuses more than 2 MiB unless it is told otherwise.
+"""
 
 
 class Request(TypedDict):
@@ -77,7 +80,7 @@ def request_of(tool: Tool, call: ToolCall, context: Context[Any], run: str) -> R
         id=call.id,
         run=run,
         digest=sha256(_json(arguments).encode()).hexdigest(),
-        approved=_approved(call, context),
+        approved=approved_digest(call, context),
         sources={str(place): [str(name) for name in names] for place, names in sources.items()},
     )
     if (size := len(_json(request).encode())) > MAX_PAYLOAD:
@@ -129,17 +132,6 @@ def result_of(text: str, activity: str, stored: bool) -> ToolResult:
 def now_text() -> str:
     """Return the time as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _approved(call: ToolCall, context: Context[Any]) -> str:
-    """Return the digest of what a person approved here, empty where nobody was asked."""
-    decision, schema, arguments = context.decision, context.schema, call.arguments
-    if not decision or not decision["approved"] or schema is None:
-        return ""
-    assert isinstance(arguments, Mapping)  # They are canonical here.
-    sources = call.metadata.get("sources")
-    definition = definition_of(schema)
-    return ApprovalRequest.of(schema.name, definition, arguments, call.id, sources).digest
 
 
 def _json(value: Any) -> str:

@@ -11,8 +11,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from functool import (
-    ApprovalRequest,
-    ApprovalRequired,
     Context,
     Tool,
     ToolCall,
@@ -22,6 +20,7 @@ from functool import (
     Tripwire,
 )
 from functool.executors import inline
+from functool.integrations.far_approval import with_approval
 from functool.integrations.temporal_outcome import (
     Outcome,
     Request,
@@ -130,8 +129,7 @@ async def _run(
             raise TypeError(f"context(call) must return a Context, not {type(context).__name__}")
     except Exception as error:
         return outcome_for(request, "refused", error)
-    if request["approved"]:
-        context = context.view(approver=_approver(request["approved"], context.approver))
+    context = with_approval(context, request["approved"])
     body = _Body()
     recorded = tool if journal is None else journal.once(tool, request["run"])
     result: ToolResult | Tripwire
@@ -148,21 +146,6 @@ async def _run(
     if not body.began:
         return outcome_for(request, "refused", result)
     return outcome_for(request, "done" if body.ended else "unknown", result)
-
-
-def _approver(digest: str, otherwise: Any) -> Callable[[ApprovalRequest], Awaitable[Any]]:
-    """Return an approver that agrees to what was approved on the host, and asks on about the rest."""
-
-    async def approver(request: ApprovalRequest) -> Any:
-        if request.digest == digest:
-            return True
-        if otherwise is None:
-            raise ApprovalRequired(
-                f"The call of {request.tool} needs a person's approval first.", request
-            )
-        return await inline(otherwise, request)
-
-    return approver
 
 
 def _raise_unless_asked() -> None:

@@ -1,1 +1,1 @@
-"""What stands around tools: some tools go in, and the same tools with one more property come out."""
+"""What stands around tools: one file a layer."""

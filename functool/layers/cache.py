@@ -54,7 +54,8 @@ def cached(tools: Any, seconds: float, maxsize: int = 1024, *, per: Per = "conte
     """Return the tools with a cache around their bodies; the kind that came in.
 
     Calls are the same whose canonical arguments are. Of equal calls at one time one runs, and all
-    get its answer, a failure, too. Failures are not kept. A stored answer has `metadata["cached"]` true.
+    get its answer, a failure, too. Failures are not kept. A stored answer has `metadata["cached"]`
+    true.
 
     Args:
         tools: Tools whose settings say `read_only`.
@@ -125,7 +126,7 @@ class _Cache:
                     running[key] = own = Future[Outcome]()
                     break
             if flight is not None and stored is None:
-                # A shield, because a waiting call that is cancelled must not cancel the running one.
+                # A waiting call that is cancelled must not cancel the running one.
                 stored = await asyncio.shield(asyncio.wrap_future(flight))
             if isinstance(stored, Exception):
                 raise stored

@@ -58,7 +58,10 @@ _EVEN = 60
 
 @dataclass(slots=True, kw_only=True)
 class Match:
-    """A tool that was found. Scores compare within one search; `why` names the words, field by field."""
+    """A tool that was found.
+
+    Scores compare within one search; `why` names the words, field by field.
+    """
 
     tool: Tool
     score: float
@@ -93,7 +96,8 @@ class Catalog:
         for name in (SEARCH, CALL):
             if name in self.tools:
                 raise DefinitionError(
-                    f"a catalogue has a tool {name!r} of its own: WrapperTool(tool, name=...) renames yours"
+                    f"a catalogue has a tool {name!r} of its own:"
+                    " WrapperTool(tool, name=...) renames yours"
                 )
         self._check_names(examples, "examples")
         for name, texts in examples.items():
@@ -282,7 +286,7 @@ class CallTool(WrapperTool):
         return twin
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the named tool: its own road checks the arguments, asks its guardrails and answers."""
+        """Run the named tool on its own road, with its checks and guardrails."""
         given = self.bind(call.arguments).arguments
         name = given["name"]
         if name not in self._tools:
@@ -324,7 +328,7 @@ def _limit_of(tools: Iterable[Tool]) -> int | None:
 
 
 def _as_sent(sent: Mapping[str, Any] | str, given: Any) -> Any:
-    """Return the inner arguments as their own text, so that a name sent twice is still seen twice."""
+    """Return the inner arguments as their own text: a name sent twice is still seen twice."""
     members = dict(_members(sent)) if isinstance(sent, str) else sent
     inner = members.get("arguments", given)
     if isinstance(sent, str) and isinstance(inner, str) and inner.lstrip()[:1] == '"':
@@ -346,7 +350,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call's metadata for the inner call: labels of arguments point into the inner ones."""
+    """Return the metadata for the inner call: labels point into the inner arguments."""
     inner, prefix = dict(metadata), "/arguments"
     sources = inner.get("sources")
     if isinstance(sources, Mapping):

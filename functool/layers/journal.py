@@ -53,7 +53,10 @@ State = Literal["started", "done", "unknown"]
 
 @dataclass(slots=True, kw_only=True)
 class JournalEntry:
-    """One call of a journal. `started` and `ended` are times in UTC; `result` is None unless `done`."""
+    """One call of a journal.
+
+    `started` and `ended` are times in UTC; `result` is None unless `done`.
+    """
 
     key: str
     run: str
@@ -216,7 +219,7 @@ class Journal:
         }
 
     def _state(self, row: Row) -> State:
-        """Return a call's state as it is: what nobody runs any more is unknown, unless it may run again."""
+        """Return the state of a call: what nobody runs any more is unknown, or may run again."""
         if row.state == "started" and not row.repeatable and not self._once.is_running(row):
             return "unknown"
         state: Any = row.state

@@ -1,7 +1,7 @@
 """A record as lines of JSON: what `functool journal export` prints and `recorded` keeps.
 
-The first line names the format. A line with `definition` is what a tool said of itself in a run, and
-a line with `arguments` is a call.
+The first line names the format. A line with `definition` is what a tool said of itself in a run,
+and a line with `arguments` is a call.
 """
 
 from __future__ import annotations

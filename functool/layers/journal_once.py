@@ -250,7 +250,9 @@ def idempotency_key(context: Context[Any]) -> str:
 
 
 async def _patient(write: Callable[[], T]) -> T:
-    """Write at once; where another process is writing, again and again, without holding the event loop.
+    """Write at once.
+
+    Where another process is writing, again and again, without holding the event loop.
 
     Raises:
         Busy: Others kept writing.
@@ -267,7 +269,7 @@ async def _patient(write: Callable[[], T]) -> T:
 
 
 def _refuse_itself(found: Row) -> None:
-    """Raise where a call would wait for itself: inside of its own body, or of the same journal twice."""
+    """Raise where a call would wait for itself, as inside of its own body."""
     if found.attempt in _inside.get():
         raise JournalConflict(
             "The call was not run: it is running already, and this one is inside of it. Put a tool"

@@ -21,7 +21,10 @@ Around = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
 
 
 class Entry(NamedTuple):
-    """One recorded call. `arguments` and `result` are JSON; `started` is seconds since the epoch."""
+    """One recorded call.
+
+    `arguments` and `result` are JSON; `started` is seconds since the epoch.
+    """
 
     key: str
     tool: str
@@ -92,7 +95,10 @@ class Replay:
         self._used: set[int] = set()
 
     def around(self, tool: Tool, otherwise: Around | None = None) -> Around:
-        """Return what answers the calls of `tool`; `otherwise` answers those that were not recorded."""
+        """Return what answers the calls of `tool`.
+
+        `otherwise` answers those that were not recorded.
+        """
         defaults = {
             name: part["default"]
             for name, part in tool.schema.plain.get("properties", {}).items()
@@ -116,7 +122,7 @@ class Replay:
         return replay
 
     def _take(self, tool: str, call_id: str, wanted: str, places: Collection[int]) -> Entry | None:
-        """Return the entry for a call: one of those at `places`, which fit by tool and arguments."""
+        """Return the entry for a call: one of those at `places`, which fit it."""
         known = self._answered.get((tool, call_id, wanted)) if call_id else None
         if known is not None:  # The same call again.
             return known

@@ -3,7 +3,7 @@
 A process may die between any two of them:
 
     fetch                nothing is written: the call was not begun, or somebody else's stands
-    start, take_over     durable (`synchronous=FULL`) before the body runs. Killed before: not begun.
+    start, take_over     durable (`synchronous=FULL`) before the body. Killed before: not begun.
                          Killed after: `started` without a living owner, which is `unknown`
     finish               lost with the power, but not with the process: then the call is `unknown`
     interrupt            lost: the lease runs out, and the call is `unknown`
@@ -91,7 +91,9 @@ def _apart(
 
 
 class Store:
-    """A journal's file. Its methods are sync, never wait for another process, and may be called from any thread.
+    """A journal's file.
+
+    Its methods are sync, never wait for another process, and may be called from any thread.
 
     Args:
         path: Where the file is, or shall be.
@@ -119,7 +121,10 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other threads out. After a fork, open the file anew: a connection belongs to its process."""
+        """Keep other threads out.
+
+        After a fork, open the file anew: a connection belongs to its process.
+        """
         if self._pid != os.getpid():
             self._open()
         with self._lock:
@@ -142,7 +147,10 @@ class Store:
 
     @_told
     def take_over(self, row: Row, attempt: str) -> bool:
-        """Let a call that was interrupted begin again as `row`; return whether `attempt` was its last one."""
+        """Let a call that was interrupted begin again as `row`.
+
+        Return whether `attempt` was its last one.
+        """
         self.refuse_removed()
         return self._changed(
             "UPDATE calls SET state = 'started', attempt = ?, owner = ?, lease = ?, started = ?,"
@@ -251,7 +259,7 @@ class Store:
 
     @contextmanager
     def _undurable(self) -> Iterator[None]:
-        """Commit without waiting for the disk: losing it makes a call unknown, and never runs it twice."""
+        """Commit without waiting for the disk: losing it only makes a call unknown."""
         self._connection.execute("PRAGMA synchronous=NORMAL")
         try:
             yield

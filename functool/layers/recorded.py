@@ -39,7 +39,9 @@ Use = Callable[[Any], Any]
 
 
 def recorded(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> Any:
-    """Return a pytest fixture. Its value takes some tools and returns the same kind, recorded or replayed.
+    """Return a pytest fixture.
+
+    Its value takes some tools and returns the same kind, recorded or replayed.
 
     Each test has a run of its own in the file.
 
@@ -70,7 +72,7 @@ def recorded(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> A
 def recording(
     path: str | os.PathLike[str], run: str = "recorded", *, ignore: Collection[str] = ()
 ) -> Iterator[Use]:
-    """Yield a function that takes some tools and returns the same kind: recorded the first time, replayed later.
+    """Yield a function that takes some tools and returns them, recorded at first, replayed later.
 
     The file is written at the end, unless an exception leaves. A call that was interrupted, or that
     waits for an approval, is not recorded.

@@ -64,8 +64,8 @@ def repaired(tools: Any) -> Any:
 class RepairedTool(WrapperTool):
     """A tool that mends the text of its calls.
 
-    A mended call and its result have `metadata["repaired"]`: `did`, a list of what was done, and the
-    texts `sent` and `became`. A `tool:repaired` event says the same.
+    A mended call and its result have `metadata["repaired"]`: `did`, a list of what was done, and
+    the texts `sent` and `became`. A `tool:repaired` event says the same.
     """
 
     def bind(self, arguments: Mapping[str, Any] | str) -> Any:
@@ -115,7 +115,7 @@ class RepairedTool(WrapperTool):
 
 
 def _mendings(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
-    """Yield the objects that a text may have meant, what was done to read it so, and how many of them had no end."""
+    """Yield the objects that a text may mean, what was done to it, and how many had no end."""
     did: list[str] = []
     fenced = _FENCE.fullmatch(text)
     if fenced and text.lstrip().startswith("```"):
@@ -167,7 +167,7 @@ def _guess(text: str, closers: str | None) -> Any:
 
 
 def _missing_closers(text: str) -> str | None:
-    """Return the braces that a text lacks at its end, or None where it breaks off in something else.
+    """Return the braces that a text lacks at its end, or None where it breaks off elsewhere.
 
     A list that is not closed may lack items, a text its end, and a number digits.
     """
@@ -198,7 +198,7 @@ def _missing_closers(text: str) -> str | None:
 
 
 def _is_whole(value: Any, schema: Any, root: Any, open_: int) -> bool:
-    """Whether objects that had no end hold all that could have come: every property of their schema.
+    """Whether objects that had no end hold every property of their schema.
 
     They are the object itself and, of the last thing in it, so many as had no end.
     """

@@ -19,7 +19,9 @@ def each(tools: Iterable[Tool], change: Callable[[Any], Any]) -> list[Tool]: ...
 
 
 def each(tools: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the same kind of tools, each as `change(tool)` returns it; of another iterable, a list.
+    """Return the same kind of tools, each as `change(tool)` returns it.
+
+    Of another iterable, a list.
 
     Raises:
         DefinitionError: Something is no tool, or two tools have one name.

@@ -150,8 +150,8 @@ class Spill:
             except OSError as error:
                 size = sum(len(data) for data, _ in parts)
                 raise GuardrailError(
-                    f"The tool has run, but its result of {size:,} characters is too long to show, and"
-                    f" could not be kept aside: {error.strerror}. Ask it for less."
+                    f"The tool has run, but its result of {size:,} characters is too long to show,"
+                    f" and could not be kept aside: {error.strerror}. Ask it for less."
                 ) from error
             shown = await in_thread(self._shown, handle, kept, parts[0][0])
             if result.error is not None:
@@ -228,7 +228,8 @@ class Spill:
         kept = self._kept.get(handle)
         if kept is None or kept.owner != owner:
             raise ToolError(
-                "No result is kept under this handle for you. It may have expired: call the tool again."
+                "No result is kept under this handle for you. It may have expired:"
+                " call the tool again."
             )
         if number >= len(kept.parts):
             raise ToolError(f"The result has no part {number}: the last is {len(kept.parts) - 1}.")

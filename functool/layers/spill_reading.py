@@ -1,4 +1,4 @@
-"""Read parts of a long text: what it is, a path into its JSON, its lines, and what matches in it."""
+"""Read parts of a long text: its kind, a path into its JSON, its lines, what matches in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from functool import ToolError
 
 PIECE, OVERLAP = 400, 100
-"""How long lines are cut for a search, in characters: no match of 100 characters is lost at a cut."""
+"""How long lines are cut for a search, in characters; no match of 100 is lost at a cut."""
 
 
 def shape(text: str, most: int) -> str:
@@ -91,7 +91,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         return SchemaValidator(schema).isinstance_python
     except SchemaError:
         raise ToolError(
-            "The pattern is no regular expression that takes linear time: no look-around, no references."
+            "The pattern is no regular expression that takes linear time:"
+            " no look-around, no references."
         ) from None
 
 

@@ -160,7 +160,10 @@ class WordIndex:
         self._rarity = rare
 
     def terms(self, query: str) -> dict[str, str]:
-        """Return the stems of a query that the index knows, each with its word; the rarest if many."""
+        """Return the stems of a query that the index knows, each with its word.
+
+        The rarest if many.
+        """
         asked = dict.fromkeys(words(query[:MAX_QUERY]))
         telling = [word for word in asked if word not in STOP_WORDS] or asked
         new = [word for word in telling if word not in self._known]

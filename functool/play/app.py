@@ -148,7 +148,7 @@ async def serve(
 
 
 def _answering(path: str, answer: Callable[[Mapping[str, Any]], Any]) -> Route:
-    """Return a route that answers JSON with JSON, off the event loop: files and schemas may be slow."""
+    """Return a route that answers JSON with JSON, off the event loop."""
 
     async def respond(request: Request) -> Response:
         sent = await _sent(request)

@@ -127,7 +127,7 @@ class Desk:
         return {"spelling": spelling(self._target, tool, arguments)}
 
     async def live(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield what has changed: the inbox, the grants, the history and the journal, whole each."""
+        """Yield what has changed, whole: the inbox, the grants, the history, the journal."""
         before: dict[str, str] = {}
         while True:
             now = await in_thread(self._now)

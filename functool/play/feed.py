@@ -44,7 +44,10 @@ class Feed:
         self._woken.set()
 
     async def lines(self, run: Callable[[], Awaitable[None]]) -> AsyncIterator[str]:
-        """Run the call, and yield its messages as lines of JSON; cancel it when the reader leaves."""
+        """Run the call, and yield its messages as lines of JSON.
+
+        Cancel it when the reader leaves.
+        """
         task = asyncio.ensure_future(run())
         try:
             while self._waiting or not self._closed:

@@ -1,4 +1,4 @@
-"""What the commands share: a TARGET in the help, and the completion of names and values."""
+"""Commands whose words the shell can complete: targets, tools and their arguments."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from functool import Tool
 
 
-class TargetCommand(click.Command):
+class Command(click.Command):
     """A command whose help says what a TARGET is."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what a TARGET may be."""
+        """Say what a TARGET is."""
         with formatter.section("TARGET"):
             formatter.write_dl(TARGET_HELP)
 
 
-class CallCommand(TargetCommand):
+class CallCommand(Command):
     """`call`, which completes the options that a tool's schema makes."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the name of an option."""
+        """Complete the options of the tool that is being called."""
         command = _command(ctx)
         if command is None or not incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
@@ -90,15 +90,6 @@ def _known(ctx: click.Context) -> Mapping[str, Tool]:
         return {}
 
 
-header_option = click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VARIABLE",
-    help="Send a server's URL this header, its value from an environment variable.",
-)
-
-
 def first_line(tool: Tool) -> str:
-    """Return the first line of a tool's description."""
+    """Return the first line of a tool's description, fit for a terminal."""
     return visible(next(iter(tool.description.splitlines()), ""))

@@ -1,0 +1,44 @@
+"""What a provider or a system makes of a tool: its definition, its losses, its demands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functool import Tool
+
+DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
+SYSTEMS = ("agent-framework", "amplifier", "unique")
+
+
+def neutral_of(tool: Tool) -> dict[str, Any]:
+    """Return what every model is told of a tool, in no provider's form."""
+    known = tool.schema
+    shown = {"name": known.name, "description": known.description, "parameters": known.parameters}
+    return shown if known.output is None else {**shown, "output": known.output}
+
+
+def strict_of(tool: Tool) -> Tool:
+    """Return a tool with the same schema in strict form."""
+    from functool import SchemaTool
+
+    return SchemaTool(
+        tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True
+    )
+
+
+def dialect_of(name: str) -> Any:
+    """Return the module of a dialect."""
+    return import_module(f"functool.dialects.{name}")
+
+
+def demands_of(system: str, tool: Tool) -> Sequence[str]:
+    """Return what a provider or a system cannot take of a tool."""
+    if system in DIALECTS:
+        from functool.dialects import Lost
+
+        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
+        return [loss for loss in dialect_of(system).losses(tool) if isinstance(loss, Lost)]
+    return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))

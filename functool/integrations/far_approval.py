@@ -1,0 +1,74 @@
+"""Approvals of a call whose road is taken twice: by a host, and again by a worker elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from functool import (
+    ApprovalRequest,
+    ApprovalRequired,
+    Context,
+    Decision,
+    GuardrailError,
+    ToolCall,
+)
+from functool.approval import definition_of
+from functool.executors import inline
+
+
+def approved_digest(call: ToolCall, context: Context[Any]) -> str:
+    """Return the digest of what a person approved on the host, empty where nobody was asked.
+
+    Call it from around a body, where `call` and `context` are those of the tool.
+    """
+    decision, schema, arguments = context.decision, context.schema, call.arguments
+    if not decision or not decision["approved"] or schema is None:
+        return ""
+    assert isinstance(arguments, Mapping)  # They are canonical here.
+    sources = call.metadata.get("sources")
+    definition = definition_of(schema)
+    return ApprovalRequest.of(schema.name, definition, arguments, call.id, sources).digest
+
+
+def with_approval(context: Context[Any], digest: str) -> Context[Any]:
+    """Return the context of a worker, in which what was approved on the host is approved."""
+    if not digest:
+        return context
+    otherwise = context.approver
+
+    async def approver(request: ApprovalRequest) -> Any:
+        if request.digest == digest:
+            return True
+        if otherwise is None:
+            raise ApprovalRequired(
+                f"The call of {request.tool} needs a person's approval first.", request
+            )
+        return await inline(otherwise, request)
+
+    return context.view(approver=approver)
+
+
+async def agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
+    """Whether a person agrees to what a guardrail of the worker asks.
+
+    False where nobody has decided.
+
+    Raises:
+        GuardrailError: The person refused, or changed the arguments.
+    """
+    decision = context.use_decision(asked.digest)
+    if decision is None and context.approver is not None:
+        answer: Any = await inline(context.approver, asked)
+        decision = answer if isinstance(answer, Decision) else Decision(approved=answer is True)
+    if decision is None:
+        return False
+    if not decision.approved:
+        reason = f": {decision.reason}" if decision.reason else "."
+        raise GuardrailError(f"A person refused this call{reason}")
+    if decision.arguments is not None:
+        raise GuardrailError(
+            "A person changed the arguments of this call, which only a guardrail of the host can"
+            " take up. Call the tool with the arguments that the person wants."
+        )
+    return True

@@ -1,0 +1,264 @@
+"""The actors of Ray that run tools, and how calls get to them: in chunks, to the least busy one."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import ray
+from ray.exceptions import RayError
+
+from functool import DefinitionError, ToolCall, ToolError, ToolResult, Toolset, Tripwire
+from functool.integrations.ray_worker import Worker
+
+CANCEL_SECONDS = 0.8
+"""How long a cancelled call waits until its body has cleaned up."""
+
+PING_SECONDS = 0.5
+"""How long a lost actor is left alone before it is asked again whether it is back."""
+
+
+class WorkerLost(ToolError):
+    """The worker, or its machine, was lost while it had the call: it may have taken effect."""
+
+    def __init__(self, tool: str, reason: str) -> None:
+        super().__init__(
+            f"The worker that ran {tool} was lost ({reason}). It is unknown whether this call took"
+            " effect. It was not run again. Find out what came of it before you rely on it or"
+            " repeat it.",
+            details={"reason": reason},
+        )
+        self._given = (tool, reason)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given
+
+
+class Pool:
+    """All actors of a toolset, in groups: one for each kind of resources."""
+
+    def __init__(
+        self,
+        tools: Toolset,
+        resources: Mapping[str, Mapping[str, float]],
+        *,
+        actors: int,
+        chunk: int,
+        deps: str | None,
+    ) -> None:
+        if not ray.is_initialized():
+            raise DefinitionError("Ray is not connected: call ray.init(...) first")
+        packed = _packed(tools)  # Not in the object store: a restart may not find it there.
+        groups: dict[tuple[tuple[str, float], ...], _Group] = {}
+        self._groups: dict[str, _Group] = {}
+        for name in tools:
+            wanted = {"num_cpus": 1, **resources[name]} if name in resources else {"num_cpus": 1}
+            key = tuple(sorted(wanted.items()))
+            if key not in groups:
+                groups[key] = _Group(wanted, packed, actors, chunk, deps)
+            self._groups[name] = groups[key]
+
+    async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
+        """Return what came of a call.
+
+        Raises:
+            WorkerLost: The worker was lost.
+        """
+        return await self._groups[call.name].answer(call, approved)
+
+
+class _Actor:
+    """One actor, as seen from here.
+
+    `load` is how many calls it has; `lost` until it answers again.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.load = 0
+        self.lost = False
+
+
+class _Job:
+    """One call that waits for its answer. `chunk` and `place` say where it went."""
+
+    __slots__ = ("actor", "answer", "chunk", "place", "request")
+
+    def __init__(self, request: Any, answer: asyncio.Future[Any]) -> None:
+        self.request = request
+        self.answer = answer
+        self.actor: _Actor | None = None
+        self.chunk = ""
+        self.place = 0
+
+
+class _Group:
+    """Actors that take the same resources."""
+
+    def __init__(
+        self,
+        resources: Mapping[str, float],
+        packed: bytes,
+        actors: int,
+        chunk: int,
+        deps: str | None,
+    ) -> None:
+        self._chunk = chunk
+        kind = ray.remote(Worker).options(
+            max_concurrency=10_000,
+            max_restarts=-1,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+            **_options(resources),
+        )
+        self._actors = [_Actor(kind.remote(packed, deps)) for _ in range(actors)]
+        # Futures and tasks belong to a loop, and sync code has a loop for each call.
+        self._desks: WeakKeyDictionary[Any, _Desk] = WeakKeyDictionary()
+
+    async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
+        loop = asyncio.get_running_loop()
+        desk = self._desks.get(loop)
+        if desk is None:
+            desk = self._desks[loop] = _Desk(self._actors, self._chunk)
+        return await desk.answer(call, approved)
+
+
+class _Desk:
+    """Sends the calls of one event loop."""
+
+    def __init__(self, actors: list[_Actor], chunk: int) -> None:
+        self._actors = actors
+        self._chunk = chunk
+        self._waiting: deque[_Job] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: set[_Actor] = set()
+        self._scheduled = False
+
+    async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
+        """Send a call, and return its answer. Cancelled, cancel it where it is."""
+        loop = asyncio.get_running_loop()
+        job = _Job((call, approved), loop.create_future())
+        self._waiting.append(job)
+        self._schedule(loop)
+        try:
+            packed = await job.answer
+        except asyncio.CancelledError:
+            await self._cancel(job)
+            raise
+        result: ToolResult | Tripwire = pickle.loads(packed)
+        return result
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send soon: calls that are made in the same turn of the loop travel together."""
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._scheduled = False
+        for actor in self._actors:
+            if actor.lost and actor not in self._asked:  # Another loop lost it, and has ended.
+                self._asked.add(actor)
+                self._begin(self._await_return(actor))
+        while self._waiting:
+            present = [actor for actor in self._actors if not actor.lost]
+            if not present:
+                return  # The one that comes back sends.
+            actor = min(present, key=lambda one: one.load)
+            room = min(self._chunk, 2 * self._chunk - actor.load, self._share(len(present)))
+            if room < 1:
+                return  # The next answer sends.
+            jobs = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+            jobs = [job for job in jobs if not job.answer.done()]
+            if jobs:
+                chunk = uuid4().hex
+                actor.load += len(jobs)
+                for place, job in enumerate(jobs):
+                    job.actor, job.chunk, job.place = actor, chunk, place
+                self._begin(self._exchange(actor, chunk, jobs))
+
+    def _share(self, actors: int) -> int:
+        """Return how many of the waiting calls one actor gets, so that each has its part."""
+        return -(-len(self._waiting) // actors)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _exchange(self, actor: _Actor, chunk: str, jobs: list[_Job]) -> None:
+        """Send a chunk, and hand out the answers as they come."""
+        missing = dict(enumerate(jobs))
+        try:
+            answers = await actor.handle.run.remote(chunk, [job.request for job in jobs])
+            while True:
+                for place, packed in answers:
+                    job = missing.pop(place)
+                    actor.load -= 1
+                    if not job.answer.done():
+                        job.answer.set_result(packed)
+                self._send()
+                if not missing:
+                    return
+                answers = await actor.handle.more.remote(chunk)
+        except RayError as error:
+            self._lose(actor, missing, type(error).__name__)
+        finally:
+            actor.load -= len(missing)
+
+    def _lose(self, actor: _Actor, missing: dict[int, _Job], reason: str) -> None:
+        """Answer the calls that a lost actor had; it gets no other until it is back."""
+        actor.lost = True
+        self._schedule(asyncio.get_running_loop())
+        for job in missing.values():
+            if not job.answer.done():
+                job.answer.set_exception(WorkerLost(job.request[0].name, reason))
+
+    async def _await_return(self, actor: _Actor) -> None:
+        """Ask a lost actor until it answers, and send it calls again."""
+        while actor.lost:
+            try:
+                await actor.handle.ping.remote()
+                actor.lost = False
+            except RayError:
+                await asyncio.sleep(PING_SECONDS)
+        self._asked.discard(actor)
+        self._send()
+
+    async def _cancel(self, job: _Job) -> None:
+        """Withdraw a call, or cancel it on its worker and wait until its body has cleaned up."""
+        if job.actor is None:
+            return  # What waits and is done is not sent.
+        cancelled = job.actor.handle.cancel.remote(job.chunk, job.place).future()
+        await asyncio.wait([asyncio.wrap_future(cancelled)], timeout=CANCEL_SECONDS)
+
+
+def _packed(tools: Toolset) -> bytes:
+    """Return the tools pickled.
+
+    Raises:
+        DefinitionError: A worker could not find one of them.
+    """
+    for tool in tools.values():
+        try:
+            pickle.loads(pickle.dumps(tool))
+        except Exception as error:
+            raise DefinitionError(
+                f"the tool {tool.name!r} cannot go to another machine: {error}. Define it in a"
+                " module, on its top level"
+            ) from error
+    return pickle.dumps(tools)
+
+
+def _options(resources: Mapping[str, float]) -> dict[str, Any]:
+    """Return resources as the options of an actor: Ray knows three by name."""
+    known = {"num_cpus", "num_gpus", "memory"}
+    options: dict[str, Any] = {name: resources[name] for name in resources if name in known}
+    if others := {name: resources[name] for name in resources if name not in known}:
+        options["resources"] = others
+    return options

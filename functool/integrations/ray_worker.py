@@ -1,0 +1,121 @@
+"""What runs in an actor of Ray: the tools, and the calls that are under way there."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pickle
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from functool import Context, ToolCall, ToolResult, Toolset, Tripwire
+from functool.call import DATA, changed, failure_of
+from functool.executors import inline
+from functool.integrations.far_approval import with_approval
+
+GATHER_SECONDS = 0.01
+"""How long results wait for others of their chunk, so that they travel together."""
+
+Request = tuple[ToolCall, str]
+Answers = list[tuple[int, bytes]]
+
+
+class Worker:
+    """Runs chunks of calls.
+
+    The answers of a chunk leave as they come: the first ones with `run`, the others with `more`.
+
+    Args:
+        packed: The pickled tools.
+        deps: `"package.module:function"`, which makes the `deps` of contexts; None makes none.
+    """
+
+    def __init__(self, packed: bytes, deps: str | None) -> None:
+        self._packed = packed
+        self._deps = deps
+        self._ready: asyncio.Task[tuple[Toolset, Any]] | None = None
+        self._chunks: dict[str, dict[asyncio.Task[bytes], int]] = {}
+
+    async def run(self, chunk: str, requests: Sequence[Request]) -> Answers:
+        """Begin the calls of a chunk, and return the first answers by their places in it."""
+        tasks = {asyncio.create_task(self._answer(*one)): i for i, one in enumerate(requests)}
+        self._chunks[chunk] = tasks
+        return await self.more(chunk)
+
+    async def more(self, chunk: str) -> Answers:
+        """Return answers of a chunk that have not left yet, as soon as there are some."""
+        tasks = self._chunks[chunk]
+        done, _ = await asyncio.wait(tasks, timeout=GATHER_SECONDS)
+        if not done:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        answers = [(tasks.pop(task), task.result()) for task in done]
+        if not tasks:
+            del self._chunks[chunk]
+        return answers
+
+    async def cancel(self, chunk: str, place: int) -> None:
+        """Cancel a call, and return when it has ended."""
+        tasks = self._chunks.get(chunk, {})
+        found = [task for task, known in tasks.items() if known == place]
+        for task in found:
+            task.cancel()
+        if found:
+            await asyncio.wait(found)
+
+    async def ping(self) -> None:
+        """Answer, so that the host knows that this worker is there."""
+
+    async def _answer(self, call: ToolCall, approved: str) -> bytes:
+        """Run a call on its whole road, and return its pickled result."""
+        try:
+            tools, deps = await self._prepared()
+        except Exception as error:
+            return pickle.dumps(failure_of(error, _unprepared(error)))
+        result: ToolResult | Tripwire
+        try:
+            result = await tools[call.name].invoke(call, with_approval(Context(deps), approved))
+        except asyncio.CancelledError:
+            result = ToolResult.failed("The call was cancelled.", type="CancelledError")
+        except Tripwire as wire:
+            result = Tripwire(str(wire))
+        return _pickled(result)
+
+    async def _prepared(self) -> tuple[Toolset, Any]:
+        """Return the tools and the dependencies; what fails is tried again with the next call."""
+        if self._ready is None or (self._ready.done() and self._ready.exception()):
+            self._ready = asyncio.create_task(self._prepare())
+        return await asyncio.shield(self._ready)
+
+    async def _prepare(self) -> tuple[Toolset, Any]:
+        tools = pickle.loads(self._packed)
+        if self._deps is None:
+            return tools, None
+        module, _, name = self._deps.partition(":")
+        made: Any = reduce(getattr, name.split("."), importlib.import_module(module))
+        return tools, await inline(made)
+
+
+def _unprepared(error: Exception) -> str:
+    return (
+        f"The call was not run: the worker could not load the tools or make their dependencies"
+        f" ({type(error).__name__}: {error})."
+    )
+
+
+def _pickled(result: ToolResult | Tripwire) -> bytes:
+    """Return a result as bytes.
+
+    A value that pickle cannot write goes as the text that a model reads.
+    """
+    try:
+        packed = pickle.dumps(result)
+        if isinstance(result, ToolResult) and type(result.value) not in DATA:
+            pickle.loads(packed)  # A class may write what it cannot read.
+    except Exception:
+        assert isinstance(result, ToolResult)
+        metadata = {"ray": {"value_is_text": True}}
+        if "guardrails" in result.metadata:
+            metadata["guardrails"] = result.metadata["guardrails"]
+        return pickle.dumps(changed(result, value=result.text, metadata=metadata))
+    return packed

@@ -1,0 +1,234 @@
+"""Code mode with a journal: programs that go on in another process, and calls that are never made twice."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from functool import Context, FunctionTool, ToolCall, ToolResult
+from functool.bundled.code_mode import code_mode
+from functool.guardrails import require_approval
+from functool.layers.journal import Journal
+
+PROGRAM = "\n".join(
+    [
+        "done = []",
+        *(f"done.append(await step(n={n}))" for n in range(10)),
+        "done",
+    ]
+)
+HOST = '''
+import asyncio, sys
+from functool import Context, FunctionTool, ToolCall
+from functool.bundled.code_mode import code_mode
+from functool.guardrails import require_approval
+from functool.layers.journal import Journal
+
+@FunctionTool(input_guardrails=[require_approval(lambda call, context: call.arguments["n"] in (3, 7))])
+async def step(n: int) -> str:
+    """Do a step."""
+    with open(sys.argv[2], "a") as effects:
+        effects.write(f"{n}\\n")
+    await asyncio.sleep(0.005)
+    return f"did {n}"
+
+async def main():
+    tool = code_mode([step], journal=Journal(sys.argv[1]), run="r")
+    context = Context()
+    call = ToolCall(name="run_code", arguments={"code": sys.argv[3]}, id="c1")
+    while True:
+        result = await tool.invoke(call, context)
+        if "approval" not in result.metadata:
+            break
+        context.approve(result.metadata["approval"])
+    print(result.error.type if result.error else "", "|", result.text, flush=True)
+
+asyncio.run(main())
+'''
+
+
+def pay_tool(paid, fail=None):
+    def pay(to: str, amount: float) -> str:
+        paid.append(to)
+        if fail and to in fail:
+            raise fail.pop(to)
+        return f"paid {to}"
+
+    guard = require_approval(lambda call, context: call.arguments["amount"] > 50)
+    return FunctionTool(pay, input_guardrails=[guard])
+
+
+def run(tool, code, context=None, id="c1"):
+    call = ToolCall(name="run_code", arguments={"code": code}, id=id)
+    return asyncio.run(tool.invoke(call, context))
+
+
+CODE = "a = await pay(to='a', amount=1)\nb = await pay(to='b', amount=99)\n[a, b]"
+
+
+def test_a_program_goes_on_in_another_process(tmp_path):
+    """Another journal of the same file, context and tool go on where the program stood."""
+    paid = []
+    first = run(code_mode([pay_tool(paid)], journal=Journal(tmp_path / "j"), run="r"), CODE)
+    context = Context()
+    context.approve(first.metadata["approval"])
+    again = code_mode([pay_tool(paid)], journal=Journal(tmp_path / "j"), run=lambda context: "r")
+    last = run(again, CODE, context)
+
+    assert last.value["value"] == ["paid a", "paid b"], last.text
+    assert paid == ["a", "b"]
+    assert run(again, CODE).value == last.value
+    assert run(again, CODE).metadata["calls"] == last.metadata["calls"]
+    assert paid == ["a", "b"]
+
+
+def test_the_journal_refuses_what_is_another_program(tmp_path):
+    """Another program under the same id, and a call without an id, run nothing."""
+    paid = []
+    tool = code_mode([pay_tool(paid)], journal=Journal(tmp_path / "j"), run="r")
+    run(tool, CODE)
+
+    assert run(tool, CODE + "\n").error.type == "AnotherProgram"
+    assert run(tool, CODE, id="").error.type == "AnotherProgram"
+    assert paid == ["a"]
+    other = code_mode([pay_tool(paid)], journal=Journal(tmp_path / "j"), run="another")
+    assert run(other, "await pay(to='a', amount=1)").success
+    assert paid == ["a", "a"]
+
+
+def test_an_interrupted_call_ends_the_program(tmp_path):
+    """A call interrupted inside its body ends the outer call; settled, the program goes on."""
+    paid, journal = [], Journal(tmp_path / "j")
+    tool = code_mode([pay_tool(paid, {"a": KeyboardInterrupt()})], journal=journal, run="r")
+    code = "try:\n    a = await pay(to='a', amount=1)\nexcept BaseException:\n    a = 'caught'\na"
+    with pytest.raises(KeyboardInterrupt):
+        run(tool, code)
+    unknown = run(tool, code)
+
+    assert unknown.error.type == "OutcomeUnknown"
+    assert unknown.metadata["calls"] == [{"id": "c1/1", "name": "pay", "outcome": "unknown"}]
+    journal.settle(unknown.error.details["key"], ToolResult.of("settled"))
+    assert run(tool, code).value["value"] == "settled"
+    assert paid == ["a"]
+
+
+def test_what_was_done_and_not_recorded_is_not_asked_again(tmp_path):
+    """A process that ended between an approved call and its record asks nobody twice."""
+    paid, path = [], tmp_path / "j"
+    tool = code_mode([pay_tool(paid)], journal=Journal(path), run="r")
+    code = "await pay(to='b', amount=99)"
+    run(tool, code)
+    context = Context(approver=lambda request: True)
+    asyncio.run(
+        Journal(path)
+        .once(pay_tool(paid), "r")
+        .invoke(ToolCall(name="pay", arguments={"to": "b", "amount": 99}, id="c1/1"), context)
+    )
+
+    assert run(tool, code).value["value"] == "paid b"
+    assert paid == ["b"]
+
+
+def test_two_that_resume_one_program_get_one_answer(tmp_path):
+    """Two hosts of one file run each call once, and both read the same answer."""
+    paid = []
+    tools = [
+        code_mode([pay_tool(paid)], journal=Journal(tmp_path / "j"), run="r") for _ in range(2)
+    ]
+    call = ToolCall(name="run_code", arguments={"code": CODE.replace("99", "9")}, id="c1")
+
+    async def both():
+        return await asyncio.gather(*[tool.invoke(call) for tool in tools])
+
+    first, second = asyncio.run(both())
+
+    assert first.value == second.value == {"printed": "", "value": ["paid a", "paid b"]}
+    assert sorted(paid) == ["a", "b"]
+
+
+def kills(tmp_path, times):
+    """Kill a host at random moments until it ends; return how often a call was left unknown."""
+    host = tmp_path / "host.py"
+    host.write_text(HOST)
+    chance, left, total = random.Random(7), times, 0
+    while left > 0:
+        total += 1
+        journal, effects = tmp_path / f"j{total}", tmp_path / f"e{total}"
+        effects.write_text("")
+        unknown = 0
+        while True:
+            words = [sys.executable, str(host), str(journal), str(effects), PROGRAM]
+            child = subprocess.Popen(
+                words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+            )
+            try:
+                moment = chance.uniform(0.3, 1.4) if left > 0 else 60
+                said, _ = child.communicate(timeout=moment)
+            except subprocess.TimeoutExpired:
+                os.kill(child.pid, signal.SIGKILL)
+                child.communicate()
+                left -= 1
+                continue
+            kind, _, text = said.partition("|")
+            if kind.strip() == "OutcomeUnknown":
+                unknown += 1
+                [entry] = Journal(journal).calls(run="r", state="unknown")
+                Journal(journal).settle(entry.key, ToolResult.of(f"did {entry.arguments['n']}"))
+                continue
+            assert json.loads(text)["value"] == [f"did {n}" for n in range(10)], said
+            break
+        made = [int(line) for line in effects.read_text().split()]
+        assert len(made) == len(set(made)), made
+        assert set(range(10)) - set(made) == set() or unknown, made
+    return total
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
+def test_kills_lose_nothing_and_repeat_nothing(tmp_path, times):
+    """A host killed at random moments ends with no effect twice, and reports what was interrupted."""
+    assert kills(tmp_path, times) > 0
+
+
+def test_no_worker_survives_a_killed_host(tmp_path):
+    """A spinning interpreter dies with a host that gets SIGKILL."""
+    host = tmp_path / "host.py"
+    host.write_text(
+        "import asyncio\n"
+        "from functool import FunctionTool, ToolCall\n"
+        "from functool.bundled.code_mode import code_mode, CodeLimits\n"
+        "@FunctionTool\n"
+        "def mark() -> None:\n    print('spinning', flush=True)\n"
+        "tool = code_mode([mark], limits=CodeLimits(seconds=600))\n"
+        "call = ToolCall(name='run_code', arguments={'code': 'await mark()\\nwhile True: pass'})\n"
+        "asyncio.run(tool.invoke(call))\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, str(host)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert child.stdout.readline() == "spinning\n"
+    tasks = Path(f"/proc/{child.pid}/task")
+    workers = [w for t in tasks.iterdir() for w in (t / "children").read_text().split()]
+    assert workers
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    end = time.monotonic() + 20
+    while alive := [w for w in workers if _runs(w)]:
+        assert time.monotonic() < end, alive
+        time.sleep(0.05)
+
+
+def _runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

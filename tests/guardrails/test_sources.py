@@ -1,0 +1,129 @@
+"""`trusted_only`: values from untrusted tools are refused, or asked about."""
+
+import asyncio
+
+import pytest
+
+from functool import (
+    Context,
+    Decision,
+    DefinitionError,
+    FunctionTool,
+    ToolCall,
+    Toolset,
+    ToolSettings,
+)
+from functool.guardrails import trusted_only
+
+
+def pay_tool(*guardrails):
+    paid = []
+
+    def pay(to: str, amount: float, parts: list[str] | None = None) -> str:
+        paid.append((to, amount))
+        return "paid"
+
+    return FunctionTool(pay, input_guardrails=guardrails), paid
+
+
+def run(tool, arguments, context=None, sources=None, id="c1"):
+    metadata = {} if sources is None else {"sources": sources}
+    call = ToolCall(name="pay", arguments=arguments, id=id, metadata=metadata)
+    return asyncio.run(tool.invoke(call, context))
+
+
+def test_a_labelled_value_is_refused():
+    """A label on the argument, inside of it, or on all arguments refuses the call."""
+    tool, paid = pay_tool(trusted_only("to", "parts"))
+    good = {"to": "a", "amount": 1, "parts": ["x"]}
+
+    for place in ("/to", "/parts/0", "/parts", ""):
+        result = run(tool, good, sources={place: ["web"]})
+        assert result.error.type == "GuardrailError"
+        assert "is from web" in result.text
+    assert paid == []
+    assert run(tool, good, sources={"/amount": ["web"]}).success
+    assert run(tool, good).success
+    assert run(pay_tool(trusted_only())[0], good, sources={"/amount": ["web"]}).is_error
+
+
+def test_without_a_label_the_users_words_count():
+    """With `wrote` a value stands in the user's text as whole words, or is refused."""
+    tool, paid = pay_tool(trusted_only("to", "amount", wrote=lambda context: "Pay bob 50 euros"))
+
+    assert run(tool, {"to": "bob", "amount": 50}).success
+    assert "/to is from the model" in run(tool, {"to": "ob", "amount": 50}).text
+    assert "/amount is from the model" in run(tool, {"to": "bob", "amount": 5}).text
+    assert paid == [("bob", 50)]
+    tool, _ = pay_tool(trusted_only("to", wrote=lambda context: ["no", "to eve"]))
+    assert run(tool, {"to": "eve", "amount": 5}).success
+    assert run(tool, {"to": "mallory", "amount": 5}).is_error
+
+
+def test_whole_short_values_of_trusted_tools_count():
+    """What a trusted tool returned in this context is trusted, what an untrusted one did is not."""
+
+    @FunctionTool
+    def address(name: str) -> dict[str, str]:
+        return {"iban": "DE12", "note": "long " * 100}
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def mail() -> str:
+        return "US99"
+
+    tool, _ = pay_tool(trusted_only("to", wrote=lambda context: "pay her"))
+    tools, context = Toolset([tool, address, mail]), Context()
+
+    def call(name, id, /, **arguments):
+        return tools.call_sync(ToolCall(name=name, arguments=arguments, id=id), context)
+
+    call("address", "1", name="x")
+    assert call("mail", "2").metadata["sources"] == ["mail"]
+    assert call("pay", "3", to="DE12", amount=1).success
+    assert call("pay", "4", to="DE1", amount=1).is_error
+    assert call("pay", "5", to="US99", amount=1).is_error
+    elsewhere = ToolCall(name="pay", arguments={"to": "DE12", "amount": 1}, id="6")
+    assert tools.call_sync(elsewhere, Context()).is_error
+
+
+def test_a_person_is_shown_the_source():
+    """With `ask=True` a person sees where each value is from; the answer counts for this call."""
+    tool, paid = pay_tool(trusted_only("to", ask=True, wrote=lambda context: "hello"))
+    context = Context()
+    arguments = {"to": "a", "amount": 1}
+    request = run(tool, arguments, context, {"/amount": ["web"]}).metadata["approval"]
+
+    assert request.sources == {"/amount": ["web"], "/to": ["the model"]}
+    context.approve(request)
+    assert run(tool, arguments, context, {"/amount": ["web"]}).success
+    assert paid == [("a", 1)]
+    assert run(tool, arguments, context).error.type == "ApprovalRequired"
+    assert tool.requires_approval
+    assert not pay_tool(trusted_only("to"))[0].requires_approval
+
+
+def test_a_persons_edit_is_trusted():
+    """What a person wrote in place of the arguments runs."""
+    tool, paid = pay_tool(trusted_only("to", ask=True))
+    asked = []
+
+    def approver(request):
+        asked.append(request.sources)
+        return Decision(approved=True, arguments={"to": "b", "amount": 2})
+
+    assert run(tool, {"to": "a", "amount": 1}, Context(approver=approver), {"/to": ["web"]}).success
+    assert paid == [("b", 2)]
+    assert asked == [{"/to": ["web"]}]
+
+
+def test_bad_definitions_and_names():
+    """A name that is none is refused at definition; one that the tool lacks fails closed."""
+    for wrong in ("", 3):
+        with pytest.raises(DefinitionError):
+            trusted_only(wrong)
+    with pytest.raises(DefinitionError):
+        trusted_only("to", wrote="text")
+    tool, paid = pay_tool(trusted_only("too"))
+
+    assert run(tool, {"to": "a", "amount": 1}).is_error
+    assert paid == []

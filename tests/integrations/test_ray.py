@@ -1,0 +1,317 @@
+"""Tools on a real Ray cluster, whose workers and machines are killed."""
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+pytest.importorskip("ray", reason="ray is not installed: make test-engines")
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_TOOLS_HOST"] = "1"
+
+import ray
+
+from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset, Tripwire
+from functool.integrations.ray import on_ray
+from tests.integrations import ray_tools
+
+MEMORY = 80_000_000  # Bytes; the least that Ray takes is 75 MiB.
+TOOLS = Toolset(tool for tool in vars(ray_tools).values() if isinstance(tool, FunctionTool))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray.init(
+        num_cpus=4,
+        resources={"printer": 1},
+        object_store_memory=MEMORY,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"RAY_TOOLS_HOST": ""}},
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def tools(cluster):
+    """All tools, on two actors."""
+    return on_ray(TOOLS, actors=2, chunk=10)
+
+
+def call(tool, id="1", /, **arguments):
+    return ToolCall(name=tool, arguments=arguments, id=id)
+
+
+def told(folder):
+    """What a body told, and the processes that it told it from."""
+    path = folder / "told"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.split()[0] for line in lines], [int(line.split()[1]) for line in lines]
+
+
+async def until(true):
+    while not true():
+        await asyncio.sleep(0.02)
+
+
+def test_a_call_runs_on_a_worker(tools):
+    """The body runs in another process, and its value comes back under the id of the call."""
+    result = tools.call_sync(call("add", "7", a=1))
+
+    assert (result.value, result.text, result.call_id) == (3, "3", "7")
+    assert tools.call_sync(call("where")).value != os.getpid()
+
+
+def test_arguments_arrive_as_they_were_sent(tools):
+    """Aliases and variable arguments pass two validations."""
+    result = tools.call_sync(
+        ToolCall(name="joined", arguments={"from": 1, "more": [2, 3], "key": "v"})
+    )
+
+    assert result.text == "1 (2, 3) {'key': 'v'}"
+
+
+def test_a_turn_is_spread_over_the_workers(tools):
+    """Many calls run on all actors, each answer in its place, in more than one chunk."""
+    calls = [call("add", str(i), a=i) for i in range(200)]
+    places = tools.call_all_sync([call("where", str(i)) for i in range(40)])
+
+    assert [result.value for result in tools.call_all_sync(calls)] == [i + 2 for i in range(200)]
+    assert len({result.value for result in places}) == 2
+
+
+def test_a_slow_call_holds_back_no_other(tools, tmp_path):
+    """The answers of a chunk come as they are ready."""
+
+    async def main():
+        waiting = asyncio.create_task(tools.call(call("slow", folder=str(tmp_path), seconds=60)))
+        quick = await tools.call_all([call("add", str(i), a=i) for i in range(30)])
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        return quick, waiting.cancelled()
+
+    quick, was_waiting = asyncio.run(main())
+
+    assert [result.value for result in quick] == [i + 2 for i in range(30)]
+    assert was_waiting
+
+
+def test_failures_are_results(tools):
+    """What a body raises, and what the worker's guardrails refuse, comes back as it would without Ray."""
+    failed = tools.call_sync(call("fail"))
+    refused = tools.call_sync(call("guarded", how="refuse"))
+
+    assert (failed.error.type, failed.error.message) == ("KeyError", "KeyError: 'secret'")
+    assert (refused.error.type, refused.text) == ("GuardrailError", "not here")
+
+
+def test_a_tripwire_stops_the_run_of_the_host(tools):
+    """A tripwire on the worker leaves the host's call as one."""
+    with pytest.raises(Tripwire, match="^stop$"):
+        tools.call_sync(call("guarded", how="trip"))
+
+
+def test_a_value_that_cannot_travel_goes_as_text(tools):
+    """The result says so, and no other call suffers."""
+    result = tools.call_sync(call("unpicklable"))
+
+    assert result.text.startswith("<unlocked _thread.lock")
+    assert result.value == result.text
+    assert result.metadata["ray"] == {"value_is_text": True}
+
+
+def test_an_approval_of_the_host_counts_on_the_worker(tools):
+    """A person is asked once; without one, the call is a pause, and runs once it is approved."""
+    asked = []
+    context = Context()
+    result = tools.call_sync(
+        call("pay", amount=3), Context(approver=lambda request: asked.append(request) or True)
+    )
+    paused = tools.call_sync(call("pay", amount=4), context)
+    context.approve(paused.metadata["approval"])
+
+    assert (result.value, len(asked)) == ("paid 3", 1)
+    assert paused.error.type == "ApprovalRequired"
+    assert tools.call_sync(call("pay", amount=4), context).value == "paid 4"
+
+
+def test_cancelling_a_call_reaches_the_body(tools, tmp_path):
+    """The body has cleaned up when the cancelled call ends."""
+
+    async def main():
+        task = asyncio.create_task(tools.call(call("slow", folder=str(tmp_path), seconds=60)))
+        await until(lambda: told(tmp_path)[0])
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+    assert told(tmp_path)[0] == ["begun", "cancelled"]
+
+
+def test_a_time_limit_reaches_the_body(tools, tmp_path):
+    """The answer is a time-out, and the body was cancelled."""
+    result = tools.call_sync(call("limited", folder=str(tmp_path), seconds=60))
+
+    assert result.error.type == "ToolTimeoutError"
+    assert told(tmp_path)[0] == ["begun", "cancelled"]
+
+
+def lose_the_worker(tools, name, folder):
+    """Make a call, kill its worker in mid-call, and return the answer."""
+
+    async def main():
+        task = asyncio.create_task(tools.call(call(name, folder=str(folder), seconds=60)))
+        await until(lambda: told(folder)[0])
+        os.kill(told(folder)[1][0], signal.SIGKILL)
+        return await task
+
+    return asyncio.run(main())
+
+
+def test_a_lost_worker_is_an_error(tools, tmp_path):
+    """The call did not run again, says what is unknown, and the next calls find workers."""
+    result = lose_the_worker(tools, "slow", tmp_path)
+
+    assert result.error.type == "WorkerLost"
+    assert "unknown whether this call took effect" in result.text
+    assert told(tmp_path)[0] == ["begun"]
+    assert [r.value for r in tools.call_all_sync([call("add", a=i) for i in range(20)])] == [
+        i + 2 for i in range(20)
+    ]
+
+
+def test_an_idempotent_tool_runs_again(tools, tmp_path):
+    """Where running twice is harmless, the loss of a worker is not seen."""
+    result = lose_the_worker(tools, "repeatable", tmp_path)
+
+    assert result.value == "done"
+    assert told(tmp_path)[0] == ["begun", "begun"]
+    assert len(set(told(tmp_path)[1])) == 2
+
+
+def test_dependencies_are_made_once_in_each_worker(cluster):
+    """A named factory makes the `deps` of contexts where the body runs."""
+    [tool] = on_ray([ray_tools.made_in], deps="tests.integrations.ray_tools:make_deps")
+    first, second = (Toolset([tool]).call_sync(call("made_in")).value for _ in range(2))
+
+    assert first == second
+    assert first[0] == first[1] != os.getpid()
+
+
+@pytest.mark.parametrize("name", ["fail_to_make_deps", "nothing"])
+def test_dependencies_that_cannot_be_made_are_said(cluster, name):
+    """Nothing is run, and the answer says why."""
+    tool = on_ray(ray_tools.add, deps=f"tests.integrations.ray_tools:{name}")
+    result = Toolset([tool]).call_sync(call("add", a=1))
+
+    assert result.text.startswith("The call was not run: the worker could not load the tools")
+    assert "no database" in result.text or "nothing" in result.text
+
+
+def test_a_tool_has_resources_of_its_own(cluster):
+    """An actor that runs it takes what it needs, and the others do not."""
+    tools = on_ray(
+        Toolset([ray_tools.resources, ray_tools.add]),
+        resources={"resources": {"printer": 1, "num_cpus": 0}},
+    )
+
+    assert tools.call_sync(call("resources")).value == {"printer": 1.0}
+    assert tools.call_sync(call("add", a=1)).value == 3
+
+
+def test_sync_bodies_run_side_by_side(tools):
+    """Bodies of sync functions do not hold up the worker."""
+
+    async def main():
+        long = asyncio.create_task(tools.call(call("blocking", seconds=60)))
+        await asyncio.sleep(0)
+        short = await tools.call_all([call("blocking", str(i), seconds=0) for i in range(8)])
+        done = long.done()
+        long.cancel()
+        with suppress(asyncio.CancelledError):
+            await long
+        return [result.value for result in short], done
+
+    assert asyncio.run(main()) == ([0.0] * 8, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"actors": 0}, "actors must be a positive int"),
+        ({"chunk": True}, "chunk must be a positive int"),
+        ({"deps": "no.function"}, "deps must be"),
+        ({"resources": {"other": {}}}, "resources are for no tool: other"),
+    ],
+)
+def test_options_are_checked_at_once(cluster, options, words):
+    """An option that cannot be right is the author's error."""
+    with pytest.raises(DefinitionError, match=words):
+        on_ray(ray_tools.add, **options)
+
+
+def test_a_tool_that_cannot_travel_is_refused(cluster):
+    """A worker could not find a local function; the error says where to define it."""
+
+    @FunctionTool
+    def local() -> None: ...
+
+    with pytest.raises(DefinitionError, match="'local' cannot go to another machine.*top level"):
+        on_ray(local)
+
+
+def test_the_same_kind_comes_back(cluster):
+    """A tool, a list and a toolset stay what they are."""
+    assert isinstance(on_ray(ray_tools.add), FunctionTool)
+    assert [tool.name for tool in on_ray([ray_tools.add])] == ["add"]
+    assert on_ray(Toolset([ray_tools.add], max_concurrency=7)).max_concurrency == 7
+
+
+def test_without_a_cluster_it_says_what_to_do(monkeypatch):
+    """Ray is not started behind the user's back."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(DefinitionError, match="call ray.init"):
+        on_ray(ray_tools.add)
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_lost(tmp_path):
+    """A node is killed in mid-call: the call is an error, and the next ones run on the other node."""
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    nodes = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "object_store_memory": MEMORY},
+    )
+    try:
+        first = nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
+        ray.init(address=nodes.address, log_to_driver=False)
+        tools = on_ray(TOOLS)
+
+        async def main():
+            task = asyncio.create_task(tools.call(call("slow", folder=str(tmp_path), seconds=600)))
+            await until(lambda: told(tmp_path)[0])
+            nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
+            nodes.remove_node(first, allow_graceful=False)
+            begun = time.monotonic()
+            lost = await task
+            noticed = time.monotonic() - begun
+            return lost, await tools.call(call("add", a=1)), noticed, time.monotonic() - begun
+
+        lost, result, noticed, back = asyncio.run(main())
+        print(f"noticed after {noticed:.1f} s, back after {back:.1f} s")
+
+        assert lost.error.type == "WorkerLost"
+        assert result.value == 3
+        assert told(tmp_path)[0] == ["begun"]
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
