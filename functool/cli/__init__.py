@@ -20,18 +20,29 @@ except ModuleNotFoundError as error:
     raise ImportError(missing) from error
 
 from functool.cli.approvals import approvals
+<<<<<<< HEAD
 from functool.cli.completing import (
     CallCommand,
     Command,
+=======
+from functool.cli.commands import (
+    CallCommand,
+    TargetCommand,
+>>>>>>> play
     complete_target,
     complete_tool,
     complete_value,
     first_line,
+<<<<<<< HEAD
+=======
+    header_option,
+>>>>>>> play
 )
 from functool.cli.contexts import context_option, opened_context
 from functool.cli.journals import journal
 from functool.cli.locking import compare, lock
 from functool.cli.playing import play
+<<<<<<< HEAD
 from functool.cli.providers import (
     DIALECTS,
     SYSTEMS,
@@ -40,6 +51,8 @@ from functool.cli.providers import (
     neutral_of,
     strict_of,
 )
+=======
+>>>>>>> play
 from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
 from functool.integrations.visible import visible
@@ -50,6 +63,7 @@ if TYPE_CHECKING:
 # Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
 # instant.
 
+<<<<<<< HEAD
 
 _header = click.option(
     "--header",
@@ -58,6 +72,10 @@ _header = click.option(
     metavar="NAME=VARIABLE",
     help="Send a server's URL this header, its value from an environment variable.",
 )
+=======
+DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
+SYSTEMS = ("agent-framework", "amplifier", "unique")
+>>>>>>> play
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -77,12 +95,16 @@ def main() -> None:
     """  # noqa: D301
 
 
+<<<<<<< HEAD
 @main.command("list", cls=Command)
+=======
+@main.command("list", cls=TargetCommand)
+>>>>>>> play
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
 )
-@_header
+@header_option
 def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     """List the tools of TARGET."""
 
@@ -105,7 +127,11 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     _with_toolset(target, run, headers=headers)
 
 
+<<<<<<< HEAD
 @main.command(cls=Command)
+=======
+@main.command(cls=TargetCommand)
+>>>>>>> play
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", required=False, shell_complete=complete_tool)
 @click.option(
@@ -119,7 +145,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
     is_flag=True,
     help="Print instead what the dialect drops, rewrites or does not allow.",
 )
-@_header
+@header_option
 def schema(
     target: str,
     tool: str | None,
@@ -162,7 +188,11 @@ def schema(
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", shell_complete=complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_value)
+<<<<<<< HEAD
 @_header
+=======
+@header_option
+>>>>>>> play
 @context_option
 @click.option(
     "--save",
@@ -210,7 +240,11 @@ def call(
     _with_toolset(target, run, yes="--yes" in arguments, headers=headers)
 
 
+<<<<<<< HEAD
 @main.command(cls=Command)
+=======
+@main.command(cls=TargetCommand)
+>>>>>>> play
 @click.argument(
     "targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=complete_target
 )
@@ -237,7 +271,7 @@ def call(
     metavar="FILE:NAME",
     help="An input guardrail, or a list of them, that sees every call first.",
 )
-@_header
+@header_option
 @context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
@@ -261,7 +295,11 @@ main.add_command(approvals)
 main.add_command(play)
 
 
+<<<<<<< HEAD
 @main.command("lock", cls=Command)
+=======
+@main.command("lock", cls=TargetCommand)
+>>>>>>> play
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--to",
@@ -270,7 +308,7 @@ main.add_command(play)
     show_default=True,
     help="The file to write; - is standard output.",
 )
-@_header
+@header_option
 def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     """Write names, schemas and digests of the tools of TARGET, to compare with later.
 
@@ -281,7 +319,11 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     _with_toolset(target, partial(lock, to), headers=headers)
 
 
+<<<<<<< HEAD
 @main.command(cls=Command)
+=======
+@main.command(cls=TargetCommand)
+>>>>>>> play
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--for",
@@ -302,7 +344,7 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
 )
-@_header
+@header_option
 @context_option
 def check(
     target: str,
@@ -407,3 +449,33 @@ def _pick(toolset: Toolset, name: str) -> Tool:
 def _wants_value(words: Sequence[str]) -> bool:
     last = words[-1] if words else ""
     return last.startswith("--") and "=" not in last and last != "--yes"
+<<<<<<< HEAD
+=======
+
+
+def _neutral(tool: Tool) -> dict[str, Any]:
+    known = tool.schema
+    shown = {"name": known.name, "description": known.description, "parameters": known.parameters}
+    return shown if known.output is None else {**shown, "output": known.output}
+
+
+def _strict(tool: Tool) -> Tool:
+    from functool import SchemaTool
+
+    return SchemaTool(
+        tool.name, tool.description, tool.schema.plain, lambda arguments: None, strict=True
+    )
+
+
+def _dialect(name: str) -> Any:
+    return import_module(f"functool.dialects.{name}")
+
+
+def _demands(system: str, tool: Tool) -> Sequence[str]:
+    if system in DIALECTS:
+        from functool.dialects import Lost
+
+        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
+        return [loss for loss in _dialect(system).losses(tool) if isinstance(loss, Lost)]
+    return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))
+>>>>>>> play

@@ -9,22 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from functool.cli.commands import TargetCommand, complete_target, header_option
 from functool.cli.contexts import context_option, run_until_stopped
-from functool.cli.targets import TARGET_HELP, headers_of, opened
+from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
 
 if TYPE_CHECKING:
     from functool import Context
 
 
-class _PlayCommand(click.Command):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("TARGET"):
-            formatter.write_dl(TARGET_HELP)
-
-
-@click.command(cls=_PlayCommand)
-@click.argument("target")
+@click.command(cls=TargetCommand)
+@click.argument("target", shell_complete=complete_target)
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=0, help="By default any that is free."
 )
@@ -44,13 +39,7 @@ class _PlayCommand(click.Command):
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help="The file of a Journal: its calls are part of the history.",
 )
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VARIABLE",
-    help="Send a server's URL this header, its value from an environment variable.",
-)
+@header_option
 @context_option
 def play(
     target: str,
