@@ -57,6 +57,7 @@ def test_ci_runs_every_suite():
         "test-mutants",
         "test-docs",
         "test-peers",
+        "test-agentdojo",
     }
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
     helped = subprocess.run(
