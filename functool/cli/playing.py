@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from functool.cli.completing import Command, complete_target
+from functool.cli.commands import TargetCommand, complete_target, header_option
 from functool.cli.contexts import context_option, run_until_stopped
 from functool.cli.targets import headers_of, opened
 from functool.cli.telling import told
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from functool import Context
 
 
-@click.command(cls=Command)
+@click.command(cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=0, help="By default any that is free."
@@ -39,13 +39,7 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help="The file of a Journal: its calls are part of the history.",
 )
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VARIABLE",
-    help="Send a server's URL this header, its value from an environment variable.",
-)
+@header_option
 @context_option
 def play(
     target: str,
