@@ -14,7 +14,7 @@ import asyncio
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -267,21 +267,17 @@ class Tool(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}>"
 
-    def __call__(
-        self, call: ToolCall, context: Context[Any] | None = None
-    ) -> Coroutine[Any, Any, ToolResult]:
+    async def __call__(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Run the call: `invoke`."""
-        return self.invoke(call, context)
+        return await self.invoke(call, context)
 
-    def invoke(
-        self, call: ToolCall, context: Context[Any] | None = None
-    ) -> Coroutine[Any, Any, ToolResult]:
-        """Run one call, and return its one result to whoever awaits it.
+    async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
+        """Run one call and return its one result.
 
         Raises:
             Tripwire: A guardrail stopped the run. No other `Exception` is raised. Cancellation from
                 outside, KeyboardInterrupt and SystemExit pass through.
-            TypeError: The context is no `Context`.
+            TypeError: The context is no `Context`, or the call no `ToolCall`.
         """
         if context is not None and not isinstance(context, Context):
             raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
@@ -290,7 +286,9 @@ class Tool(ABC):
         except AttributeError:
             given = type(call).__name__
             raise TypeError(f"a call must be a ToolCall(name=..., ...), not {given}") from None
-        return self._road(trip) if self.timeout is None else self._road_in_time(self.timeout, trip)
+        if self.timeout is None:
+            return await self._road(trip)
+        return await self._road_in_time(self.timeout, trip)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take every step in its order; `failed` is what ended the call before."""

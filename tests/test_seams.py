@@ -400,7 +400,7 @@ def test_a_context_that_is_none_is_a_type_error(context):
     call = ToolCall(name="buy", arguments={"price": {"amount": 1}})
 
     with pytest.raises(TypeError, match="must be a Context or None"):
-        buy.invoke(call, context)
+        asyncio.run(buy.invoke(call, context))
     with pytest.raises(TypeError, match="must be a Context or None"):
         asyncio.run(Toolset([buy]).call(call, context))
 
@@ -610,7 +610,7 @@ def test_a_failed_call_frees_its_context_at_once():
 def test_what_is_no_call_is_told():
     """A dict is no call, and the message says what is."""
     with pytest.raises(TypeError, match="a call must be a ToolCall.*, not dict"):
-        WrapperTool(buy).invoke({"name": "buy"})
+        asyncio.run(WrapperTool(buy).invoke({"name": "buy"}))
 
 
 def test_shown_as_may_show_nothing():
