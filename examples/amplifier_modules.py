@@ -22,14 +22,18 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from amplifier_core.testing import MockCoordinator
 from pydantic import BaseModel, ConfigDict, Field
 
+from examples.needs import needs
 from functool import Tool, Toolset
 from functool.bundled.files import file_tools
 from functool.bundled.shell import shell_tool
 from functool.guardrails import require_approval
-from functool.integrations import amplifier
+
+with needs("'functool[amplifier]'", __name__):
+    from amplifier_core.testing import MockCoordinator
+
+    from functool.integrations import amplifier
 
 
 class FilesConfig(BaseModel):

@@ -10,10 +10,14 @@ import signal
 import sys
 from pathlib import Path
 
+from examples.needs import needs
 from functool import Context, FunctionTool, ToolCall, ToolResult
-from functool.bundled.code_mode import code_mode
 from functool.guardrails import require_approval
 from functool.layers.journal import Journal
+
+with needs("'functool[code-mode]'", __name__):
+    from functool.bundled.code_mode import code_mode
+
 
 EXPENSES = {"design": [120.0, 80.5], "sales": [2400.0, 310.0], "support": [45.0]}
 

@@ -10,19 +10,25 @@ Needs: pip install 'functool[openai-agents,pydantic-ai,langchain,opentelemetry]'
 
 import asyncio
 
-import agents
-import pydantic_ai
-from agents.testing import ScriptedModel, assistant_message, function_call
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
-
+from examples.needs import needs
 from functool import AgentTool, Context, FunctionTool, GuardrailError, ToolCall
-from functool.integrations import langchain, openai_agents
-from functool.integrations import pydantic_ai as functool_pydantic_ai
-from functool.integrations.opentelemetry import instrument
+
+with needs(
+    "'functool[openai-agents,pydantic-ai,langchain,opentelemetry]' opentelemetry-sdk", __name__
+):
+    import agents
+    import pydantic_ai
+    from agents.testing import ScriptedModel, assistant_message, function_call
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from functool.integrations import langchain, openai_agents
+    from functool.integrations import pydantic_ai as functool_pydantic_ai
+    from functool.integrations.opentelemetry import instrument
+
 
 agents.set_tracing_disabled(
     True

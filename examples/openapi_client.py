@@ -15,9 +15,13 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from examples.needs import needs
 from functool import ApprovalRequest, Context, DefinitionError, ToolCall, Toolset
-from functool.bundled.openapi import openapi_tools, pin
 from functool.guardrails import require_approval
+
+with needs("'functool[openapi]'", __name__):
+    from functool.bundled.openapi import openapi_tools, pin
+
 
 KEY = "a-secret-of-the-host"
 

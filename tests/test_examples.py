@@ -241,3 +241,25 @@ def test_local_model(desk, capsys):
     assert "Invalid arguments" not in printed and "There is no tool" not in printed
     assert printed.count("call       ") >= 3
     assert "Saturday, 2027-01-02" in answer
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("amplifier_modules", "amplifier_core"),
+        ("code_mode", "pydantic_monty"),
+        ("crossing", "agents"),
+        ("openapi_client", "httpx2"),
+    ],
+)
+def test_an_example_without_its_extra_says_what_to_install(name, package):
+    """One line names the extra; no traceback is shown."""
+    if importlib.util.find_spec(package) is not None:
+        pytest.skip(f"{package} is installed here")
+    done = subprocess.run(
+        [sys.executable, "-m", f"examples.{name}"], capture_output=True, text=True, cwd=ROOT
+    )
+
+    assert done.returncode == 1 and done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("This example needs: pip install 'functool[")
