@@ -175,7 +175,7 @@ test-local: $(VENV)/.local
 
 #: make soak           100,000 calls and more: nothing may leak
 soak: $(VENV)/.core
-	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) --deselect tests/test_examples.py
+	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) tests/layers/test_catalog.py --deselect tests/test_examples.py
 
 #: make soak-journal   kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
 soak-journal: $(VENV)/.core

@@ -552,9 +552,10 @@ def test_layers_around_call_tool_reach_the_tools():
     assert order == ["guardrail"]
 
 
-def test_many_tools():
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_many_tools(count):
     """A catalogue of many tools finds the one, and an unknown name among them is answered shortly."""
-    many = [tool(f"tool_{chr(97 + n % 26)}{n}", f"Does thing number w{n}.") for n in range(20_000)]
+    many = [tool(f"tool_{chr(97 + n % 26)}{n}", f"Does thing number w{n}.") for n in range(count)]
     catalog = Catalog(many)
 
     assert names(catalog.search("w12345", 1)) == [many[12345].name]
