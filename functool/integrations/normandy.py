@@ -13,6 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from functool import Context, Tool, ToolCall, ToolModel, Toolset, WrapperTool
+from functool.executors import checked_timeout
 from functool.tool_model import Err, Ok
 
 DEFAULT_TIMEOUT = 30_000
@@ -104,7 +105,7 @@ async def execute(
             pass
     own = None if tool.timeout is None else tool.timeout * 1_000
     limit = timeout if timeout is not None else own if own is not None else DEFAULT_TIMEOUT
-    limited = WrapperTool(tool, timeout=limit / 1_000)
+    limited = WrapperTool(tool, timeout=checked_timeout(limit / 1_000))
     result = await limited.invoke(
         ToolCall(name=name, arguments={} if input is None else input), context
     )
