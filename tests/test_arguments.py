@@ -1521,3 +1521,15 @@ def test_an_authors_message_repeats_no_end_of_a_long_text():
         ArgumentError, match="^Invalid arguments. p: expected a value that the tool's"
     ):
         FunctionTool(f).bind({"p": "q" * 20_000 + "SECRET"})
+
+
+def test_a_bool_for_a_number_hides_no_other_problem():
+    """The model reads all that is wrong at once."""
+
+    @FunctionTool
+    def take(a: int, b: int) -> int:
+        return a + b
+
+    assert asyncio.run(take(ToolCall(name="take", arguments={"a": "x", "b": True}))).text == (
+        "Invalid arguments. b: expected an integer, not a boolean; a: expected an integer"
+    )

@@ -130,8 +130,9 @@ class FunctionBinder:
             ):
                 values = self._second_look(text)
             bools = self._lists_numbers and ("true" in text or "false" in text)
-            if bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text))):
-                refuse_misfits(decoded(text), self._root)
+            odd = bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text)))
+            if odd and (problems := misfits(decoded(text), self._root, self._known)):
+                raise ArgumentError(problems)
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
         return self._named(values) if self._names_differ else values
@@ -167,15 +168,20 @@ class FunctionBinder:
         Types that are strict themselves stay strict.
         """
         sent = self._unpacked(decoded(text))
-        refuse_misfits(sent, self._root)
+        problems = misfits(sent, self._root, self._known)
+        values: dict[str, Any] = {}
         try:
             # A type of its own strictness keeps it.
             validate = self._validate_closed if len(text) < _LARGE else self._validate_large
-            values: dict[str, Any] = validate(as_text(sent))
+            values = validate(as_text(sent))
         except ValidationError as error:
-            raise ArgumentError(problems_of(error, sent, self._root, self._known)) from None
+            named = {problem["path"] for problem in problems}
+            others = problems_of(error, sent, self._root, self._known)
+            problems += [problem for problem in others if problem["path"] not in named]
         except Exception as error:
             raise validator_failed(error) from error
+        if problems:
+            raise ArgumentError(problems)
         return values
 
     def _are_all(self, text: str) -> bool:
@@ -268,14 +274,12 @@ def validator_failed(error: Exception) -> ArgumentError:
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
 
 
-def refuse_misfits(sent: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Refuse a bool where a number is wanted, and a number that is not finite.
+def misfits(sent: Mapping[str, Any], schema: Any, known: set[str]) -> list[dict[str, Any]]:
+    """Return the problem of a bool where a number is wanted, and of a text that is no finite one.
 
     Raises:
-        ArgumentError: There is one.
+        ArgumentError: A number is not finite.
     """
     refuse_infinite(sent)
-    if found := find_bool_for_number(sent, schema, schema):
-        raise ArgumentError(
-            [{"path": path_text(found[0], set(property_names(schema))), "expected": found[1]}]
-        )
+    found = find_bool_for_number(sent, schema, schema)
+    return [{"path": path_text(found[0], known), "expected": found[1]}] if found else []
