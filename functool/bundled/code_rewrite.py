@@ -53,7 +53,8 @@ def prepared(code: str, tools: Collection[str]) -> Program:
     """
     if len(code) > MAX_PROGRAM:
         raise ProgramRefused(
-            f"The program was not run: {len(code)} characters, and {MAX_PROGRAM} is the most."
+            f"The program was not run: it has {len(code)} characters;"
+            f" at most {MAX_PROGRAM} are run."
             " Fetch data with tools instead of writing it out."
         )
     try:
