@@ -76,6 +76,9 @@ def missing_package(tree):
             top = name.partition(".")[0]
             if top not in ("functool", "examples") and importlib.util.find_spec(top) is None:
                 return f"{top} is not installed"
+            # `google` is a folder that several packages share.
+            if name == "google" and not any(map(is_installed, named_by(node))):
+                return f"{', '.join(named_by(node))} is not installed"
             if top == "functool" and is_module(name):
                 try:
                     importlib.import_module(name)
@@ -84,6 +87,14 @@ def missing_package(tree):
                         raise
                     return str(error)
     return ""
+
+
+def named_by(node):
+    return [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def is_installed(name):
+    return importlib.util.find_spec(name) is not None
 
 
 def is_module(name):
