@@ -153,7 +153,7 @@ dist: .venv-package/.filled
 	.venv-package/bin/python -m build --no-isolation
 	.venv-package/bin/python -m twine check --strict dist/*
 
-#: make soak-mcp       10,000 calls over each transport, in each era: nothing may leak
+#: make soak-mcp       20,000 calls over each transport, in each era: nothing may leak
 soak-mcp: .venv-mcp/.filled
 	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
 

@@ -1,4 +1,4 @@
-"""Ten thousand calls through one connection: nothing may be left behind on either side."""
+"""Twenty thousand calls through one connection: nothing may be left behind on either side."""
 
 import asyncio
 import statistics
@@ -16,12 +16,13 @@ from tests.integrations.mcp_sample import count
 from tests.integrations.mcp_sockets import free_port, listening
 
 SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
-CALLS = 10_000
-WARM_UP = 1_000
+CALLS = 20_000
+WARM_UP = 5_000
 AT_ONCE = 20
-# What is held swings by hundreds of objects: idle connections, timers cancelled but not yet dropped by the loop, caches. A leak
-# is a trend: at least an object for each call of one kind, and each kind is a fifth of the calls.
-STAGES = 10
+# What is held swings by thousands of objects: idle connections, timers cancelled but not yet dropped by the loop, caches. The
+# swing takes thousands of calls to set in. A leak is a trend: at least an object for each call of one kind, and each kind is a
+# fifth of the calls.
+STAGES = 20
 LEAK = CALLS // STAGES // 5
 
 
@@ -92,7 +93,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 def test_nothing_leaks(transport, mode):
-    """After 10,000 calls client and server hold as many tasks and files as before, and no object for each call."""
+    """After 20,000 calls client and server hold as many tasks and files as before, and no object for each call."""
     if transport == "stdio":
         held = asyncio.run(soak([sys.executable, SAMPLE], mode))
     else:
