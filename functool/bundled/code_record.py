@@ -254,5 +254,5 @@ class JournalRecord:
             for entry in self._journal.calls(run=self._run):
                 if (entry.tool, entry.call_id) == (self._name, call_id):
                     return dict(json.loads(entry.arguments["kept"]))
-        result.unwrap()
-        raise AssertionError("unwrap raises")  # pragma: no cover
+        failure = result.error
+        raise ToolError(failure.message, details=failure.details) from failure.cause

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from functool import Tool
 
-DIALECTS = ("anthropic", "bedrock", "gemini", "mcp", "mistral", "openai", "openai_chat", "xai")
+DIALECTS = (
+    *("anthropic", "bedrock", "cohere", "deepseek", "gemini", "groq", "mcp", "mistral"),
+    *("openai", "openai_chat", "xai"),
+)
 SYSTEMS = ("agent-framework", "amplifier", "unique")
 
 
