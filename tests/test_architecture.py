@@ -71,7 +71,7 @@ PLACES = {
 ROOMS = {"schema", "binding"}  # Their __init__ files hold a docstring only.
 LEAVES = {"dialects", "layers", "integrations", "bundled", "play"}
 
-CORE_LINES = 6_300
+CORE_LINES = 6_260
 """The aim is 4,800. What a whole run needs took more: edited approvals and standing grants, budgets,
 labels, judging a call while it is written, bounded work for the schemas of others."""
 FILE_LINES = 300
