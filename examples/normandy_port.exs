@@ -123,6 +123,8 @@ defmodule Wire do
   @impl true
   def init([program | arguments]) do
     path = System.find_executable(program) || raise "#{program} is not installed"
+    # A port that closes sends an exit signal: trapped, it is a message, and whoever waits is told.
+    Process.flag(:trap_exit, true)
 
     port =
       Port.open({:spawn_executable, path}, [
@@ -141,7 +143,8 @@ defmodule Wire do
 
   def handle_call(request, from, state) do
     line = request |> Map.put("id", state.next) |> Json.encode() |> IO.iodata_to_binary()
-    Port.command(state.port, line <> "\n")
+    # A message, not Port.command: that one raises when the port has just closed.
+    send(state.port, {self(), {:command, line <> "\n"}})
     {:noreply, %{state | next: state.next + 1, waiting: Map.put(state.waiting, state.next, from)}}
   end
 
@@ -161,11 +164,18 @@ defmodule Wire do
     {:noreply, %{state | waiting: waiting, part: []}}
   end
 
-  def handle_info({port, {:exit_status, status}}, %{port: port} = state) do
-    for {_, from} <- state.waiting,
-        do: GenServer.reply(from, {:error, "the Python process ended with #{status}"})
+  def handle_info({port, {:exit_status, status}}, %{port: port} = state),
+    do: {:noreply, ended(state, "the Python process ended with #{status}")}
 
-    {:noreply, %{state | port: nil, waiting: %{}}}
+  # The program closed its input before it read the request.
+  def handle_info({:EXIT, port, _reason}, %{port: port} = state),
+    do: {:noreply, ended(state, "the Python process does not read requests")}
+
+  def handle_info({:EXIT, _port, _reason}, state), do: {:noreply, state}
+
+  defp ended(state, reason) do
+    for {_, from} <- state.waiting, do: GenServer.reply(from, {:error, reason})
+    %{state | port: nil, waiting: %{}}
   end
 end
 
