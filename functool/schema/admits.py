@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -52,7 +52,7 @@ def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def kinds_of(schemas: list[Any]) -> set[str]:
+def kinds_of(schemas: Iterable[Any]) -> set[str]:
     """Return the types that JSON Schemas name at any depth.
 
     A schema that says nothing adds `any`. `$ref`, `enum` and `const` are added where they stand,
