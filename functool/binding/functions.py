@@ -56,7 +56,7 @@ _FLAT = {
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class FunctionBinder:

@@ -38,10 +38,10 @@ try:
     import amplifier_core
     from amplifier_core.approval import ApprovalTimeoutError
     from pydantic import BaseModel, ValidationError
-except ImportError as error:
+except ImportError as _missing:
     raise ImportError(
         "functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'"
-    ) from error
+    ) from _missing
 
 _log = logging.getLogger("functool")
 
@@ -84,8 +84,8 @@ class Exported:
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
         self.tool = tool
         self.context: Context[Any] = Context() if context is None else context
-        self.name = tool.name
-        self.description = tool.description.strip() or f"The tool {tool.name}."
+        self.name: str = tool.name
+        self.description: str = tool.description.strip() or f"The tool {tool.name}."
         self.input_schema: dict[str, Any] = json.loads(json.dumps(tool.schema.parameters))
 
     async def execute(self, input: dict[str, Any] | None = None) -> amplifier_core.ToolResult:
