@@ -56,7 +56,7 @@ Mountable = Tool | Toolset | Callable[[Any], Made | Awaitable[Made]]
 Cleanup = Callable[[], Awaitable[None]]
 
 
-class Result(amplifier_core.ToolResult):  # type: ignore[misc]
+class _Result(amplifier_core.ToolResult):  # type: ignore[misc]
     """Amplifier's own result, whose `str` is what a model should read.
 
     Amplifier's hooks turn a result into its `str`; its own makes Python text of a dict, and
@@ -285,15 +285,15 @@ async def _cancel(coordinator: Any) -> None:
         _log.error("the session could not be cancelled", exc_info=True)
 
 
-def _native(result: ToolResult) -> Result:
+def _native(result: ToolResult) -> _Result:
     fields: dict[str, Any] = {"output": _output(result, result.text)}
     if result.error is not None:
         fields = {"success": False, "output": result.text, "error": _error(result.error)}
     try:
-        return Result(**fields, content=_blocks(result))
+        return _Result(**fields, content=_blocks(result))
     except ValidationError:
         # An image that Amplifier's own checks refuse: the text says what it was.
-        return Result(**fields)
+        return _Result(**fields)
 
 
 def _error(failure: ToolFailure) -> dict[str, Any]:
