@@ -36,11 +36,11 @@ try:
     from pydantic import RootModel
 
     from functool.integrations.agent_framework_runner import DEPS, kwargs_of, runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the agent-framework integration needs agent-framework-core:"
         " pip install 'functool[agent-framework]'"
-    ) from error
+    ) from _error
 
 __all__ = [
     "RESULT", "RunStopped", "adopt", "approval_rule", "demands", "export", "export_all", "runner",

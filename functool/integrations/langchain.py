@@ -53,10 +53,10 @@ try:
     from langgraph.types import interrupt
 
     from functool.integrations.langchain_runner import runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the LangChain integration needs: pip install 'functool[langchain]'"
-    ) from error
+    ) from _error
 
 __all__ = ["adopt", "export", "export_all", "runner"]
 

@@ -59,10 +59,10 @@ try:
     )
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the openai-agents integration needs: pip install 'functool[openai-agents]'"
-    ) from error
+    ) from _error
 
 _contexts: dict[int, Context[Any]] = {}
 

@@ -67,10 +67,10 @@ try:
     from pydantic_ai.usage import RunUsage
 
     from functool.integrations.pydantic_ai_runner import runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
-    ) from error
+    ) from _error
 
 __all__ = ["ToolProgressEvent", "adopt", "export", "export_all", "runner"]
 
