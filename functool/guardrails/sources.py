@@ -86,7 +86,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
         raise GuardrailError(
             f"The call was refused: its values have to come from the user or from a trusted tool,"
-            f" and {said[:1000]}."
+            f" and {said[:1000]}.",
+            details={"sources": suspect},
         )
 
     if ask:
