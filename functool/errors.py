@@ -81,8 +81,15 @@ class GuardrailError(ToolError):
     `stage` is `"input"` or `"output"`, `guardrail` its name.
     """
 
-    def __init__(self, message: str = "", *, stage: str = "", guardrail: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        stage: str = "",
+        guardrail: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
         self.stage = stage
         self.guardrail = guardrail
 
