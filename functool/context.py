@@ -22,7 +22,7 @@ Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Of the module, not of a context, so that a context can be pickled.
 
 

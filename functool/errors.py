@@ -42,7 +42,7 @@ class SchemaError(DefinitionError):
     """
 
     def __init__(self, message: str, reasons: Sequence[str] = ()) -> None:
-        self.reasons = tuple(reasons) or (message,)
+        self.reasons: tuple[str, ...] = tuple(reasons) or (message,)
         super().__init__(message, self.reasons)
 
     def __str__(self) -> str:
@@ -81,8 +81,15 @@ class GuardrailError(ToolError):
     `stage` is `"input"` or `"output"`, `guardrail` its name.
     """
 
-    def __init__(self, message: str = "", *, stage: str = "", guardrail: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        stage: str = "",
+        guardrail: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
         self.stage = stage
         self.guardrail = guardrail
 
@@ -111,7 +118,7 @@ class UnknownToolError(ToolError):
 
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
-        self.choices = tuple(choices)
+        self.choices: tuple[str, ...] = tuple(choices)
         name = str(name)
         known = f" Known tools: {', '.join(self.choices[:20])}." if self.choices else ""
         if close := get_close_matches(name[:64], self.choices, n=3):

@@ -32,7 +32,7 @@ IDLE_SECONDS = 30.0
 """How long a thread without work is kept."""
 
 T = TypeVar("T")
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 # Runs `func(*args, **kwargs)` somewhere: `await executor(func, *args, **kwargs)` is what it

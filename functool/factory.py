@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,7 +23,9 @@ class BaseToolConfig(BaseModel):
     does.
     """
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True, validate_default=True
+    )
 
 
 Builder = Callable[..., Tool]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Generic, Protocol, cast, overload
+from typing import Annotated, Any, ClassVar, Generic, Protocol, cast, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from typing_extensions import TypeVar, Unpack
@@ -59,7 +59,7 @@ class ToolModel(BaseModel):
     A class attribute `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
     """
 
-    model_config = ConfigDict(extra="forbid", ignored_types=(str,))
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", ignored_types=(str,))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work."""

@@ -28,7 +28,7 @@ from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
 _NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class Toolset(Mapping[str, Tool]):

@@ -45,7 +45,7 @@ _NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class FunctionBinder:

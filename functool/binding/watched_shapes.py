@@ -79,7 +79,7 @@ class Shapes:
         self.required: frozenset[str] = frozenset()
         self._kept: dict[int, tuple[Any, Shape]] = {}
         self._root = root
-        self.root = OPEN
+        self.root: Shape = OPEN
 
     def of(self, source: Any) -> Shape:
         """Return the shape that is read from a part of the schema."""
@@ -114,9 +114,9 @@ class JsonShapes(Shapes):
     def __init__(self, schema: Mapping[str, Any], strict: bool) -> None:
         super().__init__(schema, strict)
         self._follows = not any("$id" in node for node in walk(schema))
-        self.required = frozenset(schema.get("required") or ())
-        self.known = frozenset(property_names(schema))
-        self.root = self.of(schema)._replace(kinds="o")
+        self.required: frozenset[str] = frozenset(schema.get("required") or ())
+        self.known: frozenset[str] = frozenset(property_names(schema))
+        self.root: Shape = self.of(schema)._replace(kinds="o")
 
     def _read(self, source: Any) -> Shape:
         if not isinstance(source, Mapping):
@@ -174,10 +174,10 @@ class CoreShapes(Shapes):
     def __init__(self, parts: FunctionSchema, strict: bool) -> None:
         core = parts.core
         super().__init__(core, strict)
-        self.known = frozenset(property_names(parts.root))
+        self.known: frozenset[str] = frozenset(property_names(parts.root))
         self._definitions = {part.get("ref"): part for part in core.get("definitions", ())}
-        self.required = frozenset(parts.required)
-        self.root = self.of(core)._replace(kinds="o")
+        self.required: frozenset[str] = frozenset(parts.required)
+        self.root: Shape = self.of(core)._replace(kinds="o")
 
     def _read(self, source: Any) -> Shape:
         kind = source["type"]

@@ -35,7 +35,7 @@ OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Ou
 Generic, so that a host can use one guardrail on message types of its own.
 """
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 def name_of(guardrail: Any) -> str:

@@ -85,7 +85,9 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             return answer
         said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
         rule = "its values have to come from the user or from a trusted tool"
-        raise GuardrailError(f"The call was refused: {rule}, and {said[:1000]}.")
+        raise GuardrailError(
+            f"The call was refused: {rule}, and {said[:1000]}.", details={"sources": suspect}
+        )
 
     if ask:
 
