@@ -10,18 +10,16 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from uuid import uuid4
 
 from functool import (
     ApprovalRequest,
     ArgumentError,
     Context,
-    SchemaTool,
     Tool,
     ToolCall,
     ToolError,
-    ToolResult,
     Toolset,
-    ToolSettings,
 )
 from functool.approval import definition_of, same_json
 
@@ -46,6 +44,12 @@ class JournalLike(Protocol):
 
     def calls(self, *, run: str | None = None) -> Sequence[Any]:
         """Return the recorded calls of a run."""
+        ...
+
+    async def note(
+        self, run: str, name: str, note_id: str, data: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Keep data beside the calls of a run, and return what is kept under this id."""
         ...
 
 
@@ -161,15 +165,6 @@ class JournalRecord:
         self._call_id = call_id
         self._digest = digest
         self._name = f"{name}.record"
-        keeper = SchemaTool(
-            self._name,
-            "Keep what a program has reached.",
-            {"type": "object", "properties": {"kept": {"type": "string"}}, "required": ["kept"]},
-            lambda arguments: None,
-            settings=ToolSettings(idempotent=True),
-            max_argument_bytes=None,
-        )
-        self._keeper: Tool = journal.once(keeper, run)
         self._done: dict[tuple[str, str], dict[str, Any]] = {}
 
     async def opened(self) -> JournalRecord:
@@ -181,36 +176,35 @@ class JournalRecord:
         """
         if not self._call_id:
             raise AnotherProgram("Nothing was run: with a journal, a program's call needs an id.")
-        head = await self._put(f"{self._call_id}/0", {"program": self._digest})
+        mine = {"program": self._digest, "started": self.started, "opened": uuid4().hex}
+        head = await self._put("0", mine)
         if head["program"] != self._digest:
             raise AnotherProgram(
                 "Nothing was run: the journal has another program under this call id, or its tools"
                 " have changed since. Give each call an id of its own."
             )
-        self._read()
+        if head["opened"] != mine["opened"]:  # It was begun before.
+            self.started = head["started"]
+            self._read()
         return self
 
     def _read(self) -> None:
         mine = f"{self._call_id}/"
         for entry in self._journal.calls(run=self._run):
-            if not entry.call_id.startswith(mine):
+            if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
             if entry.tool != self._name:
-                if entry.state == "done":
-                    self._done[entry.tool, entry.call_id] = entry.arguments
-                continue
-            kept = json.loads(entry.arguments["kept"])
-            if "program" in kept:
-                self.started = entry.started.timestamp()
-            elif "answer" in kept:
-                self.answer = kept["answer"]
-            else:
-                self.outcomes[kept["id"]] = kept
+                self._done[entry.tool, entry.call_id] = entry.arguments
+            elif "answer" in entry.arguments:
+                self.answer = entry.arguments["answer"]
+            elif "outcome" in entry.arguments:
+                self.outcomes[entry.call_id] = entry.arguments
 
     async def keep(self, found: Iterable[Outcome]) -> None:
         """Add outcomes; where another process was first, its outcome counts."""
         for outcome in found:
-            self.outcomes[outcome["id"]] = await self._put(outcome["id"], outcome)
+            number = outcome["id"].removeprefix(f"{self._call_id}/")
+            self.outcomes[outcome["id"]] = await self._put(number, outcome)
 
     async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
         """Approve what a person has approved: a call that is in the journal as done.
@@ -233,26 +227,11 @@ class JournalRecord:
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the last answer; where another process was first, return that one's."""
-        kept = await self._put(f"{self._call_id}/end", {"answer": answer})
+        kept = await self._put("end", {"answer": answer})
         return dict(kept["answer"])
 
     def release(self, paused: bool) -> None:
         """Do nothing: all is in the journal."""
 
-    async def _put(self, call_id: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep something under an id, and return what is there.
-
-        Raises:
-            ToolError: The journal cannot be written.
-        """
-        arguments = {"kept": json.dumps(kept, sort_keys=True)}
-        call = ToolCall(name=self._name, arguments=arguments, id=call_id)
-        result: ToolResult = await self._keeper.invoke(call)
-        if result.error is None:
-            return dict(kept)
-        if result.error.type == "JournalConflict":
-            for entry in self._journal.calls(run=self._run):
-                if (entry.tool, entry.call_id) == (self._name, call_id):
-                    return dict(json.loads(entry.arguments["kept"]))
-        failure = result.error
-        raise ToolError(failure.message, details=failure.details) from failure.cause
+    async def _put(self, place: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._journal.note(self._run, self._name, f"{self._call_id}/{place}", kept)

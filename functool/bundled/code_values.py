@@ -182,7 +182,9 @@ def hidden_problems(problems: Iterable[Mapping[str, Any]], places: Iterable[str]
         if apart and "" not in places:
             said.append(f"{path}: {problem.get('expected', '')}")
         else:
-            said.append(f"{', '.join(tops) or 'they'}: of untrusted values it is not said what is wrong")
+            said.append(
+                f"{', '.join(tops) or 'they'}: of untrusted values it is not said what is wrong"
+            )
     return "Invalid arguments. " + "; ".join(dict.fromkeys(said))
 
 
