@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from functool import (
     ApprovalRequest,
-    ArgumentError,
     Context,
+    Decision,
     Tool,
     ToolCall,
     ToolError,
@@ -64,8 +64,11 @@ class Record(Protocol):
     async def keep(self, found: Iterable[Outcome]) -> None:
         """Add outcomes; one that somebody else has added stays."""
 
-    async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
-        """Prepare calls that have no outcome yet."""
+    def grouped(
+        self, calls: Sequence[ToolCall], context: Context[Any]
+    ) -> list[tuple[list[ToolCall], Context[Any]]]:
+        """Return calls that have no outcome yet, with the context that they run in."""
+        ...
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the last answer, and return the one that counts."""
@@ -131,8 +134,11 @@ class ContextRecord:
         """Add outcomes."""
         self.outcomes |= {outcome["id"]: outcome for outcome in found}
 
-    async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
-        """Prepare nothing."""
+    def grouped(
+        self, calls: Sequence[ToolCall], context: Context[Any]
+    ) -> list[tuple[list[ToolCall], Context[Any]]]:
+        """Return all calls, together."""
+        return [([*calls], context)]
 
     async def end(self, answer: Outcome) -> Outcome:
         """Return the answer: the record is forgotten when the program has ended."""
@@ -159,7 +165,6 @@ class JournalRecord:
         self.outcomes: dict[str, Outcome] = {}
         self.started = time.time()
         self.answer: Outcome | None = None
-        self._plain = tools
         self._journal = journal
         self._run = run
         self._call_id = call_id
@@ -206,24 +211,26 @@ class JournalRecord:
             number = outcome["id"].removeprefix(f"{self._call_id}/")
             self.outcomes[outcome["id"]] = await self._put(number, outcome)
 
-    async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
-        """Approve what a person has approved: a call that is in the journal as done.
+    def grouped(
+        self, calls: Sequence[ToolCall], context: Context[Any]
+    ) -> list[tuple[list[ToolCall], Context[Any]]]:
+        """Return those that the journal will answer, with an approval, and the others.
 
-        The process ended between the call and the record of its outcome.
+        The process ended between the former and the records of their outcomes. A person has
+        approved them then.
         """
-        for call in calls:
-            done = self._done.get((call.name, call.id))
-            tool = self._plain.get(call.name)
-            if done is None or tool is None or not tool.requires_approval:
-                continue
-            try:
-                asked = tool.bind(call.arguments).arguments
-            except ArgumentError:
-                continue
-            sources = call.metadata.get("sources")
-            definition = definition_of(tool.schema)
-            request = ApprovalRequest.of(tool.name, definition, asked, call.id, sources)
-            context.approve(request, arguments=None if same_json(asked, done) else done)
+        done = [call for call in calls if (call.name, call.id) in self._done]
+        rest = [call for call in calls if (call.name, call.id) not in self._done]
+        kept = {call.id: self._done[call.name, call.id] for call in done}
+
+        def agreed(request: ApprovalRequest) -> Decision:
+            # With the arguments of the journal nothing runs: the journal answers.
+            was = kept[request.call_id]
+            same = same_json(request.arguments, was)
+            return Decision(approved=True, arguments=None if same else was)
+
+        groups = [(done, context.view(approver=agreed)), (rest, context)]
+        return [(some, within) for some, within in groups if some]
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the last answer; where another process was first, return that one's."""
