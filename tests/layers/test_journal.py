@@ -548,6 +548,45 @@ def test_started_is_durable_and_done_need_not_be(journal):
     ]
 
 
+def test_a_note_is_kept_once(tmp_path):
+    """What was noted first under an id stays, for every process, and stands among the calls."""
+    one, two = Journal(tmp_path / "j"), Journal(tmp_path / "j")
+
+    async def note(journal, data, run="r", note_id="1"):
+        return await journal.note(run, "notes", note_id, data)
+
+    assert asyncio.run(note(one, {"a": 1})) == {"a": 1}
+    assert asyncio.run(note(two, {"a": 2})) == {"a": 1}
+    assert asyncio.run(note(two, {"a": 2}, run="s")) == {"a": 2}
+    [entry] = one.calls(run="r")
+    assert (entry.tool, entry.call_id, entry.arguments, entry.state) == (
+        *("notes", "1"),
+        {"a": 1},
+        "done",
+    )
+    assert one.recordings("r")["r"].definitions == {}
+    with pytest.raises(DefinitionError, match="run"):
+        asyncio.run(note(one, {}, run=""))
+    one.close()
+    with pytest.raises(JournalError):
+        asyncio.run(note(one, {}, note_id="2"))
+
+
+def test_a_note_waits_for_no_disk(journal):
+    """The disk is not waited for: the next call that begins waits for the note, too."""
+    said, connection = [], journal._store._connection
+    connection.set_trace_callback(lambda text: said.append(text.split(" ")[:2]))
+    asyncio.run(journal.note("r", "notes", "1", {}))
+    connection.set_trace_callback(None)
+
+    assert said == [
+        ["PRAGMA", "synchronous=NORMAL"],
+        ["INSERT", "INTO"],
+        ["PRAGMA", "synchronous=FULL"],
+        ["SELECT", "arguments"],
+    ]
+
+
 def test_a_cancelled_body_is_unknown(journal):
     """A call that was cancelled inside its body, from outside or by itself, is unknown."""
 
