@@ -248,7 +248,7 @@ def test_threads_share_one_flight():
 
     def look() -> str:
         runs.append(1)
-        go.wait(10)
+        go.wait(60)
         return "done"
 
     tools = Toolset([cached(FunctionTool(look, settings=READ_ONLY), 60, per="process")])
@@ -261,7 +261,7 @@ def test_threads_share_one_flight():
         thread.start()
     while not runs:
         time.sleep(0.001)
-    time.sleep(0.05)
+    time.sleep(0.05)  # Whoever comes later is answered all the same.
     go.set()
     for thread in threads:
         thread.join()
