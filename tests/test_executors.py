@@ -26,6 +26,7 @@ from functool import (
 )
 from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
 from functool.guardrails import require_approval
+from tests.support import time_passes
 
 
 def test_inline_calls_and_awaits():
@@ -543,12 +544,13 @@ def test_retrying_stops_at_a_time_limit():
 
     async def stubborn() -> None:
         runs.append(1)
+        time_passes(61)
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             raise ConnectionError("cut off") from None
 
-    tool = FunctionTool(stubborn, timeout=0.05, executor=retrying(5, on=ConnectionError))
+    tool = FunctionTool(stubborn, timeout=60, executor=retrying(5, on=ConnectionError))
     result = asyncio.run(tool.invoke(ToolCall(name="stubborn")))
 
     assert result.error.type == "ToolTimeoutError"
@@ -558,8 +560,13 @@ def test_retrying_stops_at_a_time_limit():
 def test_retrying_stops_at_a_time_limit_while_it_waits():
     """A wait ends with the call's time limit."""
     work, runs = failing(ConnectionError("down"))
+
+    def wait(attempt):
+        asyncio.get_running_loop().call_soon(time_passes, 61)
+        return 3_600
+
     tool = FunctionTool(
-        lambda: work(), name="w", timeout=0.1, executor=retrying(on=ConnectionError, wait=60)
+        lambda: work(), name="w", timeout=60, executor=retrying(on=ConnectionError, wait=wait)
     )
 
     assert asyncio.run(tool.invoke(ToolCall(name="w"))).error.type == "ToolTimeoutError"

@@ -33,6 +33,7 @@ from functool import (
     hide_errors,
 )
 from functool.executors import abandoned
+from tests.support import call, time_passes
 
 SCHEMA = {
     "type": "object",
@@ -51,10 +52,6 @@ class Echo(Tool):
     async def run(self, call, context):
         self.seen.append(call.arguments)
         return ToolResult.of(call.arguments)
-
-
-def call(tool, arguments="{}", context=None, id="c1"):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
 
 
 def test_the_road_answers_with_one_result():
@@ -752,10 +749,11 @@ def test_an_async_body_is_cancelled_and_cleaned_up():
     """After the time limit the body's `finally` has run before the answer."""
     cleaned = []
 
-    @FunctionTool(timeout=0.02)
+    @FunctionTool(timeout=60)
     async def slow():
+        time_passes(61)
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
             cleaned.append(True)
@@ -763,7 +761,7 @@ def test_an_async_body_is_cancelled_and_cleaned_up():
     result = call(slow)
 
     assert result.error.type == "ToolTimeoutError"
-    assert result.text == "The tool slow did not answer within 0.02 seconds and was stopped."
+    assert result.text == "The tool slow did not answer within 60 seconds and was stopped."
     assert cleaned == [True]
 
 
@@ -811,8 +809,9 @@ def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog, monke
             await asyncio.sleep(0.01)
         release = asyncio.Event()
 
-        @FunctionTool(timeout=0.02, on_error_func=lambda e, c: kinds.append(e.still_running))
+        @FunctionTool(timeout=60, on_error_func=lambda e, c: kinds.append(e.still_running))
         async def stubborn():
+            time_passes(61)
             while not release.is_set():
                 try:
                     await release.wait()
@@ -887,10 +886,11 @@ def test_what_is_answered_after_a_deadline_knows_the_call():
 
     class Slow(Echo):
         async def run(self, call, context):
-            await asyncio.sleep(60)
+            time_passes(61)
+            await asyncio.Event().wait()
 
     tool = Slow(
-        timeout=0.02,
+        timeout=60,
         input_guardrails=[wider],
         output_guardrails=[softer],
         on_error_func=lambda e, c: f"{c.call.id} is late",

@@ -664,6 +664,7 @@ def test_a_lease_is_renewed_while_the_body_runs(tmp_path, monkeypatch):
             if len(renewed) > 1:  # The first has been written.
                 break
             time.sleep(0.01)
+        time.sleep(0.1)  # The lease with which the call began is over.
         return [entry.state for entry in two.calls()]
 
     assert call(one.once(slow, run="r")).value == ["started"]
