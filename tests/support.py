@@ -11,7 +11,6 @@ def call(
     tool: Tool,
     arguments: Any = None,
     context: Context[Any] | None = None,
-    *,
     id: str = "c1",
     **fields: Any,
 ) -> ToolResult:

@@ -26,7 +26,7 @@ from functool import (
 )
 from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
 from functool.guardrails import require_approval
-from tests.support import time_passes
+from tests.support import call, time_passes
 
 
 def test_inline_calls_and_awaits():
@@ -177,7 +177,7 @@ def timed_out(body):
         timeout=0.01,
         on_error_func=lambda error, context: seen.append(error.still_running),
     )
-    text = asyncio.run(tool(ToolCall(name="body"))).text
+    text = call(tool).text
 
     assert ("may still be going on" in text, "was stopped" in text) == (seen[0], not seen[0])
     return seen[0]
@@ -551,7 +551,7 @@ def test_retrying_stops_at_a_time_limit():
             raise ConnectionError("cut off") from None
 
     tool = FunctionTool(stubborn, timeout=60, executor=retrying(5, on=ConnectionError))
-    result = asyncio.run(tool.invoke(ToolCall(name="stubborn")))
+    result = call(tool)
 
     assert result.error.type == "ToolTimeoutError"
     assert runs == [1]
@@ -569,7 +569,7 @@ def test_retrying_stops_at_a_time_limit_while_it_waits():
         lambda: work(), name="w", timeout=60, executor=retrying(on=ConnectionError, wait=wait)
     )
 
-    assert asyncio.run(tool.invoke(ToolCall(name="w"))).error.type == "ToolTimeoutError"
+    assert call(tool).error.type == "ToolTimeoutError"
     assert len(runs) == 1
 
 
@@ -604,7 +604,7 @@ def test_retrying_begins_no_generator_anew():
 
     tool = FunctionTool(items, executor=retrying(on=ConnectionError))
 
-    assert asyncio.run(tool.invoke(ToolCall(name="items"))).text == "ConnectionError: down"
+    assert call(tool).text == "ConnectionError: down"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_road_answers_with_one_result():
 
 def test_call_is_invoke():
     """`tool(call, context)` is `tool.invoke(call, context)`."""
-    result = asyncio.run(Echo()(ToolCall(name="echo", arguments={"x": 2})))
+    result = call(Echo(), {"x": 2})
 
     assert result.value == {"x": 2, "y": 7}
 
@@ -74,10 +74,7 @@ def test_call_is_invoke():
         async def run(self, call, context):
             return ToolResult.of(context.deps)
 
-    assert (
-        asyncio.run(Deps()(ToolCall(name="echo", arguments={"x": 2}), Context("mine"))).value
-        == "mine"
-    )
+    assert call(Deps(), {"x": 2}, Context("mine")).value == "mine"
 
 
 def test_run_sees_canonical_arguments():
@@ -1353,7 +1350,7 @@ def test_a_guardrail_outside_of_two_wrappers_sees_canonical_arguments():
         return f"hi {name_} " * times
 
     tool = WrapperTool(WrapperTool(WrapperTool(FunctionTool(greet))), input_guardrails=[louder])
-    result = asyncio.run(tool.invoke(ToolCall(name="greet", arguments='{"name": "Ada"}')))
+    result = call(tool, '{"name": "Ada"}')
 
     assert seen == [{"name_": "Ada", "times": 1}]
     assert result.value == "hi ADA "
@@ -1407,8 +1404,8 @@ def test_around_leaves_the_tool_as_it_was(kind):
     around = tool.around(shout)
 
     assert around is not tool
-    assert asyncio.run(around(ToolCall(name=tool.name))).text == "BODY"
-    assert asyncio.run(tool(ToolCall(name=tool.name))).text == "body"
+    assert call(around).text == "BODY"
+    assert call(tool).text == "body"
 
 
 def test_sent_form_is_what_another_road_takes():

@@ -22,6 +22,7 @@ from functool import (
 )
 from functool.guardrails import budget, require_approval
 from functool.layers.catalog import Catalog
+from tests.support import call
 
 cache = pytest.importorskip("functool.layers.cache", exc_type=ImportError)
 cached = cache.cached
@@ -40,12 +41,6 @@ def counting(value=None, **options):
         return value if value is not None else {"n": len(runs)}
 
     return FunctionTool(look, settings=READ_ONLY, **options), runs
-
-
-def call(tool, arguments=None, context=None, id=""):
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id=id), context)
-    )
 
 
 def test_an_equal_call_is_answered_from_the_cache():
