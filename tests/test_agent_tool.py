@@ -27,8 +27,8 @@ from functool import (
     hide_errors,
 )
 from functool.agent_tool import MAX_DEPTH
+from functool.dialects._subset import violations
 from functool.guardrails import require_approval
-from functool.schema.subset import violations
 from tests.support import call
 
 

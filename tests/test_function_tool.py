@@ -1036,7 +1036,7 @@ def strict_one(
 
 def test_strict_loses_nothing():
     """Every optional argument is published as required, and what the model then sends arrives as if it had been left out or said plainly."""
-    from functool.schema.subset import violations
+    from functool.dialects._subset import violations
 
     tool = FunctionTool(strict_one, strict=True)
     published = tool.schema.parameters

@@ -41,22 +41,11 @@ from functool.schema.signature import FunctionSchema
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
-_FLAT = {
-    "string",
-    "number",
-    "integer",
-    "boolean",
-    "null",
-    "enum",
-    "const",
-    "listed number",
-    "array",
-}
-
+_NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class FunctionBinder:
@@ -78,9 +67,8 @@ class FunctionBinder:
             p.wire: p.name for p in parts.parameters if p.wire != p.name
         }
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
-        self._quoted = (
-            [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
-        )
+        names = [] if parts.rest else [p.wire for p in parts.parameters]
+        self._quoted = [json.dumps(name, ensure_ascii=False) for name in names]
         kinds = kinds_of(
             [*parts.properties.values(), *parts.definitions.values(), parts.rest_schema]
         )
@@ -92,7 +80,7 @@ class FunctionBinder:
         self._open = self._nests or "number" in kinds
         # In a flat call every colon outside of a text belongs to an argument: counting them finds
         # unknown ones, and costs less than to have pydantic forbid them.
-        self._flat = kinds <= _FLAT and not parts.rest
+        self._flat = not (kinds & _NESTING or parts.rest)
         self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
         self._validate = (
             self._validator("ignore")

@@ -92,7 +92,7 @@ class ContextRecord:
         self.tools = tools
         self.digest = digest
         self.outcomes: dict[str, Outcome] = {}
-        self.started = time.time()
+        self.started: float = time.time()
         self._place: tuple[dict[str, ContextRecord], str] | None = None
         self._running = False
 
@@ -153,7 +153,7 @@ class JournalRecord:
     ) -> None:
         self.tools: Toolset = journal.once(tools, run)
         self.outcomes: dict[str, Outcome] = {}
-        self.started = time.time()
+        self.started: float = time.time()
         self.answer: Outcome | None = None
         self._plain = tools
         self._journal = journal

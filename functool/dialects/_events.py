@@ -74,4 +74,4 @@ class StreamBroken(FunctoolError):
 
     def __init__(self, message: str, results: Iterable[ToolResult] = ()) -> None:
         super().__init__(message)
-        self.results = list(results)
+        self.results: list[ToolResult] = list(results)

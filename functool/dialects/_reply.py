@@ -27,7 +27,7 @@ class Brackets:
     """Finds the end of a JSON object or list whose text comes in pieces."""
 
     def __init__(self) -> None:
-        self.closed = False
+        self.closed: bool = False
         self._depth = 0
         self._in_text = False
         self._escaped = False
@@ -94,7 +94,7 @@ class Reply:
     def __init__(self, tools: Toolset | None) -> None:
         self.calls: list[Written] = []
         self.ended: StreamEnded | None = None
-        self.refusal = False
+        self.refusal: bool = False
         self.failure: StreamBroken | None = None
         self._tools = tools
         self._open: dict[Any, Written] = {}

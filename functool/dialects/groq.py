@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from functool import Tool
-from functool.dialects import _compatible, openai_chat
+from functool.dialects import _compatible
 from functool.dialects._rules import Rules, split
 from functool.dialects._wire import Deferred, Tools, fresh, undeferred, with_deferred
+from functool.dialects.openai_chat import calls as calls
+from functool.dialects.openai_chat import result as result
 
 PROFILE = _compatible.Profile(
     plain=Rules(items=True, refs="unions"),
@@ -26,9 +28,6 @@ PROFILE = _compatible.Profile(
         refs="unions",
     ),
 )
-
-calls = openai_chat.calls
-result = openai_chat.result
 
 
 def definition(tool: Tool) -> dict[str, Any]:

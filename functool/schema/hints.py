@@ -64,8 +64,8 @@ class Hints:
             func = func.__init__ if inspect.isclass(func) else type(func).__call__
         func = inspect.unwrap(getattr(func, "__func__", func))
         module = sys.modules.get(getattr(func, "__module__", ""), SimpleNamespace())
-        self.globals = getattr(func, "__globals__", None) or vars(module)
-        self.locals = {**_local_names(frame, self.globals), **_class_names(owner)}
+        self.globals: dict[str, Any] = getattr(func, "__globals__", None) or vars(module)
+        self.locals: dict[str, Any] = {**_local_names(frame, self.globals), **_class_names(owner)}
         self.locals |= {variable.__name__: variable for variable in _type_parameters(func)}
 
     def __call__(self, annotation: Any, name: str = "return") -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from functool.schema.json_schema import UNSET, lookup
 
 SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 0, "boolean": True, "null": None}
-NAMES = {
+NAMES: dict[type, str] = {
     str: "string",
     int: "integer",
     float: "number",

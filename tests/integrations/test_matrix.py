@@ -34,8 +34,8 @@ from functool import (
     Toolset,
     Tripwire,
 )
+from functool.dialects._subset import violations
 from functool.guardrails import redact, require_approval
-from functool.schema.subset import violations
 from tests.integrations.bridges import BRIDGES, Outcome
 from tests.support import call
 
