@@ -52,7 +52,7 @@ def nothing_is_remembered():
         for value in list(vars(module).values()) if name.startswith("functool") else ():
             if isinstance(value, WeakKeyDictionary):
                 value.clear()
-            elif hasattr(value, "cache_clear"):
+            elif hasattr(value, "cache_clear") and not isinstance(value, type):
                 value.cache_clear()
 
 
