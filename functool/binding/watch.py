@@ -44,11 +44,12 @@ _kept: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
 class _Frame:
     """An object or a list that is open."""
 
-    __slots__ = ("is_object", "key", "names", "shape")
+    __slots__ = ("closer", "ends", "is_object", "key", "names", "shape")
 
     def __init__(self, is_object: bool, shape: Shape) -> None:
-        self.is_object = is_object
-        self.shape = shape
+        self.is_object, self.shape = is_object, shape
+        self.closer = "}" if is_object else "]"
+        self.ends = (_FIRST_NAME if is_object else _ITEM, _AFTER)  # States in which it may end.
         self.key: Any = "" if is_object else 0
         self.names: set[str] = set()
 
@@ -77,7 +78,7 @@ class Watch:
         self._keeps = False
         self._escape = ""
         self._count = 0
-        self._held: tuple[int, list[Any], str] | None = None
+        self._held: tuple[int, list[Any]] | None = None
 
     def feed(self, text: str) -> ArgumentError | None:
         """Read the next piece, and return why the arguments can no longer become valid, or None."""
@@ -110,9 +111,9 @@ class Watch:
         """Read a character between values."""
         state, frame = self._state, self._frames[-1] if self._frames else None
         if state in (_VALUE, _START) or (state == _ITEM and mark != "]"):
-            if state == _START and mark.isspace():
-                return None  # Of white space alone any kind means no arguments.
-            self._begin(mark, at)
+            # Of white space alone any kind means no arguments.
+            if state != _START or not mark.isspace():
+                self._begin(mark, at)
         elif state == _COLON and mark == ":":
             self._state = _VALUE
         elif state in (_NAME, _FIRST_NAME) and mark == '"':
@@ -121,20 +122,18 @@ class Watch:
         elif frame is not None and state == _AFTER and mark == ",":
             self._state = _NAME if frame.is_object else _VALUE
             frame.key = frame.key if frame.is_object else frame.key + 1
-        elif frame is not None and mark == ("}" if frame.is_object else "]") and state != _NAME:
-            if state == _COLON:
-                return self._refuse_syntax(at)
+        elif frame is not None and state in frame.ends and mark == frame.closer:
             self._frames.pop()
             self._end_value(at)
         else:
             self._refuse_syntax(at)
-        return None
 
     def _begin(self, mark: str, at: int) -> None:
         """Read the first character of a value."""
         kind = _KINDS.get(mark)
         if kind is None or (self._state == _START and not self._is_json_space(at)):
-            return self._refuse_syntax(at)
+            self._refuse_syntax(at)
+            return
         shape = self._shape = self._expected(kind)
         self._begun = self._base + at
         if kind not in shape.kinds:
@@ -149,7 +148,6 @@ class Watch:
             self._keeps = shape.choices is not None or shape.pattern is not None
         else:
             self._state, self._pieces, self._count = _BARE, [mark], 1
-        return None
 
     def _expected(self, kind: str) -> Shape:
         """Return the shape of the value that begins."""
@@ -279,8 +277,7 @@ class Watch:
         """Go on behind a value; what was held back inside of it is settled now."""
         self._state = _AFTER if self._frames else _END
         if self._held is not None and len(self._frames) <= self._held[0]:
-            _, steps, _ = self._held
-            self._settle(steps, self._text(self._base + at + 1, ""))
+            self._settle(self._held[1], self._text(self._base + at + 1, ""))
 
     def _whole(self) -> str | None:
         return _decoded("".join(self._pieces))
@@ -296,13 +293,13 @@ class Watch:
         steps = [frame.key for frame in self._frames]
         nested = [place for place, frame in enumerate(frames) if place and frame.is_object]
         if nested:
-            self._held = (nested[0], steps, tail)
+            self._held = (nested[0], steps)
         else:
             self._settle(steps, self._text(cut, tail))
 
     def _text(self, cut: int, tail: str) -> str:
         """Return the text up to `cut`, completed: with `tail`, and every frame closed."""
-        closers = ("}" if frame.is_object else "]" for frame in reversed(self._frames))
+        closers = [frame.closer for frame in reversed(self._frames)]
         return "".join(self._parts)[:cut] + tail + "".join(closers)
 
     def _settle(self, steps: list[Any], text: str) -> None:
