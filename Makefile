@@ -16,7 +16,7 @@ DEMO_NEEDS_anthropic := .demo-anthropic
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray bench-agentdojo $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
+.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal soak-code bench-engines soak-temporal soak-ray bench-agentdojo $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
 
 help:
 	@sed -n 's/^#: //p' Makefile
@@ -187,6 +187,10 @@ soak: $(VENV)/.core
 #: make soak-journal   kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
 soak-journal: $(VENV)/.core
 	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
+
+#: make soak-code      kill a program of code mode a hundred times: nothing twice, and all that was interrupted reported
+soak-code: .venv-bundled/.filled
+	.venv-bundled/bin/python -m pytest -s -m slow tests/bundled/test_code_mode_kills.py
 
 #: make clean          remove what the targets above made
 clean:

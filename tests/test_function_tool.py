@@ -46,10 +46,7 @@ from functool import (
 from functool.executors import inline
 from functool.testing import EventLog
 from tests import sample_tools
-
-
-def call(tool, arguments="{}", context=None):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context))
+from tests.support import call
 
 
 def received(func, arguments, **options):
@@ -1039,7 +1036,7 @@ def strict_one(
 
 def test_strict_loses_nothing():
     """Every optional argument is published as required, and what the model then sends arrives as if it had been left out or said plainly."""
-    from functool.schema.subset import violations
+    from functool.dialects._subset import violations
 
     tool = FunctionTool(strict_one, strict=True)
     published = tool.schema.parameters

@@ -7,9 +7,9 @@ a type that takes several kinds of JSON, whatever stands behind a validator of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
 from functool.schema.signature import FunctionSchema
@@ -63,16 +63,6 @@ _FIELDS = {
     "a": ("items",),
     "s": ("choices", "longest", "pattern", "numeric"),
     "n": ("whole", "numbers"),
-}
-
-
-_FIXED = {
-    "int": Shape(kinds="ns", whole=True, numeric=True),
-    "float": Shape(kinds="ns", numeric=True),
-    "bool": Shape(kinds="bns"),
-    "none": Shape(kinds="z"),
-    "tuple": Shape(kinds="a"),
-    "tagged-union": Shape(kinds="o"),
 }
 
 
@@ -163,6 +153,21 @@ class JsonShapes(Shapes):
         }
 
 
+_FIXED = {
+    "int": Shape(kinds="ns", whole=True, numeric=True),
+    "float": Shape(kinds="ns", numeric=True),
+    "bool": Shape(kinds="bns"),
+    "none": Shape(kinds="z"),
+    "tuple": Shape(kinds="a"),
+    "tagged-union": Shape(kinds="o"),
+}
+_INNER = {
+    **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
+    "lax-or-strict": "lax_schema",
+    "json-or-python": "json_schema",
+}
+
+
 class CoreShapes(Shapes):
     """Shapes of a core schema: pydantic's lax mode takes a number as a text, and more."""
 
@@ -176,67 +181,50 @@ class CoreShapes(Shapes):
 
     def _read(self, source: Any) -> Shape:
         kind = source["type"]
-        read = self._READERS.get(kind)
-        return _FIXED.get(kind, OPEN) if read is None else read(self, source)
+        if kind in _INNER:
+            return self.of(source[_INNER[kind]])
+        match kind:
+            case "str":
+                return _text(source)
+            case "literal":
+                return _chosen(source["expected"])
+            case "enum" if source.get("missing") is None:
+                return _chosen([member.value for member in source["members"]])
+            case "list" | "set" | "frozenset":
+                return Shape(kinds="a", items=source.get("items_schema", UNSET))
+            case "dict":
+                return Shape(kinds="o", rest=source.get("values_schema", UNSET))
+            case "union":
+                members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
+                return self._union(members)
+            case "nullable":
+                return either(self.of(source["schema"]), Shape(kinds="z"))
+            case "typed-dict":
+                return self._fields(source, source.get("config", {}))
+            case "model" | "dataclass" if not source.get("custom_init"):
+                return self._class(source)
+            case "definition-ref":
+                return self.of(self._definitions.get(source["schema_ref"]))
+            case "default" if source.get("on_error", "raise") == "raise":
+                return self.of(source["schema"])
+        return _FIXED.get(kind, OPEN)
 
-    def _inner(self, source: Any) -> Shape:
-        for key in ("schema", "lax_schema", "json_schema"):
-            if key in source:
-                return self.of(source[key])
-        return OPEN
-
-    def _definition_ref(self, source: Any) -> Shape:
-        return self.of(self._definitions.get(source["schema_ref"]))
-
-    def _default(self, source: Any) -> Shape:
-        return OPEN if source.get("on_error", "raise") != "raise" else self._inner(source)
-
-    def _nullable(self, source: Any) -> Shape:
-        return either(self._inner(source), Shape(kinds="z"))
-
-    def _str(self, source: Any) -> Shape:
-        if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
-            return OPEN
-        pattern = source.get("pattern")
-        known = pattern if isinstance(pattern, str) else None
-        return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
-
-    def _literal(self, source: Any) -> Shape:
-        return _chosen(source["expected"])
-
-    def _enum(self, source: Any) -> Shape:
-        if source.get("missing") is not None:
-            return OPEN
-        return _chosen([member.value for member in source["members"]])
-
-    def _list(self, source: Any) -> Shape:
-        return Shape(kinds="a", items=source.get("items_schema", UNSET))
-
-    def _dict(self, source: Any) -> Shape:
-        return Shape(kinds="o", rest=source.get("values_schema", UNSET))
-
-    def _any_of(self, source: Any) -> Shape:
-        parts = [part[0] if isinstance(part, tuple) else part for part in source["choices"]]
-        return self._union(parts)
-
-    def _model(self, source: Any) -> Shape:
-        if source.get("custom_init"):
-            return OPEN
-        inner = source["schema"]
+    def _class(self, source: Any) -> Shape:
+        """Return the shape of a model or a dataclass."""
+        inner, config = source["schema"], source.get("config", {})
         while inner["type"] == "function-after":
             inner = inner["schema"]
         if source.get("root_model"):
-            return OPEN if source.get("config", {}).keys() - _HARMLESS else self.of(inner)
+            return OPEN if config.keys() - _HARMLESS else self.of(inner)
         if inner["type"] not in ("model-fields", "dataclass-args"):
             return OPEN
-        return self._typed_dict({**inner, "config": source.get("config", {})})
+        shape = self._fields(inner, config)
+        is_list_too = source["type"] == "dataclass" and shape != OPEN
+        return shape._replace(kinds="oa") if is_list_too else shape
 
-    def _dataclass(self, source: Any) -> Shape:
-        shape = self._model(source)
-        return shape if shape == OPEN else shape._replace(kinds="oa")
-
-    def _typed_dict(self, source: Any) -> Shape:
-        config, fields, names = source.get("config", {}), source["fields"], {}
+    def _fields(self, source: Any, config: Any) -> Shape:
+        """Return the shape of what has fields."""
+        fields, names = source["fields"], {}
         if config.keys() - _HARMLESS:
             return OPEN
         named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
@@ -248,22 +236,13 @@ class CoreShapes(Shapes):
         extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
         return Shape(kinds="o", names=names, rest=None if extra == "forbid" else UNSET)
 
-    _READERS: ClassVar[dict[str, Callable[[Any, Any], Shape]]] = {
-        **dict.fromkeys(("definitions", "function-after", "custom-error"), _inner),
-        **dict.fromkeys(("lax-or-strict", "json-or-python"), _inner),
-        **dict.fromkeys(("list", "set", "frozenset"), _list),
-        "definition-ref": _definition_ref,
-        "default": _default,
-        "nullable": _nullable,
-        "str": _str,
-        "literal": _literal,
-        "enum": _enum,
-        "dict": _dict,
-        "union": _any_of,
-        "typed-dict": _typed_dict,
-        "model": _model,
-        "dataclass": _dataclass,
-    }
+
+def _text(source: Any) -> Shape:
+    if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
+        return OPEN
+    pattern = source.get("pattern")
+    known = pattern if isinstance(pattern, str) else None
+    return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
 
 
 def _chosen(values: Iterable[Any]) -> Shape:

@@ -147,9 +147,10 @@ def _toolset(tools: Any, limits: CodeLimits) -> Toolset:
     if isinstance(tools, Tool):
         tools = [tools]
     elif hasattr(tools, "fixed") and hasattr(tools, "toolset"):
-        # A catalogue: what this fresh context knows is what is pinned, and the search.
-        known = tools.toolset(Context())
-        tools = {**tools.fixed(), **known}
+        # A catalogue: its pinned tools, and a search that shows parameters, which no stub does.
+        fixed = tools.fixed()
+        pinned = tools.toolset(Context()).filtered(lambda tool: tool.name not in fixed)
+        tools = pinned | fixed
     elif not isinstance(tools, (Mapping, Iterable)):
         raise DefinitionError(f"code_mode takes tools, not {type(tools).__name__}")
     most = getattr(tools, "max_concurrency", None) or limits.parallel

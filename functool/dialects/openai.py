@@ -14,6 +14,7 @@ from functool.dialects import Lost
 from functool.dialects._response_events import ResponseEvents
 from functool.dialects._rules import Rules
 from functool.dialects._stream import Reader
+from functool.dialects._subset import violations
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
@@ -35,7 +36,6 @@ from functool.dialects._wire import (
     url_of,
     with_deferred,
 )
-from functool.schema.subset import violations
 
 PLAIN = Rules(items=True)
 """Without strict: anything, but every array needs `items`, and the root holds no combinators."""

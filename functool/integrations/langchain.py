@@ -39,7 +39,8 @@ from functool import (
 from functool.call import failure_of
 from functool.content import base64_of
 from functool.integrations._agents import argument_error
-from functool.integrations.values import Tools, bytes_of, each, json_or_text, text_of, texts_only
+from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
+from functool.layers.some_tools import Tools, as_list
 
 try:
     from langchain_core.messages import ToolMessage
@@ -84,7 +85,7 @@ def export(tool: Tool) -> BaseTool:
 
 def export_all(tools: Tools) -> list[BaseTool]:
     """Return each of some tools as a tool of LangChain."""
-    return [export(tool) for tool in each(tools)]
+    return [export(tool) for tool in as_list(tools)]
 
 
 def adopt(native: BaseTool) -> Tool:

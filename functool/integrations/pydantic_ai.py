@@ -41,14 +41,8 @@ from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import argument_error, as_it_was, relayed
-from functool.integrations.values import (
-    Tools,
-    each,
-    json_or_text,
-    media,
-    output_schema,
-    texts_only,
-)
+from functool.integrations.values import json_or_text, media, output_schema, texts_only
+from functool.layers.some_tools import Tools, as_list
 from functool.schema.json_schema import walk
 
 try:
@@ -149,7 +143,7 @@ def _parameters(schema: ToolSchema) -> dict[str, Any]:
 
 def export_all(tools: Tools) -> list[pydantic_ai.Tool[Any]]:
     """Return each of some tools as a tool of pydantic-ai."""
-    return [export(tool) for tool in each(tools)]
+    return [export(tool) for tool in as_list(tools)]
 
 
 def adopt(native: pydantic_ai.Tool[Any]) -> Tool:

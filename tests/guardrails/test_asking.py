@@ -20,7 +20,8 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
-from tests.guardrails.tools import call, echo_tool
+from tests.guardrails.tools import echo_tool
+from tests.support import call
 
 
 def test_the_aliases_are_generic():
@@ -125,7 +126,7 @@ def test_the_name_of_a_partial_is_its_functions():
 
     for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
         tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
-        assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [
+        assert call(tool).metadata["guardrails"] == [
             {"name": name, "stage": "input", "did": "refused"}
         ]
 
@@ -217,6 +218,6 @@ def test_output_guardrails_see_the_labels():
         output_guardrails=[lambda result, context: seen.append(dict(result.metadata))],
         settings=ToolSettings(untrusted=True),
     )
-    asyncio.run(tool.invoke(ToolCall(name="mail")))
+    call(tool)
 
     assert seen == [{"sources": ["mail"]}]

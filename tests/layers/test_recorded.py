@@ -124,9 +124,9 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
     """A call that was cancelled, refused or waits for a person has no answer to replay."""
     path = tmp_path / "rolls.jsonl"
 
-    @FunctionTool(timeout=0.3)
+    @FunctionTool
     async def hang() -> None:
-        await asyncio.sleep(60)
+        raise asyncio.CancelledError
 
     @FunctionTool
     async def pause(ctx: Context):
@@ -144,20 +144,24 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
 def test_parallel_calls_are_recorded_in_the_order_of_their_beginning(tmp_path):
     """What begins first is first in the file, however long it takes."""
 
+    second_ended = asyncio.Event()
+
     @FunctionTool
-    async def wait(seconds: float) -> float:
-        await asyncio.sleep(seconds)
-        return seconds
+    async def wait(first: bool) -> bool:
+        if first:
+            await second_ended.wait()
+        second_ended.set()
+        return first
 
     path = tmp_path / "waits.jsonl"
     with recording(path) as use:
         used = use(Toolset([wait]))
         used.call_all_sync(
-            ToolCall(name="wait", arguments={"seconds": s}, id="same") for s in (0.05, 0.0)
+            ToolCall(name="wait", arguments={"first": first}, id="same") for first in (True, False)
         )
     lines = [json.loads(line) for line in path.read_text().splitlines()]
 
-    assert [line["result"]["value"] for line in lines if "arguments" in line] == [0.05, 0.0]
+    assert [line["result"]["value"] for line in lines if "arguments" in line] == [True, False]
 
 
 def test_an_exported_run_can_be_replayed(tmp_path):
