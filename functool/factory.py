@@ -14,6 +14,7 @@ from functool.tool import Tool
 from functool.toolset import Toolset
 
 ENTRY_POINTS = "functool.tools"
+_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
 
 class BaseToolConfig(BaseModel):
@@ -23,9 +24,7 @@ class BaseToolConfig(BaseModel):
     does.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True, validate_default=True
-    )
+    model_config: ClassVar[ConfigDict] = _CONFIG
 
 
 Builder = Callable[..., Tool]
