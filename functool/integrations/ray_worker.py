@@ -117,7 +117,8 @@ class Worker:
         """Return the tools and the dependencies; what fails is tried again with the next call."""
         if self._ready is None or (self._ready.done() and self._ready.exception()):
             self._ready = asyncio.create_task(self._prepare())
-        made = self._made = await asyncio.shield(self._ready)
+        made = await asyncio.shield(self._ready)
+        self._made = made
         return made
 
     async def _prepare(self) -> Prepared:
