@@ -13,6 +13,7 @@ from functool import Context, ToolCall, ToolResult, Toolset, Tripwire
 from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
+from functool.integrations.passing import passing
 
 GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they travel together."""
@@ -74,7 +75,9 @@ class Worker:
             return pickle.dumps(failure_of(error, _unprepared(error)))
         result: ToolResult | Tripwire
         try:
-            result = await tools[call.name].invoke(call, with_approval(Context(deps), approved))
+            result = await tools[call.name].invoke(
+                call, with_approval(passing(Context(deps)), approved)
+            )
         except asyncio.CancelledError:
             result = ToolResult.failed("The call was cancelled.", type="CancelledError")
         except Tripwire as wire:
