@@ -97,9 +97,11 @@ class Context(Generic[Deps]):
         """Return a context for another conversation: the same dependencies, and nothing remembered.
 
         It has the same deps, thread, approver, metadata and listeners. State, approvals and grants
-        are its own, so that no conversation or principal uses those of another.
+        are its own, so that no conversation or principal uses those of another. An approver that
+        remembers for a conversation has a method `fresh`, which returns that of another one.
         """
-        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}}
+        again = getattr(self.approver, "fresh", lambda: self.approver)
+        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}, "approver": again()}
         return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
