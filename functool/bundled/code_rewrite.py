@@ -17,6 +17,9 @@ MAX_PROGRAM = 100_000
 
 CHECKED = {name: f"_functool_{name}" for name in ("bool", "any", "all", "filter")}
 _TEST = "_functool_test"
+_OUT = "_functool_out"
+_HIDDEN = frozenset({"eval", "exec"})
+"""What runs a text as a program: it would be looked at by nobody."""
 
 
 class ProgramRefused(ToolError):
@@ -98,6 +101,10 @@ class _Names(ast.NodeVisitor):
                 f"The program was not run: line {line} uses {name!r}. Names that begin with"
                 " _functool are reserved."
             )
+        if name in _HIDDEN:
+            raise ProgramRefused(
+                f"The program was not run: line {line} uses {name!r}. Write the code itself."
+            )
 
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load) or node.id not in self._taken:
@@ -121,6 +128,10 @@ class _Names(ast.NodeVisitor):
     def visit_MatchStar(self, node: ast.MatchStar) -> None:
         self._refuse(node.name, node)
 
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self._refuse(node.rest, node)
+        self.generic_visit(node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._refuse(node.name, node)
         self.generic_visit(node)
@@ -136,6 +147,14 @@ class _Names(ast.NodeVisitor):
 
 class _Tests(ast.NodeTransformer):
     """Lets each place that tests a value ask first whether it may be tested."""
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        self.generic_visit(node)
+        last = node.body[-1] if node.body else None
+        if isinstance(last, ast.Expr):  # What the program answers.
+            call = ast.Call(ast.Name(_OUT, ast.Load()), [last.value], [])
+            last.value = ast.copy_location(call, last.value)
+        return node
 
     def _asked(self, node: ast.expr) -> ast.expr:
         call = ast.Call(ast.Name(_TEST, ast.Load()), [node], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ _HOSTS_OWN = (ArgumentError, GuardrailError, ToolDisabledError, UnknownToolError
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 _MAX_MESSAGE = 4_000
 _CLOCKS = ("datetime.now", "date.today")
+_NAME = re.compile(r"[.\[]")
+"""What ends the first name in the path of a problem."""
 
 
 class TooMuch(ToolError):
@@ -252,12 +255,18 @@ def outcome_of(call: ToolCall, result: ToolResult) -> Outcome:
     if result.error is not None:
         own = isinstance(result.error.cause, _HOSTS_OWN)
         outcome = "refused" if own else "failed"
-        said = f"{result.error.type}: {result.error.message}"[:_MAX_MESSAGE]
-        if sources and not own:
-            said = (
+        if not sources or (own and not _may_quote(call, result.error.cause)):
+            error = f"{result.error.type}: {result.error.message}"[:_MAX_MESSAGE]
+        elif own:
+            labelled = ", ".join(pointer[1:] for pointer in call.metadata["sources"])[:200]
+            error = (
+                f"{result.error.type}: {call.name} refused its arguments. Why is hidden: it may"
+                f" repeat what is untrusted in them, at {labelled or 'any place'}."
+            )
+        else:
+            error = (
                 f"{call.name} failed. What it said is hidden, for it comes from {_names(sources)}."
             )
-        error = said
     else:
         value = value_of(result)
     return {
@@ -269,6 +278,16 @@ def outcome_of(call: ToolCall, result: ToolResult) -> Outcome:
         "value": value,
         "sources": sources,
     }
+
+
+def _may_quote(call: ToolCall, error: BaseException | None) -> bool:
+    """Whether an error of the host's may name what is untrusted in a call: a key, or a tool."""
+    labelled = [pointer.split("/")[1:2] for pointer in call.metadata.get("sources") or {}]
+    if not isinstance(error, ArgumentError):
+        return bool(labelled) and isinstance(error, UnknownToolError)
+    tops = [_NAME.split(problem.get("path", ""), maxsplit=1)[0] for problem in error.problems]
+    trusted = [top for top in tops if top in call.arguments and [top] not in labelled]
+    return bool(labelled) and ([] in labelled or len(trusted) < len(tops))
 
 
 def _names(names: Iterable[str]) -> str:
