@@ -21,9 +21,8 @@ from typing import (
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder
+from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
-from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch, watching
 from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success
@@ -147,7 +146,7 @@ class FunctionTool(Tool, Generic[P, R]):
             try:
                 self._resolve()
             except Unresolved:
-                self._binder = _LateBinder(self._resolve_late)
+                self._binder = LateBinder(self._resolve_late)
         except DefinitionError as error:
             raise located(error, inner) from error.__cause__
 
@@ -267,7 +266,7 @@ class FunctionTool(Tool, Generic[P, R]):
         bound._written = self._written._replace(method=False, bound_to=target)
         bound._direct = func if self._direct else None
         if self._parts is None:
-            bound._binder = _LateBinder(bound._resolve_late)
+            bound._binder = LateBinder(bound._resolve_late)
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -342,22 +341,6 @@ class _Written(NamedTuple):
     frame: FrameType | None
     description: str | None
     strict: Strict
-
-
-class _LateBinder:
-    """Stands for the binder of a tool whose signature names something that does not exist yet."""
-
-    def __init__(self, resolve: Callable[[], Binder]) -> None:
-        self._resolve = resolve
-
-    def values(self, arguments: Arguments) -> Any:
-        return self._resolve().values(arguments)
-
-    def canonical(self, arguments: Arguments, values: Any) -> Any:
-        return self._resolve().canonical(arguments, values)
-
-    def sent_form(self, arguments: Arguments) -> Arguments:
-        return self._resolve().sent_form(arguments)
 
 
 class _Decorator:
