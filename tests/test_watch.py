@@ -119,6 +119,7 @@ REFUSED = [
     (plan, '{"days"}', "", ""),
     (plan, '{"days": 1,}', "", ""),
     (plan, '{"color": "re\\u0064x"', "}", "color"),
+    (plan, '{"code": "a\\u0062cd', '"}', "code"),
     (foreign, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
     (plan, '{"days": ' + "1" * 250 + "x}", "", ""),
 ]
@@ -144,6 +145,7 @@ PASSES = [
     (plan, '{"days": 1e2, "color": "re\\u0064", "code": "\\ud83d\\ude00bc", "word": "a\\u0062"}'),
     (plan, '{"days": 1, "spot": {"x": [], "label": [], "label": "b", "x": 2}}'),
     (plan, '{"days": 1, "spots": [{"x": {}, "x": 2}]}'),
+    (plan, '{"days": 1, "code": "\\uD83D\\uDE00\\u0062c"}'),
     (foreign, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
     (foreign, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
     (plan, '{"days": ' + "9" * 250 + "}"),

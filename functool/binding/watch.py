@@ -89,7 +89,7 @@ class Watch:
             if self._limit is not None:
                 self._bytes += len(text if text.isascii() else text.encode(errors="replace"))
                 if self._bytes > self._limit:
-                    self._settle([], "".join(self._parts))
+                    self._refuse()
             self._scan(text)
         except ArgumentError as error:
             self._error = error
@@ -126,13 +126,13 @@ class Watch:
             self._frames.pop()
             self._end_value(at)
         else:
-            self._refuse_syntax(at)
+            self._refuse()
 
     def _begin(self, mark: str, at: int) -> None:
         """Read the first character of a value."""
         kind = _KINDS.get(mark)
         if kind is None or (self._state == _START and not self._is_json_space(at)):
-            self._refuse_syntax(at)
+            self._refuse()
             return
         shape = self._shape = self._expected(kind)
         self._begun = self._base + at
@@ -185,7 +185,7 @@ class Watch:
         if text[end] == "\\":
             return self._read_escape(text, end)
         if text[end] != '"':
-            self._refuse_syntax(end)
+            self._refuse()
         elif self._is_name:
             self._end_name(end)
         else:
@@ -195,11 +195,11 @@ class Watch:
 
     def _read_escape(self, text: str, at: int) -> int:
         before = len(self._escape)
-        self._escape += text[at : at + 6 - before]
+        self._escape += text[at : at + 6]
         found = _ESCAPE.match(self._escape)
         if found is None:
             if not _ESCAPE_PART.fullmatch(self._escape):
-                self._refuse_syntax(len(text) - 1)
+                self._refuse()
             return len(text)
         end = at + found.end() - before
         if self._keeps:
@@ -258,7 +258,7 @@ class Watch:
         else:
             fits = (_NUMBER if done else _PART).fullmatch(word) is not None
         if not fits:
-            self._refuse_syntax(end - 1)
+            self._refuse()
         elif done:
             if self._shape is not OPEN and word[0] not in "tfn":
                 self._judge_number(word, end)
@@ -316,8 +316,9 @@ class Watch:
                     raise ArgumentError([problem]) from None
         self._silent = True  # The door takes it, or says something else: it has the last word.
 
-    def _refuse_syntax(self, at: int) -> None:
-        self._settle([], "".join(self._parts)[: self._base + at + 1])
+    def _refuse(self) -> None:
+        """Ask the door about what has been written, which is no beginning of JSON or too long."""
+        self._settle([], "".join(self._parts))
 
     def _is_json_space(self, at: int) -> bool:
         return not "".join(self._parts)[: self._base + at].strip(" \t\r\n")
