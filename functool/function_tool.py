@@ -28,7 +28,7 @@ from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, deliver_last, in_thread, inline
+from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
 from functool.generators import exhaust, exhaust_async
 from functool.options import ToolOptions
 from functool.schema.callables import (
@@ -133,11 +133,10 @@ class FunctionTool(Tool, Generic[P, R]):
         self._written = _Written(method, of_class, None, frame, description, strict)
         self._published: ToolSchema | None = None
         try:
-            if executor is not None and not callable(executor):
-                raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
             self._equip(inferred_name(inner) if name is None else name, options)
             sync = way_of(inner) in ("function", "generator")
-            self._executor: Executor | None = executor or (in_thread if sync else None)
+            own = checked_executor(executor)
+            self._executor: Executor | None = own or (in_thread if sync else None)
             self._parts: FunctionSchema | None = None
             self._fills: list[tuple[str, Callable[[], Any]]] = []
             self._direct: Any = None
