@@ -220,6 +220,12 @@ class ToolSchema:
     output: dict[str, Any] | None = None
 
 
+def wrong_call(given: Any) -> TypeError:
+    """Return the error for what was passed as a call and is none."""
+    wanted = "a ToolCall(name=..., arguments=..., id=...)"
+    return TypeError(f"a call must be {wanted}, not {type(given).__name__}")
+
+
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     """Return the same call with other arguments, as cheaply as `success`."""
     new = _new(ToolCall)

@@ -44,6 +44,8 @@ _NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 logger: logging.Logger = logging.getLogger("functool")
 
 
@@ -66,7 +68,7 @@ class FunctionBinder:
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
-        self._quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+        self._quoted = [_quoted(name) for name in names]
         inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
         kinds = kinds_of(inner)
         self._names_differ = bool(self._renamed or self._reserved)
