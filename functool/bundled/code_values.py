@@ -235,19 +235,21 @@ def value_of(result: ToolResult) -> Any:
 
 
 def hidden_problems(
-    problems: Iterable[Mapping[str, Any]], places: Iterable[str], sent: Iterable[str]
+    problems: Iterable[Mapping[str, Any]], places: Iterable[str], given: Iterable[str]
 ) -> str:
     """Return what is wrong with arguments, and nothing of what stands at these JSON pointers.
 
-    A problem inside of an untrusted value may hold its keys. So only the arguments among `sent`
-    are named: behind `call_tool` a path begins inside of its `arguments`.
+    A problem inside of an untrusted value may hold its keys. One that begins with no name in
+    `given` is of a call inside of this one, whose arguments are a part of these.
     """
+    known = set(given)
     tops = sorted({_unescaped(place.split("/")[1]) for place in places if place})
     said: list[str] = []
     for problem in problems:
         path = str(problem.get("path", ""))
         name, following = re.match(r"([\w$-]*)(.?)", path).groups()  # type: ignore[union-attr]
-        apart = name in sent and following in "[." and not any(t.startswith(name) for t in tops)
+        apart = name in known and following in "[."
+        apart = apart and not any(top.startswith(name) for top in tops)
         if apart and "" not in places:
             said.append(f"{path}: {problem.get('expected', '')}")
         else:
