@@ -165,9 +165,9 @@ soak-temporal: .venv-engines/.filled
 soak-ray: .venv-engines/.filled
 	.venv-engines/bin/python -m pytest -m slow tests/integrations/test_ray.py
 
-#: make bench-engines  print what a tool costs on Temporal and Ray beside a bare activity and a bare actor
+#: make bench-engines  what a call costs with a journal, processes, Temporal and Ray, each beside bare ones; writes docs/durable.md
 bench-engines: .venv-engines/.filled
-	.venv-engines/bin/python -m benchmarks temporal_engine ray_engine
+	.venv-engines/bin/python -m benchmarks durable
 
 #: make test-local     the demo with the small local model
 test-local: $(VENV)/.local
