@@ -237,6 +237,11 @@ def main() -> None:
             print(f"{name}: {package} is not installed, its recorded figures stay")
         else:
             measure()
+    write_pages()
+
+
+def write_pages() -> None:
+    """Make the pages from the record."""
     record = _record.read()
     for name, text in PAGES.items():
         path = DOCS / name
