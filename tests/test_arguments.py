@@ -1478,7 +1478,7 @@ def test_the_name_of_another_member_is_not_proposed_for_itself():
     ("annotation", "sent", "said"),
     [
         (None, "1", "p: expected null"),
-        (AwareDatetime, "2020-01-01T00:00", "p: should have timezone info"),
+        (AwareDatetime, '"2020-01-01T00:00"', "p: should have timezone info"),
         (bytes, "1", "p: expected a string"),
         (Path, "1", "p: expected a string"),
         (str, '"é', "EOF while parsing a string at line 1 column 8"),
