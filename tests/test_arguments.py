@@ -15,7 +15,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
 from functool import (
@@ -1470,6 +1478,7 @@ def test_the_name_of_another_member_is_not_proposed_for_itself():
     ("annotation", "sent", "said"),
     [
         (None, "1", "p: expected null"),
+        (AwareDatetime, '"2020-01-01T00:00"', "p: should have timezone info"),
         (bytes, "1", "p: expected a string"),
         (Path, "1", "p: expected a string"),
         (str, '"é', "EOF while parsing a string at line 1 column 8"),
@@ -1577,3 +1586,27 @@ def test_an_unknown_name_is_told_what_is_known():
         ArgumentError, match=r"Invalid arguments. x: unknown argument; the tool takes none$"
     ):
         FunctionTool(lambda: None, name="none").bind({"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("must be positive", "p: must be positive"), ("a price is above 0", "p: a price is above 0")],
+)
+def test_an_authors_words_stand_as_they_are(words, said):
+    """What a validator's `ValueError` or `assert` says is repeated as it stands."""
+
+    def raises(value: int) -> int:
+        raise ValueError(words)
+
+    def asserts(value: int) -> int:
+        raise AssertionError(words)  # As `assert value, words` does.
+
+    for check in (raises, asserts):
+
+        def take(p: Annotated[int, AfterValidator(check)]) -> None:
+            pass
+
+        with pytest.raises(ArgumentError) as refused:
+            FunctionTool(take).bind({"p": 7})
+
+        assert str(refused.value) == f"Invalid arguments. {said}"

@@ -357,10 +357,13 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
     async def main():
         Toolset([hang]).call_sync(calls("hang")[0])
 
+    # Where the tests run in the background, a shell has them ignore the signal.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     loop = asyncio.new_event_loop()  # `asyncio.run` would take the first interrupt for itself.
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(main())
     loop.close()
+    signal.signal(signal.SIGINT, handler)
     for thread in threading.enumerate():
         if thread.name.startswith("functool-call-sync"):
             thread.join(30)
