@@ -278,11 +278,12 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
     """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
+    run: Callable[[Coroutine[Any, Any, T]], T] = _run_beside
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    return _run_beside(work)
+        run = asyncio.run
+    return run(work)  # After the `except`, so that no error of the work is chained to its own.
 
 
 def _run_beside(work: Coroutine[Any, Any, T]) -> T:

@@ -41,8 +41,7 @@ class PassingBinder:
     """
 
     def __init__(self, inner: Binder, limit: int | None = None) -> None:
-        self._inner: Binder = inner._inner if isinstance(inner, PassingBinder) else inner
-        self._limit = limit
+        self._inner, self._limit = inner, limit
 
     def values(self, arguments: Arguments) -> Any:
         """Return the arguments as they came.

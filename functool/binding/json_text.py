@@ -165,7 +165,7 @@ def is_deep(text: str) -> bool:
 
 def _refuse_depth(text: str) -> None:
     depth = 0
-    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text, re.DOTALL):
+    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text):
         depth += mark in "[{"
         depth -= mark in "]}"
         if depth > MAX_DEPTH:
