@@ -82,15 +82,8 @@ class GuardrailError(ToolError):
     `stage` is `"input"` or `"output"`, `guardrail` its name.
     """
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        stage: str = "",
-        guardrail: str = "",
-        details: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(message, details=details)
+    def __init__(self, message: str = "", *, stage: str = "", guardrail: str = "") -> None:
+        super().__init__(message)
         self.stage = stage
         self.guardrail = guardrail
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from functool.approval import same_json
-from functool.call import ToolCall, ToolResult, metadata_of
+from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -84,11 +86,12 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             answer: ToolCall | None = await approval(marked, context)
             return answer
         said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
-        raise GuardrailError(
+        refusal = GuardrailError(
             f"The call was refused: its values have to come from the user or from a trusted tool,"
-            f" and {said[:1000]}.",
-            details={"sources": suspect},
+            f" and {said[:1000]}."
         )
+        refusal.details = {"sources": suspect}
+        raise refusal
 
     if ask:
 
@@ -113,7 +116,10 @@ def remember(context: Context[Any], result: ToolResult) -> None:
     if result.error is not None or metadata_of(result).get("sources"):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
-    for _, value in _leaves(result.value if result.value is not None else result.text, ""):
+    data = result.text if result.value is None else result.value
+    with suppress(ValueError):  # A model's fields are values of their own.
+        data = json.loads(to_json(data))
+    for _, value in _leaves(data, ""):
         if len(known) < _MOST and len(str(value)) <= _SHORT:
             known.add(_text(value))
 

@@ -41,7 +41,6 @@ from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import argument_error, as_it_was, relayed
-from functool.integrations.passing import passing
 from functool.integrations.values import (
     Tools,
     each,
@@ -50,6 +49,7 @@ from functool.integrations.values import (
     output_schema,
     texts_only,
 )
+from functool.layers.passing import passing
 from functool.schema.json_schema import walk
 
 try:
