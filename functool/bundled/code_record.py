@@ -104,7 +104,7 @@ class ContextRecord:
         self.tools = tools
         self.digest = digest
         self.outcomes: dict[str, Outcome] = {}
-        self.started = time.time()
+        self.started: float = time.time()
         self._place: tuple[dict[str, ContextRecord], str] | None = None
         self._running = False
 
@@ -170,7 +170,7 @@ class JournalRecord:
     ) -> None:
         self.tools: Toolset = journal.once(tools, run)
         self.outcomes: dict[str, Outcome] = {}
-        self.started = time.time()
+        self.started: float = time.time()
         self.answer: Outcome | None = None
         self._journal = journal
         self._run = run

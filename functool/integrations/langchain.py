@@ -39,8 +39,9 @@ from functool import (
 from functool.call import failure_of
 from functool.content import base64_of
 from functool.integrations._agents import argument_error
-from functool.integrations.values import Tools, bytes_of, each, json_or_text, text_of, texts_only
+from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
 from functool.layers.passing import passing
+from functool.layers.some_tools import Tools, as_list
 
 try:
     from langchain_core.messages import ToolMessage
@@ -53,10 +54,10 @@ try:
     from langgraph.types import interrupt
 
     from functool.integrations.langchain_runner import runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the LangChain integration needs: pip install 'functool[langchain]'"
-    ) from error
+    ) from _error
 
 __all__ = ["adopt", "export", "export_all", "runner"]
 
@@ -85,7 +86,7 @@ def export(tool: Tool) -> BaseTool:
 
 def export_all(tools: Tools) -> list[BaseTool]:
     """Return each of some tools as a tool of LangChain."""
-    return [export(tool) for tool in each(tools)]
+    return [export(tool) for tool in as_list(tools)]
 
 
 def adopt(native: BaseTool) -> Tool:

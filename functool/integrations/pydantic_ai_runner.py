@@ -14,10 +14,10 @@ try:
     from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
     from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import UserError
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
-    ) from error
+    ) from _error
 
 
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:

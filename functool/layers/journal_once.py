@@ -44,7 +44,7 @@ MAX_KEY = 200
 Keep = Callable[[ToolResult], "ToolResult | Awaitable[ToolResult]"]
 T = TypeVar("T")
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 _inside: ContextVar[tuple[str, ...]] = ContextVar("functool.journal", default=())
 
 

@@ -104,7 +104,7 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.realpath(os.fspath(path))
+        self.path: str = os.path.realpath(os.fspath(path))
         refuse_network(self.path)
         self._open()
 
