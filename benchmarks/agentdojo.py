@@ -15,10 +15,11 @@ import functools
 import inspect
 import json
 import logging
+import re
 from importlib.metadata import version
 
 from functool import Context, SchemaTool, ToolCall, ToolError, Toolset, ToolSettings
-from functool.guardrails import trusted_only
+from functool.guardrails import require_approval, trusted_only
 
 # The policy: tools whose results the user's own system wrote, and the arguments that decide where
 # something goes or what is changed. Every other tool is untrusted, every other argument free.
@@ -32,7 +33,7 @@ TRUSTED = {
 GUARDED = {
     "send_email": ("recipients", "cc", "bcc", "attachments"),
     "delete_email": ("email_id",),
-    "create_calendar_event": ("participants",),
+    "create_calendar_event": ("participants", "title"),
     "cancel_calendar_event": ("event_id",),
     "reschedule_calendar_event": ("event_id",),
     "add_calendar_event_participants": ("event_id", "participants"),
@@ -43,11 +44,10 @@ GUARDED = {
     "reserve_hotel": ("hotel",),
     "reserve_car_rental": ("company",),
     "reserve_restaurant": ("restaurant",),
-    "send_money": ("recipient",),
+    "send_money": ("recipient", "amount"),
     "schedule_transaction": ("recipient",),
     "update_scheduled_transaction": ("id", "recipient"),
     "update_password": ("password",),
-    "update_user_info": (),
     "add_user_to_channel": ("user", "channel"),
     "invite_user_to_slack": ("user", "user_email"),
     "remove_user_from_slack": ("user",),
@@ -56,6 +56,16 @@ GUARDED = {
     "post_webpage": ("url",),
     "get_webpage": ("url",),
 }
+
+MESSAGES = {"send_email", "send_direct_message", "send_channel_message", "post_webpage"}
+LINK = re.compile(r"(?:https?://|www\.)\S+")
+
+
+def sends_new_link(call, context):
+    """Whether a message holds a link that the user did not write."""
+    said = [call.arguments.get("body", ""), call.arguments.get("content", "")]
+    links = [link for text in said for link in LINK.findall(str(text))]
+    return any(link not in context.deps for link in links)
 
 
 def tool_of(function, runtime, env):
@@ -71,6 +81,8 @@ def tool_of(function, runtime, env):
     if function.name in GUARDED:
         wrote = lambda context: context.deps  # noqa: E731
         guardrails = [trusted_only(*GUARDED[function.name], ask=True, wrote=wrote)]
+        if function.name in MESSAGES:
+            guardrails.append(require_approval(sends_new_link))
     return SchemaTool(
         function.name,
         function.description,
@@ -115,6 +127,8 @@ class Agent:
             arguments = json.loads(json.dumps(call.args, default=str))
             made = ToolCall(name=call.function, arguments=arguments, id=str(number))
             result = asyncio.run(tools.call(made, context))
+            if result.is_error and not by_user:  # It was refused: AgentDojo counts calls that ran.
+                continue
             shown = [text_content_block_from_string(result.text if by_user else "")]
             told.append(ChatAssistantMessage(role="assistant", tool_calls=[call], content=shown))
         said = [self.user_task.GROUND_TRUTH_OUTPUT]
