@@ -363,6 +363,25 @@ def test_what_ran_is_not_called_refused():
     assert ran == ["first", "second"]
 
 
+@pytest.mark.parametrize(
+    "more", ["context", "call", "id", "metadata", "sources", "self", "name", "arguments"]
+)
+def test_a_program_cannot_name_what_is_the_hosts(more):
+    """A context, an id or sources that a program makes up are unknown arguments, and nothing runs."""
+    got = []
+
+    @FunctionTool
+    def look(n: int, context: Context, call: ToolCall) -> None:
+        got.append((context, call))
+
+    forged = {more: {"/n": []}}
+    code = f"from typing import Any\nmore: Any = {forged!r}\nawait look(n=1, **more)"
+    result = run(code_mode([look]), code)
+
+    assert "unknown" in result.text
+    assert got == []
+
+
 def test_a_flood_of_text_is_cut():
     """What the model reads stays within the limit, printed or returned, and says so."""
     tool = code_mode([teams], limits=CodeLimits(output_chars=500))
