@@ -83,6 +83,27 @@ def test_a_name_without_end(kit, open_page):
     assert len(page.inner_text("button.tool .name")) <= 100
 
 
+def test_an_approval_with_names_without_end(kit, open_page):
+    """A request with names of 10,000 characters is whole in its text, and in place on the page."""
+    page = open_page(kit)
+    page.fill("#search", "mmmmmmmm")
+    page.locator("button.tool").click()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+    write(page, **{"p" * 10_000: "x"})
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("summary").click()
+    card.get_by_label("may be anything").wait_for()
+
+    assert json.loads(card.locator("textarea").input_value()) == {"p" * 10_000: "x"}
+    assert page.evaluate("document.querySelector('#waiting .card').innerText.length") < 2_000
+    assert page.evaluate("document.querySelector('#status').textContent.length") < 200
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result h3").wait_for()
+    assert "ok" in page.inner_text("#result")
+
+
 def test_hostile_names_in_an_approval(kit, open_page):
     """What a model wrote is text in the inbox, too, and characters that hide are written out."""
     page = open_page(kit)

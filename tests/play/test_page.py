@@ -140,6 +140,40 @@ def test_values_are_sent_as_they_are(kit, open_page):
     assert "You said <b>bold</b> & &lt;i&gt;" in call(page)
 
 
+def test_line_ends(kit, open_page):
+    """A text keeps its line ends in the form, whatever is changed beside it."""
+    page = open_page(kit)
+    choose(page, "program")
+    field = page.locator("[data-schemapath='root.code'] textarea")
+    field.fill("a = 1\n\nif a:\n    a = 2\na")
+    field.press("Control+Enter")
+    page.locator("#result h3").wait_for()
+
+    assert raw(page) == {"code": "a = 1\n\nif a:\n    a = 2\na"}
+    assert '"value": 2' in page.text_content("#result")
+
+
+def test_the_tool_that_was_chosen_last(kit, open_page):
+    """The last tool that was chosen is shown, also where the answer for another comes later."""
+    page = open_page(kit)
+    late = []
+
+    def held(route):
+        if route.request.post_data_json["name"] == "order":
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/tool", held)
+    page.locator("button.tool", has=page.locator(".name:text-is('order')")).click()
+    choose(page, "say")
+    with page.expect_response("**/api/tool"):
+        late[0].continue_()
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+
+    assert page.inner_text("#tool h2") == "say"
+
+
 def test_the_road(kit, open_page):
     """Each step says what it did: guardrails that pass, replace and refuse, the body, the output."""
     page = open_page(kit)
@@ -373,6 +407,12 @@ def test_spelling_and_history(kit, open_page):
     until(page, "document.querySelector('#raw').value.includes('2')")
     call(page)
     assert page.locator("#result tbody tr").count() == 2
+    call(page, "say", text="long " * 2_000)
+    choose(page, "people")
+    page.locator("#history li", has_text="long long").first.locator("button").click()
+    page.locator("#tool h2", has_text="say").wait_for()
+    until(page, "document.querySelector('#raw').value.length > 10000")
+    assert raw(page) == {"text": "long " * 2_000}
 
 
 def test_approve_edit_and_refuse(kit, open_page):
@@ -461,6 +501,11 @@ def test_two_tabs(kit, open_page):
     choose(one, "remove")
     write(one, path="x")
     one.click("#call")
+    two.get_by_text("1 call waits for you").click()
+    until(
+        two, "document.activeElement.id === 'waiting-title' || location.hash === '#waiting-title'"
+    )
+    one.locator(".road li", has_text="waits for a person").wait_for()
     two.locator("#waiting .card").get_by_text("Approve", exact=True).click()
     one.locator("#result h3").wait_for()
 

@@ -12,6 +12,8 @@ const byId = (id) => document.getElementById(id);
 let tools = [];
 let dialects = [];
 let chosen = null;
+let asking = 0;
+let asked = new Set();
 
 window.history.replaceState(null, "", "/");
 
@@ -46,7 +48,9 @@ function badges(tool) {
 
 async function choose(name, text = null) {
   let tool;
+  const mine = asking += 1;
   try { tool = await post("/api/tool", { name }); } catch (error) { say(error.message); return; }
+  if (mine !== asking) return; // Another one was chosen meanwhile.
   chosen?.form?.destroy();
   const parts = { tool, form: null, running: null, drawn: null };
   chosen = parts;
@@ -97,12 +101,14 @@ function typed(parts) {
 
 async function run(parts) {
   if (parts.running) return;
+  parts.form?.tell(); // The library tells of a change a moment later.
   parts.running = new AbortController();
   parts.call.disabled = true;
   parts.cancel.hidden = false;
   parts.result.replaceChildren();
   parts.form?.problems([]);
   const road = parts.drawn = new Road(parts.road, parts.tool.guardrails);
+  road.waiting(asked);
   say(`${parts.tool.display_name.slice(0, 100)} runs`);
   try {
     for await (const message of lines("/api/call", { name: parts.tool.name, text: parts.raw.value }, parts.running.signal)) {
@@ -161,12 +167,18 @@ function definitions(tool) {
 
 function listen() {
   const source = new EventSource("/api/live");
-  const replay = (entry) => choose(entry.tool, pretty(entry.text));
+  const replay = async (which) => {
+    try {
+      const found = await post("/api/replayed", which);
+      await choose(found.tool, pretty(found.text));
+    } catch (error) { say(error.message); }
+  };
   source.addEventListener("message", (event) => {
     const message = JSON.parse(event.data);
     if (message.kind === "pending") {
       pending(message.pending);
-      chosen?.drawn?.waiting(new Set(message.pending.map((each) => each.call_id)));
+      asked = new Set(message.pending.map((each) => each.call_id));
+      chosen?.drawn?.waiting(asked);
     }
     else if (message.kind === "grants") grants(message.grants);
     else if (message.kind === "history") history(message.history, replay);
