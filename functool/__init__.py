@@ -6,6 +6,7 @@ from functool import FunctionTool
 def web_search(query: str, num_results: int = 10) -> str: ...
 """
 
+import functools as _functools
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
+        if (
+            name in _functools.__all__
+        ):  # Python rewords an AttributeError of `from functool import`.
+            raise ImportError(f"no {name!r} in 'functool': the standard library's is 'functools'")
         raise AttributeError(f"module 'functool' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"functool.{_HOME[name]}"), name)
     return value

@@ -22,7 +22,7 @@ Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Of the module, not of a context, so that a context can be pickled.
 
 
@@ -221,9 +221,8 @@ class Context(Generic[Deps]):
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         edited = None if arguments is None else json_copy(arguments)
-        self._answer(
-            request, time.monotonic() + expires_in, Decision(approved=True, arguments=edited)
-        )
+        decision = Decision(approved=True, arguments=edited)
+        self._answer(request, time.monotonic() + expires_in, decision)
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.
@@ -282,16 +281,14 @@ class Context(Generic[Deps]):
 
     def _answer(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
         if not request.matches_itself:
-            raise ValueError(
-                "the request does not match its own digest: it was changed after it was made"
-            )
+            wrong = "it was changed after it was made"
+            raise ValueError(f"the request does not match its own digest: {wrong}")
         self._answers[request.digest] = (expires, decision)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""
-        return ToolEvent(
-            kind=kind, tool_name=name, call_id=self.call.id if self.call else "", data=data
-        )
+        call_id = self.call.id if self.call else ""
+        return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
 
     async def _deliver(self, event: ToolEvent) -> None:
         details = event.kind.endswith(":debug")
@@ -352,10 +349,9 @@ class _Mailbox:
         self._closed = True
 
     def _send(self) -> None:
+        # An eager task may be done as soon as it is made.
         if self._events and (self._courier is None or self._courier.done()):
-            self._courier = self._loop.create_task(
-                self._empty()
-            )  # An eager task may be done already.
+            self._courier = self._loop.create_task(self._empty())
 
     async def _empty(self) -> None:
         while self._events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,6 +14,7 @@ from functool.tool import Tool
 from functool.toolset import Toolset
 
 ENTRY_POINTS = "functool.tools"
+_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
 
 class BaseToolConfig(BaseModel):
@@ -23,7 +24,7 @@ class BaseToolConfig(BaseModel):
     does.
     """
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config: ClassVar[ConfigDict] = _CONFIG
 
 
 Builder = Callable[..., Tool]
@@ -54,10 +55,8 @@ class ToolFactory:
                 f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}"
             )
         if not name or not callable(builder):
-            raise DefinitionError(
-                f"{name!r}: register(name, tool class, configuration class) needs a name and"
-                " a class"
-            )
+            way = "register(name, tool class, configuration class)"
+            raise DefinitionError(f"{name!r}: {way} needs a name and a class")
         if self._known.setdefault(name, (builder, found)) != (builder, found):
             raise DefinitionError(f"{name!r} is already registered, for {self._known[name][0]!r}")
 
@@ -69,11 +68,8 @@ class ToolFactory:
                 field is named, its value never), or a builder that failed.
         """
         builder, config_class = self._find(name)
-        values = {} if config is None else config
         try:
-            checked = (
-                values if isinstance(values, config_class) else config_class.model_validate(values)
-            )
+            checked = config_class.model_validate({} if config is None else config)
         except ValidationError as error:
             # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
             problems = [
@@ -85,13 +81,11 @@ class ToolFactory:
         except DefinitionError:
             raise
         except Exception as error:
-            raise DefinitionError(
-                f"{name!r} cannot be built: {type(error).__name__}: {error}"
-            ) from error
+            wrong = f"{name!r} cannot be built: {type(error).__name__}: {error}"
+            raise DefinitionError(wrong) from error
         if not isinstance(tool, Tool):
-            raise DefinitionError(
-                f"{name!r}: the builder returned {type(tool).__name__}, not a Tool"
-            )
+            given = type(tool).__name__
+            raise DefinitionError(f"{name!r}: the builder returned {given}, not a Tool")
         return tool
 
     def toolset(
@@ -170,11 +164,8 @@ def _annotated_config(builder: Builder) -> type[BaseToolConfig] | None:
 
 
 def _entry(entry: Any) -> tuple[str, Any]:
-    if (
-        not isinstance(entry, Mapping)
-        or not isinstance(entry.get("tool"), str)
-        or set(entry) - {"tool", "config"}
-    ):
+    named = isinstance(entry, Mapping) and isinstance(entry.get("tool"), str)
+    if not named or set(entry) - {"tool", "config"}:
         raise DefinitionError('expected an object {"tool": name, "config": {...}}')
     return entry["tool"], entry.get("config")
 

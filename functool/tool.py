@@ -43,6 +43,8 @@ from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callable
 from functool.options import (
     ErrorFunc,
     ToolOptions,
+    ToolPrompts,
+    ToolSettings,
     checked_bytes,
     checked_prompts,
     checked_settings,
@@ -60,7 +62,7 @@ Proceed: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
 T = TypeVar("T", bound="Tool")
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class Tool(ABC):
@@ -111,7 +113,7 @@ class Tool(ABC):
             raise DefinitionError("a tool needs a name")
         on_error = options.get("on_error_func")
         self._name = name
-        self.timeout = checked_timeout(options.get("timeout"))
+        self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = callables(
             options.get("input_guardrails", ()), "input_guardrails", takes=2
         )
@@ -122,9 +124,9 @@ class Tool(ABC):
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", takes=2
         )
-        self.settings = checked_settings(options.get("settings"), name)
-        self.prompts = checked_prompts(options.get("prompts"))
-        self.max_argument_bytes = checked_bytes(
+        self.settings: ToolSettings = checked_settings(options.get("settings"), name)
+        self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
+        self.max_argument_bytes: int | None = checked_bytes(
             options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         )
         kind = type(self)

@@ -28,7 +28,7 @@ from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
 _NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class Toolset(Mapping[str, Tool]):
@@ -43,12 +43,9 @@ class Toolset(Mapping[str, Tool]):
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
-        if max_concurrency is not None and (
-            type(max_concurrency) is not int or max_concurrency < 1
-        ):
-            raise DefinitionError(
-                f"max_concurrency must be a positive int or None, not {max_concurrency!r}"
-            )
+        limit = max_concurrency
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise DefinitionError(f"max_concurrency must be a positive int or None, not {limit!r}")
         if isinstance(tools, Tool):
             raise DefinitionError(f"a Toolset takes a list of tools: Toolset([{tools.name}])")
         self.max_concurrency = max_concurrency
@@ -86,9 +83,7 @@ class Toolset(Mapping[str, Tool]):
         """Return the tools of both; the smaller limit of concurrency holds."""
         if not isinstance(other, Toolset):
             return NotImplemented
-        limits = [
-            limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None
-        ]
+        limits = filter(None, (self.max_concurrency, other.max_concurrency))
         return Toolset([*self.values(), *other.values()], max_concurrency=min(limits, default=None))
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
@@ -159,20 +154,14 @@ class Toolset(Mapping[str, Tool]):
             except Tripwire as wire:
                 wires[index] = wire
 
-        alone = {
-            index
-            for index, tool in enumerate(tools)
-            if tool is not None and tool.settings.is_exclusive
-        }
+        alone = [
+            i for i, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive
+        ]
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
-        for index in sorted(alone):
+        for index in alone:
             await _together([answer(index)])
         lost = ToolError("The call was cancelled from within.")
-        ended = [
-            results[index] or _failed(call, lost)
-            for index, call in enumerate(calls)
-            if index not in wires
-        ]
+        ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in wires]
         for first in wires.values():
             first.results = ended
             raise first
@@ -211,9 +200,8 @@ class Toolset(Mapping[str, Tool]):
         except BaseException as stopped:  # A call that is cancelled ends with its event too.
             # A coroutine that is being closed can await nothing.
             if not isinstance(stopped, GeneratorExit):
-                failure = ToolFailure(
-                    type=type(stopped).__name__, message=str(stopped) or "The call was stopped."
-                )
+                message = str(stopped) or "The call was stopped."
+                failure = ToolFailure(type=type(stopped).__name__, message=message)
                 await deliver_last(view.announce("tool:error", error=failure, result=None))
             raise
         if result.error is None:
@@ -239,10 +227,8 @@ class Toolset(Mapping[str, Tool]):
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
-            given = type(call).__name__
-            raise TypeError(
-                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {given}"
-            ) from None
+            wanted = "a ToolCall(name=..., arguments=..., id=...)"
+            raise TypeError(f"a call must be {wanted}, not {type(call).__name__}") from None
 
 
 def _no_tool(given: Any) -> DefinitionError:
@@ -273,12 +259,10 @@ def _checked(context: Any) -> Context[Any]:
 def _conflict(tools: list[Tool | None]) -> ToolError | None:
     """Return why none of these may run together, if so."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
-    if names and len(tools) > 1:
-        return ToolError(
-            f"Nothing was run: {names[0]!r} takes control and cannot be called together with"
-            " other tools. Call it alone."
-        )
-    return None
+    if not names or len(tools) == 1:
+        return None
+    why = "takes control and cannot be called together with other tools"
+    return ToolError(f"Nothing was run: {names[0]!r} {why}. Call it alone.")
 
 
 def _failed(call: ToolCall, error: ToolError) -> ToolResult:

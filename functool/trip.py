@@ -61,10 +61,10 @@ class Trip:
     def __init__(
         self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None
     ) -> None:
-        self.tool = tool
-        self.binder = binder
-        self.sent = call
-        self.id = call.id
+        self.tool: Travelled = tool
+        self.binder: Binder = binder
+        self.sent: ToolCall = call
+        self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
         self.labels: tuple[Any, ...] = ()

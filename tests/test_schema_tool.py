@@ -1,6 +1,5 @@
 """SchemaTool: a tool from a JSON Schema that somebody else wrote."""
 
-import asyncio
 import threading
 
 import pytest
@@ -14,16 +13,13 @@ from functool import (
     ToolError,
     ToolResult,
 )
+from tests.support import call
 
 PARAMETERS = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}},
     "required": ["city"],
 }
-
-
-def call(tool, arguments="{}", context=None):
-    return asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments, id="c1"), context))
 
 
 def test_handlers_take_arguments_and_perhaps_the_context():
@@ -170,7 +166,7 @@ def test_strict_publishes_further_names_as_pairs():
 
     assert list(tool.schema.parameters["properties"]) == ["a", "extra"]
     for arguments in ({"a": "x", "extra": [{"key": "b", "value": 3}]}, {"a": "x", "b": 3}):
-        assert asyncio.run(tool(ToolCall(name="t", arguments=arguments))).value == {
+        assert call(tool, arguments).value == {
             "a": "x",
             "b": 3,
         }

@@ -41,22 +41,11 @@ from functool.schema.signature import FunctionSchema
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
-_FLAT = {
-    "string",
-    "number",
-    "integer",
-    "boolean",
-    "null",
-    "enum",
-    "const",
-    "listed number",
-    "array",
-}
-
+_NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class FunctionBinder:
@@ -74,16 +63,12 @@ class FunctionBinder:
         self._short = sys.maxsize if limit is None else limit // 4
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
-        self._renamed: dict[Any, str] = {
-            p.wire: p.name for p in parts.parameters if p.wire != p.name
-        }
+        self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
-        self._quoted = (
-            [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
-        )
-        kinds = kinds_of(
-            [*parts.properties.values(), *parts.definitions.values(), parts.rest_schema]
-        )
+        names = [] if parts.rest else [p.wire for p in parts.parameters]
+        self._quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+        inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
+        kinds = kinds_of(inner)
         self._names_differ = bool(self._renamed or self._reserved)
         recursive = bool(parts.definitions and Names(parts.root).cycles())
         self._nests = "any" in kinds or recursive
@@ -92,13 +77,10 @@ class FunctionBinder:
         self._open = self._nests or "number" in kinds
         # In a flat call every colon outside of a text belongs to an argument: counting them finds
         # unknown ones, and costs less than to have pydantic forbid them.
-        self._flat = kinds <= _FLAT and not parts.rest
+        self._flat = not (kinds & _NESTING or parts.rest)
         self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
-        self._validate = (
-            self._validator("ignore")
-            if self._flat and self._decode is None
-            else self._validate_closed
-        )
+        counts = self._flat and self._decode is None
+        self._validate = self._validator("ignore") if counts else self._validate_closed
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults stay out."""
@@ -148,8 +130,7 @@ class FunctionBinder:
         if self._as_sent:
             return cast("dict[str, Any]", sent)
         drop_nulls(sent := self._unpacked(sent), self._droppable)
-        names: dict[Any, Any] = self._renamed
-        canonical: dict[str, Any] = {names.get(w, w): v for w, v in sent.items()}
+        canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
@@ -228,12 +209,10 @@ class FunctionBinder:
         """Compile the core schema; null may be sent for what has a default."""
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
-        fields = {
-            wire: {**field, "schema": core_schema.nullable_schema(field["schema"])}
-            if wire in self._droppable
-            else field
-            for wire, field in root["fields"].items()
-        }
+        fields = {**root["fields"]}
+        for wire in self._droppable:
+            inner = core_schema.nullable_schema(fields[wire]["schema"])
+            fields[wire] = {**fields[wire], "schema": inner}
         root = {**root, "fields": fields, "extra_behavior": extra}
         whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
         return compiled(whole, {"allow_inf_nan": False}).validate_json
@@ -241,11 +220,8 @@ class FunctionBinder:
     @cached_property
     def _containers(self) -> list[str]:
         """The parameters that take a list or an object, and no string."""
-        return [
-            wire
-            for wire, schema in self._parts.properties.items()
-            if takes_only_containers(schema, self._parts.root)
-        ]
+        properties = self._parts.properties.items()
+        return [wire for wire, part in properties if takes_only_containers(part, self._root)]
 
     @cached_property
     def _defaults(self) -> list[tuple[str, Any]]:

@@ -48,11 +48,6 @@ def _functool_any(values):
 def _functool_all(values):
     return all([_functool_test(value) for value in values])
 
-def _functool_filter(keep, values):
-    if keep is None:
-        return [value for value in values if _functool_test(value)]
-    return [value for value in values if _functool_test(keep(value))]
-
 async def _functool_tool(name, arguments):
     answer = await _functool_call(name, arguments)
     if answer[0] == 2:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -165,6 +166,30 @@ def value_of(result: ToolResult) -> Any:
     if result.value is None:
         return result.text or None
     return json.loads(to_json(result.value)) if not isinstance(result.value, str) else result.value
+
+
+def hidden_problems(problems: Iterable[Mapping[str, Any]], places: Iterable[str]) -> str:
+    """Return what is wrong with arguments, and nothing of what stands at these JSON pointers.
+
+    A problem inside of an untrusted value may hold its keys.
+    """
+    tops = sorted({_unescaped(place.split("/")[1]) for place in places if place})
+    said: list[str] = []
+    for problem in problems:
+        path = str(problem.get("path", ""))
+        name, following = re.match(r"([\w$-]*)(.?)", path).groups()  # type: ignore[union-attr]
+        apart = name and following in "[." and not any(top.startswith(name) for top in tops)
+        if apart and "" not in places:
+            said.append(f"{path}: {problem.get('expected', '')}")
+        else:
+            said.append(
+                f"{', '.join(tops) or 'they'}: of untrusted values it is not said what is wrong"
+            )
+    return "Invalid arguments. " + "; ".join(dict.fromkeys(said))
+
+
+def _unescaped(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
 
 
 def _part(value: Any, path: tuple[Any, ...]) -> Any:

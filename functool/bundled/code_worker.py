@@ -22,8 +22,8 @@ from functool import DefinitionError, ToolError
 
 try:
     import pydantic_monty as monty
-except ImportError as missing:
-    raise ImportError("code mode needs: pip install 'functool[code-mode]'") from missing
+except ImportError as _missing:
+    raise ImportError("code mode needs: pip install 'functool[code-mode]'") from _missing
 
 __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "checked_version"]
 

@@ -84,9 +84,9 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             answer: ToolCall | None = await approval(marked, context)
             return answer
         said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
+        rule = "its values have to come from the user or from a trusted tool"
         raise GuardrailError(
-            f"The call was refused: its values have to come from the user or from a trusted tool,"
-            f" and {said[:1000]}."
+            f"The call was refused: {rule}, and {said[:1000]}.", details={"sources": suspect}
         )
 
     if ask:
@@ -101,10 +101,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not all(isinstance(name, str) and name for name in arguments):
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is not None and not callable(wrote):
+    if wrote is None:
+        return
+    if not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    if wrote is not None:
-        watched.add(_RETURNED)
+    watched.add(_RETURNED)
 
 
 def remember(context: Context[Any], result: ToolResult) -> None:
@@ -119,22 +120,15 @@ def remember(context: Context[Any], result: ToolResult) -> None:
 
 def _labels(call: ToolCall) -> dict[str, list[str]]:
     sources = call.metadata.get("sources")
-    return (
-        {str(p): [*names] for p, names in sources.items()} if isinstance(sources, Mapping) else {}
-    )
+    labels = sources if isinstance(sources, Mapping) else {}
+    return {str(place): [*names] for place, names in labels.items()}
 
 
 def _decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
     """Whether a person wrote these very arguments, or has just agreed to them."""
-    wanted = decision.get("arguments")
-    return (
-        bool(decision.get("approved"))
-        and wanted is not None
-        and same_json(
-            wanted,
-            dict(call.arguments),  # type: ignore[arg-type]
-        )
-    )
+    given: Any = call.arguments
+    wanted = decision.get("arguments") if decision.get("approved") else None
+    return wanted is not None and same_json(wanted, dict(given))
 
 
 def _is_within(place: str, top: str) -> bool:
@@ -168,10 +162,9 @@ def _holds(written: str, text: str) -> bool:
     start = written.find(text)
     while start >= 0:
         end = start + len(text)
-        before, after = written[start - 1 : start], written[end : end + 1]
-        if not (before.isalnum() and text[0].isalnum()) and not (
-            after.isalnum() and text[-1].isalnum()
-        ):
+        within_left = written[start - 1 : start].isalnum() and text[0].isalnum()
+        within_right = written[end : end + 1].isalnum() and text[-1].isalnum()
+        if not (within_left or within_right):
             return True
         start = written.find(text, start + 1)
     return False

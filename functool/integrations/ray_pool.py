@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
@@ -14,7 +16,15 @@ import ray
 from ray.exceptions import RayError
 
 from functool import DefinitionError, ToolCall, ToolError, ToolResult, Toolset, Tripwire
-from functool.integrations.ray_worker import Worker
+from functool.integrations.ray_worker import (
+    Worker,
+    packed_chunk,
+    packed_request,
+    unpacked_answer,
+    unpacked_answers,
+)
+
+logger = logging.getLogger("functool")
 
 CANCEL_SECONDS = 0.8
 """How long a cancelled call waits until its body has cleaned up."""
@@ -63,13 +73,13 @@ class Pool:
                 groups[key] = _Group(wanted, packed, actors, chunk, deps)
             self._groups[name] = groups[key]
 
-    async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
-        """Return what came of a call.
+    def answer(self, call: ToolCall, approved: str) -> Coroutine[Any, Any, ToolResult | Tripwire]:
+        """Return what came of a call, to be awaited.
 
         Raises:
             WorkerLost: The worker was lost.
         """
-        return await self._groups[call.name].answer(call, approved)
+        return self._groups[call.name].desk().answer(call, approved)
 
 
 class _Actor:
@@ -87,9 +97,10 @@ class _Actor:
 class _Job:
     """One call that waits for its answer. `chunk` and `place` say where it went."""
 
-    __slots__ = ("actor", "answer", "chunk", "place", "request")
+    __slots__ = ("actor", "answer", "chunk", "place", "request", "tool")
 
-    def __init__(self, request: Any, answer: asyncio.Future[Any]) -> None:
+    def __init__(self, tool: str, request: bytes, answer: asyncio.Future[bytes]) -> None:
+        self.tool = tool
         self.request = request
         self.answer = answer
         self.actor: _Actor | None = None
@@ -120,12 +131,13 @@ class _Group:
         # Futures and tasks belong to a loop, and sync code has a loop for each call.
         self._desks: WeakKeyDictionary[Any, _Desk] = WeakKeyDictionary()
 
-    async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
+    def desk(self) -> _Desk:
+        """Return what sends the calls of the running loop."""
         loop = asyncio.get_running_loop()
         desk = self._desks.get(loop)
         if desk is None:
             desk = self._desks[loop] = _Desk(self._actors, self._chunk)
-        return await desk.answer(call, approved)
+        return desk
 
 
 class _Desk:
@@ -142,7 +154,7 @@ class _Desk:
     async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
         """Send a call, and return its answer. Cancelled, cancel it where it is."""
         loop = asyncio.get_running_loop()
-        job = _Job((call, approved), loop.create_future())
+        job = _Job(call.name, packed_request(call, approved), loop.create_future())
         self._waiting.append(job)
         self._schedule(loop)
         try:
@@ -150,17 +162,24 @@ class _Desk:
         except asyncio.CancelledError:
             await self._cancel(job)
             raise
-        result: ToolResult | Tripwire = pickle.loads(packed)
-        return result
+        return unpacked_answer(packed, call.id)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send soon: calls that are made in the same turn of the loop travel together."""
-        if not self._scheduled:
+        """Send soon: calls that are made in the same turn of the loop travel together.
+
+        Enough for a full chunk to each actor leaves at once, and runs while the others get ready.
+        """
+        if len(self._waiting) == self._chunk * len(self._actors):
+            self._send()
+        elif not self._scheduled:
             self._scheduled = True
-            loop.call_soon(self._send)
+            loop.call_soon(self._send_soon)
+
+    def _send_soon(self) -> None:
+        self._scheduled = False
+        self._send()
 
     def _send(self) -> None:
-        self._scheduled = False
         for actor in self._actors:
             if actor.lost and actor not in self._asked:  # Another loop lost it, and has ended.
                 self._asked.add(actor)
@@ -180,7 +199,16 @@ class _Desk:
                 actor.load += len(jobs)
                 for place, job in enumerate(jobs):
                     job.actor, job.chunk, job.place = actor, chunk, place
-                self._begin(self._exchange(actor, chunk, jobs))
+                packed = packed_chunk(chunk, [job.request for job in jobs])
+                try:
+                    if not ray.is_initialized():  # A call would start a cluster of its own.
+                        raise RuntimeError("Ray is not connected")
+                    # On its way at once: a task would begin only after all that is ready to run.
+                    sent = actor.handle.run.remote(packed)
+                except Exception as error:
+                    self._give_up(actor, jobs, error)
+                else:
+                    self._begin(self._exchange(actor, chunk, jobs, sent))
 
     def _share(self, actors: int) -> int:
         """Return how many of the waiting calls one actor gets, so that each has its part."""
@@ -191,13 +219,12 @@ class _Desk:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _exchange(self, actor: _Actor, chunk: str, jobs: list[_Job]) -> None:
-        """Send a chunk, and hand out the answers as they come."""
+    async def _exchange(self, actor: _Actor, chunk: str, jobs: list[_Job], sent: Any) -> None:
+        """Hand out the answers of a chunk that was sent, as they come."""
         missing = dict(enumerate(jobs))
         try:
-            answers = await actor.handle.run.remote(chunk, [job.request for job in jobs])
             while True:
-                for place, packed in answers:
+                for place, packed in unpacked_answers(await sent):
                     job = missing.pop(place)
                     actor.load -= 1
                     if not job.answer.done():
@@ -205,11 +232,21 @@ class _Desk:
                 self._send()
                 if not missing:
                     return
-                answers = await actor.handle.more.remote(chunk)
-        except RayError as error:
+                sent = actor.handle.more.remote(chunk)
+        except Exception as error:  # Ray raises more than its own errors.
             self._lose(actor, missing, type(error).__name__)
         finally:
             actor.load -= len(missing)
+
+    def _give_up(self, actor: _Actor, jobs: list[_Job], error: Exception) -> None:
+        """Answer calls that could not be sent."""
+        logger.error("Ray takes no calls: connect it and make the tools anew", exc_info=error)
+        actor.load -= len(jobs)
+        for job in jobs:
+            job.actor = None
+            refused = ToolError(f"The call of {job.tool} was not run: no worker can be reached.")
+            refused.__cause__ = error
+            job.answer.set_exception(refused)
 
     def _lose(self, actor: _Actor, missing: dict[int, _Job], reason: str) -> None:
         """Answer the calls that a lost actor had; it gets no other until it is back."""
@@ -217,7 +254,7 @@ class _Desk:
         self._schedule(asyncio.get_running_loop())
         for job in missing.values():
             if not job.answer.done():
-                job.answer.set_exception(WorkerLost(job.request[0].name, reason))
+                job.answer.set_exception(WorkerLost(job.tool, reason))
 
     async def _await_return(self, actor: _Actor) -> None:
         """Ask a lost actor until it answers, and send it calls again."""
@@ -232,10 +269,11 @@ class _Desk:
 
     async def _cancel(self, job: _Job) -> None:
         """Withdraw a call, or cancel it on its worker and wait until its body has cleaned up."""
-        if job.actor is None:
+        if job.actor is None or not ray.is_initialized():
             return  # What waits and is done is not sent.
-        cancelled = job.actor.handle.cancel.remote(job.chunk, job.place).future()
-        await asyncio.wait([asyncio.wrap_future(cancelled)], timeout=CANCEL_SECONDS)
+        with suppress(Exception):  # The cancellation goes on, whatever Ray says.
+            cancelled = job.actor.handle.cancel.remote(job.chunk, job.place).future()
+            await asyncio.wait([asyncio.wrap_future(cancelled)], timeout=CANCEL_SECONDS)
 
 
 def _packed(tools: Toolset) -> bytes:

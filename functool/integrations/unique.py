@@ -50,11 +50,11 @@ try:
     )
 
     from functool.integrations.unique_images import split_images, with_bytes
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the Unique integration needs unique-toolkit and Python 3.12:"
         " pip install 'functool[unique]'"
-    ) from error
+    ) from _error
 
 _log = logging.getLogger("functool")
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]

@@ -10,6 +10,7 @@ What is kept is what the guardrails before have left of the output. So the guard
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import secrets
 import shutil
@@ -70,6 +71,7 @@ class _Part:
 class _Kept:
     owner: Any
     expires: float
+    bytes: int
     parts: list[_Part]
     sources: list[str]
 
@@ -83,10 +85,12 @@ class Spill:
         owner: `owner(context)`, sync or async: whose results these are. Only the same owner reads
             them again. By default the context.
         expires_in: For how many seconds a result is kept.
+        max_bytes: How many bytes all results may take together. Where a new one does not fit, the
+            oldest are forgotten first, whoever owns them.
 
     Raises:
-        DefinitionError: `limit` is less than 100, `expires_in` no positive number, `owner` not
-            callable, or the directory cannot be made.
+        DefinitionError: `limit` is less than 100, `expires_in` no positive number, `max_bytes` no
+            positive int, `owner` not callable, or the directory cannot be made.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class Spill:
         limit: int = 20_000,
         owner: Owner | None = None,
         expires_in: float = 3_600.0,
+        max_bytes: int = 1_000_000_000,
     ) -> None:
         if type(limit) is not int or limit < LEAST_LIMIT:
             raise DefinitionError(f"limit must be an int of at least {LEAST_LIMIT}, not {limit!r}")
@@ -103,16 +108,20 @@ class Spill:
             raise DefinitionError(f"expires_in must be a number of seconds, not {expires_in!r}")
         if not expires_in > 0:
             raise DefinitionError(f"expires_in must be positive, not {expires_in!r}")
+        if type(max_bytes) is not int or max_bytes < 1:
+            raise DefinitionError(f"max_bytes must be a positive int, not {max_bytes!r}")
         if owner is not None and not callable(owner):
             raise DefinitionError(f"owner must be callable, not {type(owner).__name__}")
         self.limit = limit
         self.expires_in = expires_in
+        self.max_bytes = max_bytes
         self._owner: Owner = owner or _owner_in_state
         self._kept: dict[str, _Kept] = {}
+        self._bytes = 0  # With what is being written.
         self._lock = threading.Lock()
         self._directory = self._prepared(directory)
         self.guardrail: OutputGuardrail = self._make_guardrail()
-        self.tools = Toolset([self._reader(), self._searcher()])
+        self.tools: Toolset = Toolset([self._reader(), self._searcher()])
 
     def _prepared(self, directory: str | os.PathLike[str] | None) -> Path:
         """Return the directory, without what an earlier process has left in it too long ago."""
@@ -135,7 +144,7 @@ class Spill:
     def close(self) -> None:
         """Forget all results, and remove their files."""
         with self._lock:
-            gone = [self._kept.pop(handle) for handle in [*self._kept]]
+            gone = self._forgotten([*self._kept])
         _remove(gone)
 
     def _make_guardrail(self) -> OutputGuardrail:
@@ -174,9 +183,16 @@ class Spill:
     ) -> tuple[str, _Kept]:
         """Write the parts into files, all or none."""
         self._purge()
+        written = [part.encode() if isinstance(part, str) else part for part, _ in parts]
+        size = sum(map(len, written))
+        self._make_room(size)
         handle = secrets.token_urlsafe(16)
         kept = _Kept(
-            owner=owner, expires=time.monotonic() + self.expires_in, parts=[], sources=sources
+            owner=owner,
+            expires=time.monotonic() + self.expires_in,
+            bytes=size,
+            parts=[],
+            sources=sources,
         )
         try:
             for number, (data, content) in enumerate(parts):
@@ -186,8 +202,10 @@ class Spill:
                 kept.parts.append(part)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-                    file.write(data.encode() if isinstance(data, str) else data)
+                    file.write(written[number])
         except OSError:
+            with self._lock:
+                self._bytes -= size
             _remove([kept])
             raise
         with self._lock:
@@ -198,7 +216,34 @@ class Spill:
         now = time.monotonic()
         with self._lock:
             late = [handle for handle, kept in self._kept.items() if kept.expires <= now]
-            gone = [self._kept.pop(handle) for handle in late]
+            gone = self._forgotten(late)
+        _remove(gone)
+
+    def _forgotten(self, handles: list[str]) -> list[_Kept]:
+        """Forget results, with the lock held, and return what is to be removed."""
+        gone = [self._kept.pop(handle) for handle in handles]
+        self._bytes -= sum(kept.bytes for kept in gone)
+        return gone
+
+    def _make_room(self, size: int) -> None:
+        """Take so many of the bytes that there may be; forget the oldest results for them.
+
+        Raises:
+            OSError: There may never be so many, or others are being written. Nothing is forgotten.
+        """
+        late: list[str] = []
+        with self._lock:
+            room = self.max_bytes - self._bytes - size
+            for handle, kept in self._kept.items():  # The oldest come first.
+                if room >= 0:
+                    break
+                late.append(handle)
+                room += kept.bytes
+            if room < 0:
+                most = f"all kept results may take {self.max_bytes:,} bytes together"
+                raise OSError(errno.EDQUOT, most)
+            gone = self._forgotten(late)
+            self._bytes += size
         _remove(gone)
 
     def _shown(self, handle: str, kept: _Kept, first: str | bytes) -> str:

@@ -17,10 +17,10 @@ try:
     from starlette.requests import Request
     from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
     from starlette.routing import Route
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ImportError(
         "the playground needs starlette and uvicorn: pip install 'functool[play]'"
-    ) from error
+    ) from _error
 
 from functool import FunctoolError
 from functool.executors import in_thread

@@ -53,7 +53,9 @@ class Desk:
         context: Context[Any] | None = None,
         journal: Any = None,
     ) -> None:
-        self.tools, self.inbox, self.journal = tools, inbox, journal
+        self.tools: Toolset = tools
+        self.inbox: Inbox = inbox
+        self.journal: Any = journal
         self._target = target
         base = context or Context()
         self._base = base if base.approver else base.view(approver=inbox.approver)

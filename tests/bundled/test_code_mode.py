@@ -8,10 +8,12 @@ import pytest
 
 from functool import (
     ApprovalRequired,
+    ArgumentError,
     Context,
     Decision,
     DefinitionError,
     FunctionTool,
+    GuardrailError,
     SchemaTool,
     ToolCall,
     ToolError,
@@ -139,6 +141,18 @@ def test_a_program_reads_the_answer_and_not_the_data():
         ("import json as pay", "another meaning"),
         ("try: pass\nexcept ValueError as pay: pass", "another meaning"),
         ("lambda pay: 1", "another meaning"),
+        ("(pay := 3)", "another meaning"),
+        ("[pay for pay in []]", "another meaning"),
+        ("class pay: pass", "another meaning"),
+        ("with x as pay: pass", "another meaning"),
+        ("del pay", "another meaning"),
+        ("async def join(): pass", "another meaning"),
+        ("match 1:\n    case pay: pass", "another meaning"),
+        ("any = 3", "another meaning"),
+        ("def all(a, b): pass", "another meaning"),
+        ("match 1:\n    case {**pay}: pass", "another meaning"),
+        ("global pay", "another meaning"),
+        ("import itertools\nitertools.takewhile", "a comprehension"),
         ("_functool_call('pay', {})", "reserved"),
         ("if:", "no Python"),
         ("x = '\ud800'", "not valid JSON"),
@@ -302,6 +316,48 @@ def test_limits_end_in_an_error_result(code, said):
     assert said in result.text
     assert len(result.text) <= 20_000
     assert run(tool, "1 + 1").value["value"] == 2
+
+
+def test_built_in_functions_that_are_replaced_work_as_ever():
+    """`bool`, `any` and `all` are what they were, and `bool` is still a type."""
+    code = (
+        "def f(x: bool) -> bool:\n    return x\n"
+        "y: bool = f(True)\n"
+        "match y:\n    case bool():\n        z = 'bool'\n"
+        "[isinstance(1, bool), isinstance(True, (bool, str)), type(y) is bool, bool, bool([]), bool(),"
+        " any(x > 1 for x in [1, 2]), all([]),"
+        " sorted([2, 0], key=bool), z]"
+    )
+    value = run(code_mode([teams]), code).value["value"]
+
+    assert value[:3] == [False, True, True]
+    assert value[4:] == [
+        *(False, False, True, True, [0, 2], "bool"),
+    ]
+
+
+def test_what_ran_is_not_called_refused():
+    """A call is refused only where its body did not run: not by an output guardrail, nor by its body."""
+    ran = []
+
+    def refuse(result, context):
+        raise GuardrailError("not this")
+
+    @FunctionTool(output_guardrails=[refuse])
+    def first() -> str:
+        ran.append("first")
+        return "x"
+
+    @FunctionTool
+    def second() -> str:
+        ran.append("second")
+        raise ArgumentError("inside")
+
+    tool = code_mode([first, second])
+
+    assert outcomes(run(tool, "await first()")) == [("first", "failed")]
+    assert outcomes(run(tool, "await second()")) == [("second", "failed")]
+    assert ran == ["first", "second"]
 
 
 def test_a_flood_of_text_is_cut():

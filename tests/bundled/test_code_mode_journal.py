@@ -1,9 +1,7 @@
 """Code mode with a journal: programs that go on in another process, and calls that are never made twice."""
 
 import asyncio
-import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -16,42 +14,6 @@ from functool import Context, FunctionTool, ToolCall, ToolResult
 from functool.bundled.code_mode import code_mode
 from functool.guardrails import require_approval
 from functool.layers.journal import Journal
-
-PROGRAM = "\n".join(
-    [
-        "done = []",
-        *(f"done.append(await step(n={n}))" for n in range(10)),
-        "done",
-    ]
-)
-HOST = '''
-import asyncio, sys
-from functool import Context, FunctionTool, ToolCall
-from functool.bundled.code_mode import code_mode
-from functool.guardrails import require_approval
-from functool.layers.journal import Journal
-
-@FunctionTool(input_guardrails=[require_approval(lambda call, context: call.arguments["n"] in (3, 7))])
-async def step(n: int) -> str:
-    """Do a step."""
-    with open(sys.argv[2], "a") as effects:
-        effects.write(f"{n}\\n")
-    await asyncio.sleep(0.005)
-    return f"did {n}"
-
-async def main():
-    tool = code_mode([step], journal=Journal(sys.argv[1]), run="r")
-    context = Context()
-    call = ToolCall(name="run_code", arguments={"code": sys.argv[3]}, id="c1")
-    while True:
-        result = await tool.invoke(call, context)
-        if "approval" not in result.metadata:
-            break
-        context.approve(result.metadata["approval"])
-    print(result.error.type if result.error else "", "|", result.text, flush=True)
-
-asyncio.run(main())
-'''
 
 
 def pay_tool(paid, fail=None):
@@ -151,49 +113,6 @@ def test_two_that_resume_one_program_get_one_answer(tmp_path):
 
     assert first.value == second.value == {"printed": "", "value": ["paid a", "paid b"]}
     assert sorted(paid) == ["a", "b"]
-
-
-def kills(tmp_path, times):
-    """Kill a host at random moments until it ends; return how often a call was left unknown."""
-    host = tmp_path / "host.py"
-    host.write_text(HOST)
-    chance, left, total = random.Random(7), times, 0
-    while left > 0:
-        total += 1
-        journal, effects = tmp_path / f"j{total}", tmp_path / f"e{total}"
-        effects.write_text("")
-        unknown = 0
-        while True:
-            words = [sys.executable, str(host), str(journal), str(effects), PROGRAM]
-            child = subprocess.Popen(
-                words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
-            )
-            try:
-                moment = chance.uniform(0.3, 1.4) if left > 0 else 60
-                said, _ = child.communicate(timeout=moment)
-            except subprocess.TimeoutExpired:
-                os.kill(child.pid, signal.SIGKILL)
-                child.communicate()
-                left -= 1
-                continue
-            kind, _, text = said.partition("|")
-            if kind.strip() == "OutcomeUnknown":
-                unknown += 1
-                [entry] = Journal(journal).calls(run="r", state="unknown")
-                Journal(journal).settle(entry.key, ToolResult.of(f"did {entry.arguments['n']}"))
-                continue
-            assert json.loads(text)["value"] == [f"did {n}" for n in range(10)], said
-            break
-        made = [int(line) for line in effects.read_text().split()]
-        assert len(made) == len(set(made)), made
-        assert set(range(10)) - set(made) == set() or unknown, made
-    return total
-
-
-@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.slow)])
-def test_kills_lose_nothing_and_repeat_nothing(tmp_path, times):
-    """A host killed at random moments ends with no effect twice, and reports what was interrupted."""
-    assert kills(tmp_path, times) > 0
 
 
 def test_no_worker_survives_a_killed_host(tmp_path):

@@ -13,7 +13,9 @@ from functool import (
     Context,
     FunctionTool,
     GuardrailError,
+    ImageContent,
     Inject,
+    ToolResult,
     ToolSettings,
     Tripwire,
 )
@@ -116,6 +118,16 @@ async def repeatable(folder: str, seconds: float) -> str:
 def blocking(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
+
+
+@FunctionTool
+async def shown(words: str) -> ToolResult:
+    return ToolResult.of(words, metadata={"cost": 3}).shown_as("short")
+
+
+@FunctionTool
+async def pictures() -> list[ImageContent]:
+    return [ImageContent(data=b"1", media_type="image/png")] * 2
 
 
 @FunctionTool

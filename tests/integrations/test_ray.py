@@ -281,6 +281,54 @@ def test_without_a_cluster_it_says_what_to_do(monkeypatch):
         on_ray(ray_tools.add)
 
 
+def test_a_call_after_the_end_of_ray_is_an_error(tools, monkeypatch, caplog):
+    """The call is answered, nothing runs, and no second cluster is started."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    result = tools.call_sync(call("add", a=1))
+
+    assert result.text == "The call of add was not run: no worker can be reached."
+    assert "connect it" in caplog.text
+    monkeypatch.undo()
+    assert tools.call_sync(call("add", a=1)).value == 3
+
+
+def test_a_call_that_ray_does_not_take_is_an_error(cluster, monkeypatch, caplog):
+    """Ray raises errors of many kinds, as for an actor of another cluster: no call waits for ever."""
+    tool = on_ray(ray_tools.add)
+    assert Toolset([tool]).call_sync(call("add", a=1)).value == 3
+
+    def raising(*args):
+        raise Exception("Can't find actor")
+
+    monkeypatch.setattr(ray.actor.ActorMethod, "remote", raising)
+    results = Toolset([tool]).call_all_sync([call("add", str(i), a=i) for i in range(120)])
+
+    assert {result.error.message for result in results} == {
+        "The call of add was not run: no worker can be reached."
+    }
+    monkeypatch.undo()
+    assert Toolset([tool]).call_sync(call("add", a=1)).value == 3
+
+
+def test_more_calls_than_fit_run_while_the_others_get_ready(cluster):
+    """A full chunk leaves at once, and every call is answered in its place."""
+    tools = on_ray(Toolset([ray_tools.add], max_concurrency=None), actors=2, chunk=3)
+    results = tools.call_all_sync([call("add", str(i), a=i) for i in range(100)])
+
+    assert [result.value for result in results] == [i + 2 for i in range(100)]
+    assert [result.call_id for result in results] == [str(i) for i in range(100)]
+
+
+def test_a_result_keeps_all_that_it_has(tools):
+    """What a model reads, what code reads and what the host reads arrive as they were."""
+    result = tools.call_sync(call("shown", words="long"))
+
+    assert (result.text, result.value, result.structured) == ("short", "long", None)
+    assert result.metadata == {"cost": 3}
+    many = tools.call_sync(call("pictures"))
+    assert [content.media_type for content in many.output] == ["image/png", "image/png"]
+
+
 @pytest.mark.slow
 def test_a_machine_that_is_lost(tmp_path):
     """A node is killed in mid-call: the call is an error, and the next ones run on the other node."""

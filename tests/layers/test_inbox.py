@@ -17,6 +17,7 @@ from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
 from functool.layers.inbox import Inbox, InboxError
+from tests.support import time_passes
 
 RAN = []
 
@@ -139,13 +140,14 @@ async def test_a_call_that_ends_takes_its_request_along(path):
     hasty = FunctionTool(
         lambda path: RAN.append(path),
         name="hasty",
-        timeout=0.2,
+        timeout=60,
         input_guardrails=[require_approval()],
     )
     late = asyncio.create_task(
         hasty(ToolCall(name="hasty", arguments={"path": "a"}), Context(approver=inbox.approver))
     )
     await waiting(inbox)
+    time_passes(61)
 
     assert (await late).error.type == "ToolTimeoutError"
     assert inbox.pending() == []
@@ -227,14 +229,14 @@ def test_a_dead_process_leaves_nothing_to_answer(path, monkeypatch):
 
 @pytest.mark.anyio
 async def test_a_waiting_call_gives_signs_of_life(path, monkeypatch):
-    """A call that waits for longer than the silence stays pending."""
-    monkeypatch.setattr(module, "SILENCE", 1.5)
+    """After a silence that is too long a call that still waits says so, and is pending again."""
     inbox = Inbox(path)
     task = start(inbox, path="a")
-    [request] = await waiting(inbox)
-    filed = time.time()
-    while time.time() < filed + 2.0:
-        await asyncio.sleep(0.05)
+    await waiting(inbox)
+    now = time.time
+    monkeypatch.setattr(module.time, "time", lambda: now() + 2 * module.SILENCE)
+    async with asyncio.timeout(60):
+        [request] = await waiting(inbox)
 
     inbox.approve(request.id)
     assert (await task).text == "removed a"

@@ -20,6 +20,7 @@ from functool import (
 )
 from functool.guardrails import block, require_approval
 from tests import bfcl
+from tests.support import call
 
 repair = pytest.importorskip("functool.layers.repair", exc_type=ImportError)
 repaired = repair.repaired
@@ -201,7 +202,7 @@ def test_a_valid_call_is_never_touched():
 def test_what_would_be_a_guess_stays_refused(text):
     """Nothing is completed, invented, dropped or chosen: the tool's own refusal is the answer."""
     result = run(text)
-    own = asyncio.run(book.invoke(ToolCall(name="book", arguments=text)))
+    own = call(book, text)
 
     assert result.error.type == "ArgumentError"
     assert result.text == own.text
@@ -292,3 +293,16 @@ def test_a_missing_extra_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert "pip install 'functool[repair]'" in done.stderr
+
+
+def test_a_stream_is_not_judged_before_it_can_be_repaired():
+    """What a repair may mend is never refused while it is written."""
+
+    @FunctionTool
+    def listed(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    watch, text = repaired(listed).watch(), "{'numbers': 3,}"
+
+    assert [watch.feed(letter) for letter in text] == [None] * len(text)
+    assert asyncio.run(repaired(listed)(ToolCall(name="listed", arguments=text))).value == 3

@@ -28,6 +28,7 @@ from functool import (
 from functool.guardrails import redact, truncate
 from functool.layers import spill as spill_module
 from functool.layers.spill import Spill
+from tests.support import call
 
 ROWS = [{"id": n, "name": f"row {n}", "city": "Zürich"} for n in range(500)]
 
@@ -40,7 +41,7 @@ def spilled(value, spill, context=None, **options):
 
     guardrails = [*options.pop("before", []), spill.guardrail]
     tool = FunctionTool(report, output_guardrails=guardrails, **options)
-    result = asyncio.run(tool.invoke(ToolCall(name="report"), context))
+    result = call(tool, {}, context)
     found = re.search(r"kept as ([\w-]{22})", result.text)
     return result, found and found[1]
 
@@ -424,6 +425,64 @@ def test_a_full_disk_is_a_clear_error(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_total_is_bounded(tmp_path):
+    """Where a new result does not fit the oldest are forgotten, with their files, and no more of them than need be."""
+    spill, context = Spill(tmp_path, limit=100, max_bytes=1_200), Context()
+    handles = [spilled("é" * 200, spill, context)[1] for _ in range(4)]  # 400 bytes each.
+    readable = [read(spill, context, handle).success for handle in handles]
+
+    assert readable == [False, True, True, True]
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == 1_200
+    spilled("x" * 401, spill, context)
+    readable = [read(spill, context, handle).success for handle in handles]
+    assert readable == [False, False, False, True]
+
+
+def test_a_result_larger_than_the_bound_is_a_clear_error(tmp_path):
+    """The model is told that the tool ran; what others keep stays."""
+    spill, context = Spill(tmp_path, limit=100, max_bytes=500), Context()
+    _, handle = spilled("x" * 400, spill, context)
+    result, _ = spilled("x" * 501, spill, context)
+
+    assert result.text == (
+        "The tool has run, but its result of 501 characters is too long to show, and could not be"
+        " kept aside: all kept results may take 500 bytes together. Ask it for less."
+    )
+    assert read(spill, context, handle).success
+
+
+def test_the_bound_holds_under_parallel_calls(tmp_path):
+    """What is being written counts, and what could not be written, expired or was closed gives its room back."""
+    spill, context = Spill(tmp_path, limit=100, max_bytes=2_000), Context()
+
+    def report(number: int) -> str:
+        return f"{number:03}" + "x" * 497
+
+    tools = Toolset([FunctionTool(report, output_guardrails=[spill.guardrail])])
+    calls = [ToolCall(name="report", arguments={"number": n}, id=str(n)) for n in range(200)]
+    results = tools.call_all_sync(calls, context)
+    kept = [result for result in results if result.success]
+    handles = [re.search(r"kept as ([\w-]{22})", result.text)[1] for result in kept]
+
+    assert kept
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == 2_000
+    assert sum(read(spill, context, handle).success for handle in handles) == 4
+    spill.close()
+    _, handle = spilled("x" * 2_000, spill, context)
+    assert read(spill, context, handle).success
+
+
+def test_room_comes_back_after_a_failed_write(tmp_path, monkeypatch):
+    """A result that could not be written takes no room."""
+    spill, context = Spill(tmp_path, limit=100, max_bytes=500), Context()
+    with monkeypatch.context() as full:
+        full.setattr(spill_module.os, "open", lambda *_: os.close(-1))
+        assert spilled("x" * 400, spill, context)[0].is_error
+    _, handle = spilled("x" * 500, spill, context)
+
+    assert read(spill, context, handle).success
+
+
 def test_a_file_that_is_gone_is_a_clear_error(tmp_path):
     """A result whose file somebody removed can no longer be read, and the error shows no path."""
     spill, context = Spill(tmp_path, limit=100), Context()
@@ -458,6 +517,7 @@ def test_labels_are_kept():
     [
         {"limit": 99}, {"limit": 2.5}, {"limit": True}, {"expires_in": 0}, {"expires_in": "1"},
         {"expires_in": True}, {"expires_in": float("nan")}, {"owner": "me"}, {"directory": __file__},
+        {"max_bytes": 0}, {"max_bytes": 1.5}, {"max_bytes": True}, {"max_bytes": None},
     ],
 )  # fmt: skip
 def test_mistakes_are_refused_at_definition(options):
