@@ -11,6 +11,7 @@ from typing import Any
 from functool import ApprovalRequest, FunctionTool, SchemaTool, TextContent, Tool, ToolResult
 from functool.content import base64_of
 from functool.play.forms import form_schema
+from functool.play.questions import QUESTION
 
 DIALECTS = (
     "openai",
@@ -163,10 +164,11 @@ def shown_request(request: ApprovalRequest) -> dict[str, Any]:
     A request that is too long for that has `"whole": False`, and can only be refused.
     """
     text = json.dumps(request.arguments, indent=2)
-    whole = len(text) <= TEXT
+    whole = len(text) <= TEXT and len(request.tool) <= TEXT
     return {
         "id": request.id,
-        "tool": request.tool,
+        "tool": request.tool if request.definition != QUESTION else "",
+        "question": cut(request.tool, TEXT) if request.definition == QUESTION else "",
         "call_id": cut(request.call_id, 200),
         "created": request.created,
         "arguments": text if whole else "",

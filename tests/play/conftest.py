@@ -44,7 +44,7 @@ def playground(tmp_path):
     started = []
 
     def start(*words, **options):
-        started.append(Playground(*words, cwd=tmp_path, **options))
+        started.append(Playground(*words, **{"cwd": tmp_path, **options}))
         return started[-1]
 
     yield start

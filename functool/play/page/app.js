@@ -78,7 +78,11 @@ async function choose(name, text = null) {
     run(parts);
   });
   parts.raw.addEventListener("input", () => typed(parts));
-  try {
+  const fixed = tool.form.type === "object" && tool.form.additionalProperties === false;
+  if (fixed && !Object.keys(tool.form.properties || {}).length) {
+    holder.append(h("p", { class: "quiet" }, "This tool names no arguments."));
+    parts.raw.value = text ?? "{}";
+  } else try {
     parts.form = new Form(holder, tool.form, (value) => { parts.raw.value = JSON.stringify(value, null, 2); parts.rawProblem.textContent = ""; });
   } catch (error) {
     holder.replaceChildren(h("p", { class: "quiet" }, "This schema has no form. Write the arguments as JSON."));

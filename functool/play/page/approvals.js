@@ -18,7 +18,7 @@ export function pending(requests) {
     const card = made(request);
     cards.set(request.id, card);
     holder.append(card);
-    say(`${request.tool.slice(0, 100)} waits for your approval`);
+    say(`${named(request)} waits for your ${request.question ? "answer" : "approval"}`);
   }
   let empty = document.getElementById("nothing-waits");
   if (!requests.length && !empty) holder.append(h("p", { id: "nothing-waits", class: "quiet" }, "Nothing waits."));
@@ -26,7 +26,7 @@ export function pending(requests) {
 }
 
 function made(request) {
-  const text = h("textarea", { rows: Math.min(14, request.arguments.split("\n").length + 1), spellcheck: "false", "aria-label": `Arguments of ${request.tool.slice(0, 100)}` });
+  const text = h("textarea", { rows: Math.min(14, request.arguments.split("\n").length + 1), spellcheck: "false", "aria-label": request.question ? "Answers to the server" : `Arguments of ${request.tool.slice(0, 100)}` });
   text.value = request.arguments;
   const reason = h("input", { type: "text", "aria-label": "Reason of a refusal, for the model", placeholder: "Why not (the model reads it)" });
   const problem = h("p", { class: "problem", role: "alert" });
@@ -36,13 +36,13 @@ function made(request) {
   const isEdited = () => text.value !== request.arguments;
   text.addEventListener("input", () => {
     approve.textContent = isEdited() ? "Approve as edited" : "Approve";
-    allow.hidden = isEdited();
+    if (!request.question) allow.hidden = isEdited();
   });
   const answer = async (how, more = {}) => {
     problem.textContent = "";
     try {
       await post("/api/answer", { id: request.id, how, ...more });
-      say(`${request.tool.slice(0, 100)} was ${how === "deny" ? "refused" : "approved"}`);
+      say(`${named(request)} was ${how === "deny" ? "refused" : "approved"}`);
     } catch (error) { problem.textContent = error.message; }
   };
   approve.addEventListener("click", () => isEdited() ? answer("edit", { arguments: text.value }) : answer("approve"));
@@ -50,11 +50,15 @@ function made(request) {
   const sources = Object.entries(request.sources).map(([place, names]) =>
     h("li", {}, h("code", {}, place || "all arguments"), ` came from ${names.join(", ")}: it may hold text of strangers`));
   const all = request.whole
-    ? [text, sources.length ? h("ul", { class: "sources" }, sources) : null, h("div", { class: "row" }, approve, refuse), reason, allow]
+    ? [text, sources.length ? h("ul", { class: "sources" }, sources) : null, h("div", { class: "row" }, approve, refuse), ...(request.question ? [] : [reason, allow])]
     : [h("p", {}, `The arguments are ${request.size.toLocaleString()} characters long: too long to be seen, so they can only be refused.`), h("div", { class: "row" }, refuse), reason];
   return h("article", { class: "card", data: { request: request.id } },
-    h("h3", {}, `${request.tool.slice(0, 200)} asks to run`),
-    h("p", { class: "quiet" }, `Call ${request.call_id || "without an id"} of ${asker(request)}, ${new Date(request.created).toLocaleTimeString()}`), ...all.filter(Boolean), problem);
+    h("h3", {}, request.question ? "The server asks you" : `${request.tool.slice(0, 200)} asks to run`),
+    request.question ? h("pre", { tabindex: "0", "aria-label": "Question of the server" }, request.question) : h("p", { class: "quiet" }, `Call ${request.call_id || "without an id"} of ${asker(request)}, ${new Date(request.created).toLocaleTimeString()}`), ...all.filter(Boolean), problem);
+}
+
+function named(request) {
+  return request.question ? "A question of the server" : request.tool.slice(0, 100);
 }
 
 // Approve this call and the next ones like it: which arguments may differ, how often, how long.
