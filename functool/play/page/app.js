@@ -155,10 +155,13 @@ function definitions(tool) {
   const details = h("details", { id: "definitions" }, h("summary", {}, "Definition for each provider"),
     h("div", { class: "row" }, h("label", {}, "Dialect ", dialect), h("label", { class: "check" }, strict, " strict")),
     losses, h("div", { class: "with-copy" }, box, copying("the definition", () => box.textContent)));
+  let asked = 0;
   const show = async () => {
     if (!details.open) return;
+    const mine = asked += 1;
     try {
       const found = await post("/api/definition", { name: tool.name, dialect: dialect.value, strict: strict.checked });
+      if (mine !== asked) return; // Another one was chosen meanwhile.
       box.textContent = found.definition;
       const lost = found.error ? [found.error] : found.losses;
       losses.replaceChildren(lost.length ? h("ul", {}, lost.map((loss) => h("li", {}, loss))) : h("p", { class: "quiet" }, "Nothing is lost."));
