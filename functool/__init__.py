@@ -103,14 +103,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _functools.__all__:  # `from functool import` would reword an AttributeError.
+        raise ImportError(f"no {name!r} in 'functool': the standard library's is 'functools'")
     if name not in _HOME:
-        if (
-            name in _functools.__all__
-        ):  # Python rewords an AttributeError of `from functool import`.
-            raise ImportError(f"no {name!r} in 'functool': the standard library's is 'functools'")
         raise AttributeError(f"module 'functool' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"functool.{_HOME[name]}"), name)
-    return value
+    return globals().setdefault(name, getattr(import_module(f"functool.{_HOME[name]}"), name))
 
 
 def __dir__() -> list[str]:

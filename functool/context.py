@@ -82,6 +82,17 @@ class Context(Generic[Deps]):
         self._answers: dict[str, tuple[float, Decision]] = {}
         self._grants: dict[str, Grant] = {}
 
+    @staticmethod
+    def of(given: Any) -> Context[Any]:
+        """Return the context that was passed, a new one where none was.
+
+        Raises:
+            TypeError: It is no `Context`.
+        """
+        if given is not None and not isinstance(given, Context):
+            raise wrong_context(given)
+        return Context() if given is None else given
+
     def view(self, **changes: Any) -> Context[Deps]:
         """Return this context with some attributes replaced; the rest stays shared.
 
@@ -115,26 +126,26 @@ class Context(Generic[Deps]):
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
         view = object.__new__(type(self))
-        own = view.__dict__
-        own.update(self.__dict__)
-        own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
-        own["inner_sources"] = []
+        own = view.__dict__ = self.__dict__.copy()
+        own["call"], own["schema"] = call, schema
+        own["_mailbox"], own["_notes"], own["inner_sources"] = mailbox, None, []
         return view
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What guardrails remember until this call ends; an inner call has its own notes."""
+        """What guardrails remember until this call ends; an inner call has its own notes.
+
+        A layer that raises has no result to write into, and an error function may write its own:
+        what stands in `notes["metadata"]` comes into `result.metadata`, whoever answers the call.
+        """
         if self._notes is None:
             self._notes = {}
         return self._notes
 
     @property
-    def noted(self) -> Mapping[str, Any] | None:
-        """What a layer wants in `result.metadata`, whoever answers the call: `notes["metadata"]`.
-
-        A layer that raises has no result to write into, and an error function may write its own.
-        """
-        return None if self._notes is None else self._notes.get("metadata")
+    def noted(self) -> dict[str, Any] | None:
+        """What `notes` holds so far, None where nobody has asked for them."""
+        return self._notes
 
     @property
     def decision(self) -> Mapping[str, Any] | None:
@@ -160,6 +171,11 @@ class Context(Generic[Deps]):
             self._listeners[:] = [other for other in self._listeners if other is not entry]
 
         return undo
+
+    @property
+    def delivers(self) -> bool:
+        """Whether this is the view of a call whose events are delivered by `delivered`."""
+        return self._mailbox is not None
 
     @property
     def listened(self) -> bool:
@@ -316,6 +332,11 @@ class Context(Generic[Deps]):
             task = loop.create_task(self._deliver(event))
             _strays.add(task)
             task.add_done_callback(_strays.discard)
+
+
+def wrong_context(given: Any) -> TypeError:
+    """Return the error for what was passed as a context and is none."""
+    return TypeError(f"the context must be a Context or None, not {type(given).__name__}")
 
 
 _strays: set[asyncio.Task[None]] = set()

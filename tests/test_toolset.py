@@ -306,6 +306,19 @@ def test_call_sync_in_a_script():
     assert [r.value for r in Toolset([add]).call_all_sync(calls("add", "add"))] == [1, 2]
 
 
+def test_call_sync_chains_an_error_to_nothing_of_its_own():
+    """A traceback that leaves `call_sync` begins in the tool: how the loop was found is no part of it."""
+
+    def stop(call, context):
+        raise Tripwire("Stop.")
+
+    tool = FunctionTool(add.func, input_guardrails=[stop])
+    with pytest.raises(Tripwire) as stopped:
+        Toolset([tool]).call_sync(calls("add")[0])
+
+    assert stopped.value.__context__ is None
+
+
 def test_call_sync_inside_a_running_loop():
     """Where a loop is running, as in a notebook, it works too, with the caller's context variables; tripwires and exits leave."""
     variable = contextvars.ContextVar("variable", default="unset")

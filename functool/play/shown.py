@@ -6,26 +6,26 @@ import json
 import shlex
 from collections.abc import Mapping
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
-from functool import ApprovalRequest, FunctionTool, SchemaTool, TextContent, Tool, ToolResult
+from functool import (
+    ApprovalRequest,
+    FunctionTool,
+    SchemaTool,
+    TextContent,
+    Tool,
+    ToolResult,
+    dialects,
+)
 from functool.content import base64_of
 from functool.play.forms import form_schema
 from functool.play.questions import QUESTION
 
-DIALECTS = (
-    "openai",
-    "openai_chat",
-    "anthropic",
-    "gemini",
-    "bedrock",
-    "mistral",
-    "xai",
-    "deepseek",
-    "groq",
-    "cohere",
-    "mcp",
-)
+_FILES = [file.name for file in iter_modules(dialects.__path__)]
+DIALECTS = tuple(sorted(name for name in _FILES if not name.startswith("_")))
+"""A dialect is a file in its folder."""
+
 TEXT = 200_000
 """How many characters of one text the page gets."""
 
