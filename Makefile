@@ -129,7 +129,7 @@ test-dialects: .venv-dialects/.filled
 	$(call versions,dialects)
 	.venv-dialects/bin/python $(PYTEST) tests/dialects tests/test_docs.py
 
-#: make test-systems     the four tool systems: Amplifier, Unique, agent-framework, Normandy
+#: make test-systems     Amplifier, Unique, agent-framework, Normandy: systems with tools of their own
 test-systems: .venv-systems/.filled
 	$(call versions,systems)
 	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS) $(EXPORT_TESTS) tests/test_docs.py

@@ -97,9 +97,11 @@ class Context(Generic[Deps]):
         """Return a context for another conversation: the same dependencies, and nothing remembered.
 
         It has the same deps, thread, approver, metadata and listeners. State, approvals and grants
-        are its own, so that no conversation or principal uses those of another.
+        are its own, so that no conversation or principal uses those of another. An approver that
+        remembers for a conversation has a method `fresh`, which returns that of another one.
         """
-        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}}
+        again = getattr(self.approver, "fresh", lambda: self.approver)
+        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}, "approver": again()}
         return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
@@ -113,26 +115,26 @@ class Context(Generic[Deps]):
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
         view = object.__new__(type(self))
-        own = view.__dict__
-        own.update(self.__dict__)
-        own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
-        own["inner_sources"] = []
+        own = view.__dict__ = self.__dict__.copy()
+        own["call"], own["schema"] = call, schema
+        own["_mailbox"], own["_notes"], own["inner_sources"] = mailbox, None, []
         return view
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What guardrails remember until this call ends; an inner call has its own notes."""
+        """What guardrails remember until this call ends; an inner call has its own notes.
+
+        A layer that raises has no result to write into, and an error function may write its own:
+        what stands in `notes["metadata"]` comes into `result.metadata`, whoever answers the call.
+        """
         if self._notes is None:
             self._notes = {}
         return self._notes
 
     @property
-    def noted(self) -> Mapping[str, Any] | None:
-        """What a layer wants in `result.metadata`, whoever answers the call: `notes["metadata"]`.
-
-        A layer that raises has no result to write into, and an error function may write its own.
-        """
-        return None if self._notes is None else self._notes.get("metadata")
+    def noted(self) -> dict[str, Any] | None:
+        """What `notes` holds so far, None where nobody has asked for them."""
+        return self._notes
 
     @property
     def decision(self) -> Mapping[str, Any] | None:
@@ -158,6 +160,11 @@ class Context(Generic[Deps]):
             self._listeners[:] = [other for other in self._listeners if other is not entry]
 
         return undo
+
+    @property
+    def delivers(self) -> bool:
+        """Whether this is the view of a call whose events are delivered by `delivered`."""
+        return self._mailbox is not None
 
     @property
     def listened(self) -> bool:

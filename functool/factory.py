@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from functool.errors import DefinitionError, UnknownToolError
 from functool.tool import Tool
@@ -16,16 +16,14 @@ from functool.toolset import Toolset
 ENTRY_POINTS = "functool.tools"
 
 
-class BaseToolConfig(BaseModel):
+class BaseToolConfig(
+    BaseModel, extra="forbid", use_attribute_docstrings=True, validate_default=True
+):
     """The base of a tool's stored configuration: a pydantic model that refuses unknown keys.
 
     The docstring under a field becomes its description in the schema, as `Field(description=...)`
     does.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True, validate_default=True
-    )
 
 
 Builder = Callable[..., Tool]

@@ -288,61 +288,54 @@ class Tool(ABC):
         except AttributeError:
             given = type(call).__name__
             raise TypeError(f"a call must be a ToolCall(name=..., ...), not {given}") from None
-        if self.timeout is None:
-            return await self._road(trip)
-        return await self._road_in_time(self.timeout, trip)
+        try:
+            if self.timeout is None:
+                result = await self._road(trip)
+            else:
+                result = await within(self.timeout, self._name, partial(self._road, trip))
+        finally:
+            if trip.made is not None and trip.made.delivers:
+                await deliver_last(trip.made.delivered())
+        return trip.conclude(result, self.settings.untrusted)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take every step in its order; `failed` is what ended the call before."""
         if (noted := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)
         try:
+            if failed is not None:
+                raise failed
+            trip.values = trip.binder.values(trip.sent.arguments)
+            if self._hooked:
+                await trip.ask_hook(self.on_invoke)
+            if self.input_guardrails:
+                await trip.ask_input(self.input_guardrails)
+            value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
+            if type(value) in DATA:
+                result = success(value, trip.id)
+            else:
+                result = await self._result_of(value, trip)
+                trip.note(result)
+            if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
+                result = self._checked(new, "on_output")
+        except (Exception, asyncio.CancelledError) as error:
+            result = await self._answer(failure_or_raise(error), trip)
+        if trip.made is not None and trip.made.noted:
+            result = with_edit_told(result, trip.made)
+        if self.output_guardrails:
             try:
-                if failed is not None:
-                    raise failed
-                trip.values = trip.binder.values(trip.sent.arguments)
-                if self._hooked:
-                    await trip.ask_hook(self.on_invoke)
-                if self.input_guardrails:
-                    await trip.ask_input(self.input_guardrails)
-                value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
-                if type(value) in DATA:
-                    result = success(value, trip.id)
-                else:
-                    result = await self._result_of(value, trip)
-                    trip.note(result)
-                if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
-                    result = self._checked(new, "on_output")
+                # Output guardrails see the labels: one may keep a text aside, with its labels.
+                labelled = trip.conclude(result, self.settings.untrusted)
+                result = await trip.ask_output(self.output_guardrails, labelled)
             except (Exception, asyncio.CancelledError) as error:
+                # A refusal is answered once; no output guardrail sees that answer.
                 result = await self._answer(failure_or_raise(error), trip)
-            if trip.made is not None and trip.made.decision is not None:
-                result = with_edit_told(result, trip.made)
-            if self.output_guardrails:
-                try:
-                    # Output guardrails see the labels: one may keep a text aside, with its labels.
-                    labelled = trip.conclude(result, self.settings.untrusted)
-                    result = await trip.ask_output(self.output_guardrails, labelled)
-                except (Exception, asyncio.CancelledError) as error:
-                    # A refusal is answered once; no output guardrail sees that answer.
-                    result = await self._answer(failure_or_raise(error), trip)
-        finally:
-            if self.timeout is None and trip.made is not None and trip.made.listened:
-                await deliver_last(trip.made.delivered())
         if noted:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
         try:
-            return trip.conclude(result, self.settings.untrusted)
+            return result
         finally:  # The traceback of a failure holds this frame, which must not hold the failure.
             del result, failed
-
-    async def _road_in_time(self, limit: float, trip: Trip) -> ToolResult:
-        """Take the road, and answer when the time limit has passed."""
-        try:
-            result = await within(limit, self._name, partial(self._road, trip))
-        finally:
-            if trip.made is not None:
-                await deliver_last(trip.made.delivered())
-        return trip.conclude(result, self.settings.untrusted)
 
     async def _start_body(self, trip: Trip) -> Any:
         """Run the body. Tools whose body takes values override this beside `run`."""

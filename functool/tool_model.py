@@ -7,9 +7,9 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Generic, Protocol, cast, overload
+from typing import Annotated, Any, Generic, Protocol, cast, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar, Unpack
 
 from functool.binding.problems import problems_of
@@ -52,14 +52,12 @@ class _Anything:
     """What, to type checkers, only a `run` that says nothing of its result returns."""
 
 
-class ToolModel(BaseModel):
+class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
     """A tool that is its own arguments: fields are parameters, `run` does the work.
 
     `run(self)` or `run(self, context)`, sync or async, returns an `Ok`, an `Err` or a plain value.
     A class attribute `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", ignored_types=(str,))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work."""

@@ -728,6 +728,24 @@ async def test_a_fresh_context():
     assert heard == ["said"]
 
 
+def test_an_approver_of_one_conversation():
+    """An approver that remembers for a conversation is asked for that of another one."""
+
+    class Approver:
+        def __call__(self, request):
+            return True
+
+        def fresh(self):
+            return Approver()
+
+    base = Context(approver=Approver())
+
+    assert isinstance(base.fresh().approver, Approver)
+    assert base.fresh().approver is not base.approver
+    assert base.view().approver is base.approver
+    assert Context().fresh().approver is None
+
+
 @pytest.mark.anyio
 async def test_a_view_with_a_listener_of_its_own():
     """A listener of one view hears that view, and no other; the context's own hear both."""

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
 from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
 from functool.dialects import CallRefused, openai_chat
@@ -52,6 +52,9 @@ foreign = SchemaTool(
             "level": {"enum": [1, 2, "top"]},
             "node": {"$ref": "#/$defs/node"},
             "more": {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]},
+            "any": True,
+            "open": {"type": "object", "additionalProperties": True},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
         },
         "required": ["n"],
         "additionalProperties": False,
@@ -65,6 +68,15 @@ foreign = SchemaTool(
     },
     lambda arguments: arguments,
 )
+
+
+@FunctionTool(max_argument_bytes=None)
+def unbounded(
+    word: Annotated[str, StringConstraints(strip_whitespace=True, max_length=2)],
+    words: dict[str, Any],
+) -> str:
+    """Take any number of bytes."""
+    return word
 
 
 def judged(tool: Tool, text: str, size: int = 1) -> tuple[ArgumentError | None, int]:
@@ -107,6 +119,9 @@ REFUSED = [
     (plan, '{"days"}', "", ""),
     (plan, '{"days": 1,}', "", ""),
     (plan, '{"color": "re\\u0064x"', "}", "color"),
+    (plan, '{"code": "a\\u0062cd', '"}', "code"),
+    (foreign, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
+    (plan, '{"days": ' + "1" * 250 + "x}", "", ""),
 ]
 
 
@@ -130,7 +145,11 @@ PASSES = [
     (plan, '{"days": 1e2, "color": "re\\u0064", "code": "\\ud83d\\ude00bc", "word": "a\\u0062"}'),
     (plan, '{"days": 1, "spot": {"x": [], "label": [], "label": "b", "x": 2}}'),
     (plan, '{"days": 1, "spots": [{"x": {}, "x": 2}]}'),
+    (plan, '{"days": 1, "code": "\\uD83D\\uDE00\\u0062c"}'),
     (foreign, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
+    (foreign, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
+    (plan, '{"days": ' + "9" * 250 + "}"),
+    (unbounded, '{"word": " ab ", "words": {"a": " c "}}'),
 ]
 
 
@@ -172,6 +191,15 @@ def test_an_authors_validator_is_not_anticipated():
     count.bind('{"n": "three", "kind": [1]}')
 
     assert judged(count, '{"n": "three", "kind": [1]}')[0] is None
+
+
+def test_a_name_with_a_lone_surrogate_is_left_to_the_whole_text():
+    """A name that is no text is not judged early; the complete text is refused."""
+    text = '{"\\ud800": 1, "days": {}}'
+
+    assert judged(plan, text)[0] is None
+    with pytest.raises(ArgumentError):
+        plan.bind(text)
 
 
 def test_too_many_bytes_and_too_many_levels_are_refused_at_once():

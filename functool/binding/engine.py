@@ -49,14 +49,11 @@ def _counted(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _spend(steps: int) -> None:
-    left = _left.get(None)
-    if left is None:
-        return
+    left = _left.get()
     left[0] -= steps
     if left[0] < 0:
-        raise TooMuchWork(
-            "the arguments take too much work to check against the tool's schema: send less at once"
-        )
+        what = "the arguments take too much work to check against the tool's schema"
+        raise TooMuchWork(f"{what}: send less at once")
 
 
 def _hashable(value: Any) -> Any:
@@ -78,11 +75,8 @@ def validator_class() -> Any:
     from referencing import Registry
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if (
-            isinstance(instance, str)
-            and (search := linear_pattern(wanted))
-            and not search(instance)
-        ):
+        search = linear_pattern(wanted)
+        if isinstance(instance, str) and search is not None and not search(instance):
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
@@ -95,27 +89,21 @@ def validator_class() -> Any:
     def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         patterns = schema.get("patternProperties") or ()
         searches = [search for search in map(linear_pattern, patterns) if search is not None]
+        known = schema.get("properties") or ()
         for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name not in (schema.get("properties") or ()) and not any(
-                search(name) for search in searches
-            ):
-                yield from (
-                    [SchemaMismatch("", path=[name])]
-                    if wanted is False
-                    else validator.descend(value, wanted, path=name)
-                )
+            if name in known or any(search(name) for search in searches):
+                continue
+            if wanted is False:
+                yield SchemaMismatch("", path=[name])
+            else:
+                yield from validator.descend(value, wanted, path=name)
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         items = instance if wanted and isinstance(instance, list) else []
         if len(set(map(_hashable, items))) < len(items):
             yield SchemaMismatch("an item stands twice")
 
-    own = {
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional,
-        "uniqueItems": unique,
-    }
-    checks = {**Draft202012Validator.VALIDATORS, **own}
+    checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
+    checks |= {"patternProperties": pattern_properties, "additionalProperties": additional}
     counted = {name: _counted(name, check) for name, check in checks.items()}
     return partial(extend(Draft202012Validator, counted), registry=Registry())

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
@@ -59,9 +58,10 @@ class FunctionBinder:
     ) -> None:
         self._parts = parts
         self._limit = limit
-        # No text of so many characters has more bytes than the limit.
-        self._short = sys.maxsize if limit is None else limit // 4
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
+        # Text of fewer characters than this is validated as it came: it needs no decoding, has no
+        # more bytes than the limit, and is not long.
+        self._short = 0 if self._decode else min(_LARGE if limit is None else limit // 4, _LARGE)
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
@@ -84,12 +84,13 @@ class FunctionBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults stay out."""
-        short = type(arguments) is str and len(arguments) <= self._short
-        text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
-        if self._decode is not None:
-            # It was JSON: nothing in it that could not be said.
-            text = to_json(self._decode(decoded(text, self._quoted))).decode()
-        validate = self._validate if len(text) < _LARGE else self._validate_large
+        if type(arguments) is str and len(arguments) < self._short:
+            text, validate = arguments, self._validate
+        else:
+            text = as_text(arguments, self._limit)
+            if self._decode is not None:  # It was JSON: nothing in it that could not be said.
+                text = to_json(self._decode(decoded(text, self._quoted))).decode()
+            validate = self._validate if len(text) < _LARGE else self._validate_large
         try:
             values: dict[str, Any] = validate(text, strict=True)
         except ValidationError:
@@ -122,13 +123,13 @@ class FunctionBinder:
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that were checked."""
         text = arguments if type(arguments) is str else as_text(arguments)
-        sent: Any
+        sent: dict[str, Any]
         if self._decode is not None:
             sent = self._decode(decoded(text))
         else:  # Text that was checked is only read here.
             sent = from_json(text) if text and not text.isspace() else {}
         if self._as_sent:
-            return cast("dict[str, Any]", sent)
+            return sent
         drop_nulls(sent := self._unpacked(sent), self._droppable)
         canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
         for name, default in self._defaults:
@@ -149,12 +150,14 @@ class FunctionBinder:
         Types that are strict themselves stay strict.
         """
         sent = self._unpacked(decoded(text))
-        problems = misfits(sent, self._root, self._known)
+        text = to_json(sent).decode()
+        odd = self._open or "true" in text or "false" in text or not_finite(text)
+        problems = misfits(sent, self._root, self._known) if odd else []
         values: dict[str, Any] = {}
         try:
             # A type of its own strictness keeps it.
             validate = self._validate_closed if len(text) < _LARGE else self._validate_large
-            values = validate(as_text(sent))
+            values = validate(text)
         except ValidationError as error:
             named = {problem["path"] for problem in problems}
             others = problems_of(error, sent, self._root, self._known)

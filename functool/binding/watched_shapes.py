@@ -7,6 +7,7 @@ a type that takes several kinds of JSON, whatever stands behind a validator of t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
@@ -66,7 +67,7 @@ _FIELDS = {
 }
 
 
-class Shapes:
+class Shapes(ABC):
     """The shapes of one tool, read when they are first needed.
 
     `root` is the shape of the arguments, `required` the names without a default. Of a `strict` tool
@@ -91,8 +92,9 @@ class Shapes:
             found = self._kept[id(source)] = (source, self._loosened(self._read(source)))
         return found[1]
 
+    @abstractmethod
     def _read(self, source: Any) -> Shape:
-        raise NotImplementedError
+        """Return the shape of a part of the schema."""
 
     def _union(self, members: Iterable[Any]) -> Shape:
         return reduce(either, map(self.of, members))
@@ -212,8 +214,6 @@ class CoreShapes(Shapes):
     def _class(self, source: Any) -> Shape:
         """Return the shape of a model or a dataclass."""
         inner, config = source["schema"], source.get("config", {})
-        while inner["type"] == "function-after":
-            inner = inner["schema"]
         if source.get("root_model"):
             return OPEN if config.keys() - _HARMLESS else self.of(inner)
         if inner["type"] not in ("model-fields", "dataclass-args"):

@@ -222,6 +222,9 @@ class _CodeTool(Tool):
         except Stopped as stopped:
             paused = stopped.paused
             found = replace(stopped.result, metadata={**stopped.result.metadata, **_told(run)})
+            if found.error is not None:
+                said = f"{found.error.message}\n{run.told_calls()}"
+                found = replace(found, error=replace(found.error, message=said))
             return found if paused else _result(await record.end(_kept(found)))
         finally:
             record.release(paused)
@@ -307,15 +310,7 @@ class _CodeTool(Tool):
         return {"text": text, "value": shown, "error": None, **_told(run, sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
-        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in run.made]
-        shown = [*done[:40], *([f"and {len(done) - 40} more"] if len(done) > 40 else [])]
-        parts = [message]
-        if shown:
-            parts.append(
-                "Calls that it had made, not to be repeated where done: " + "; ".join(shown)
-            )
-        else:
-            parts.append("It had made no calls.")
+        parts = [message, run.told_calls()]
         if run.printed:
             parts.append(f"Printed: {''.join(run.printed)}")
         text = "\n".join(parts)

@@ -54,8 +54,12 @@ class JournalLike(Protocol):
 
 
 class Record(Protocol):
-    """What is known of the calls of one program."""
+    """What is known of the calls of one program.
 
+    `survives` says whether it outlives the context.
+    """
+
+    survives: bool
     tools: Toolset
     outcomes: dict[str, Outcome]
     started: float
@@ -94,6 +98,7 @@ class ContextRecord:
     """A record in the state of a context: it lives as long as that."""
 
     answer: Outcome | None = None
+    survives = False
 
     def __init__(self, tools: Toolset, digest: str) -> None:
         self.tools = tools
@@ -157,6 +162,8 @@ class ContextRecord:
 
 class JournalRecord:
     """A record in a journal: it survives the process, and processes share it."""
+
+    survives = True
 
     def __init__(
         self, journal: JournalLike, run: str, name: str, call_id: str, tools: Toolset, digest: str

@@ -25,6 +25,7 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem, hidden_problems, value_of
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
+from functool.integrations.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 _MAX_MESSAGE = 4_000
@@ -33,6 +34,10 @@ _CLOCKS = ("datetime.now", "date.today")
 
 class TooMuch(ToolError):
     """A program made more calls than it may."""
+
+
+class CannotWait(ToolError):
+    """A program would wait for a person, and its host forgets what it has done until then."""
 
 
 class AnotherWay(ToolError):
@@ -196,11 +201,36 @@ class Run:
                 outcomes.append(outcome_of(call, result, self._did_not_run(call, result)))
         await self.record.keep(outcomes)
         for outcome in outcomes:
+            self._note(outcome["id"], outcome["outcome"])
+        if stopped is not None and stopped.paused:
+            self._refuse_to_forget(stopped)
+        for outcome in outcomes:
             tool = self.record.tools.get(outcome["name"])
             if tool is not None and tool.settings.takes_control and outcome["outcome"] == "done":
                 self._answer(outcome)
                 stopped = stopped or Stopped(self._handed(outcome), paused=False)
         return stopped
+
+    def _refuse_to_forget(self, stopped: Stopped) -> None:
+        """Refuse to wait for a person where the calls so far would be made again.
+
+        Raises:
+            CannotWait: The host keeps neither the context nor a journal.
+        """
+        request = stopped.result.metadata.get("approval")
+        if request is None or self.record.survives or not is_passing(self.context):
+            return
+        tools = self.record.tools
+        harmless = {t.name for t in tools.values() if t.settings.read_only or t.settings.idempotent}
+        known = self.record.outcomes.values()
+        if any(o["outcome"] != "refused" and o["name"] not in harmless for o in known):
+            self._note(request.call_id, "refused")
+            raise CannotWait(
+                f"The program was stopped: its call {request.call_id} of {request.tool} needs a"
+                " person's approval, and this host would forget what the program has done until"
+                " then. Make that call first, or alone. The host can give a Context of its own, or"
+                " code_mode a journal."
+            )
 
     def _did_not_run(self, call: ToolCall, result: ToolResult) -> bool:
         """Whether a call was refused before its body: by its arguments, a guardrail or a person.
@@ -222,6 +252,15 @@ class Run:
         """Whether a failure was raised by the journal, and not named so by a tool."""
         cause = None if result.error is None else result.error.cause
         return type(cause).__module__.startswith("functool.layers.")
+
+    def told_calls(self) -> str:
+        """Return which calls were made, for a model that shall not repeat them."""
+        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in self.made]
+        if not done:
+            return "It had made no calls."
+        more = [f"and {len(done) - 40} more"] if len(done) > 40 else []
+        shown = "; ".join([*done[:40], *more])
+        return f"Calls that it had made, not to be repeated where done: {shown}"
 
     def _note(self, call_id: str, outcome: str) -> None:
         for made in self.made:

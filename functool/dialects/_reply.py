@@ -1,4 +1,4 @@
-"""A model's reply while it is being written: its text, its calls, and what is wrong with them."""
+"""A model's reply while it is being written: its text, its calls and their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JSON_SPACE = " \t\r\n"
 
 
 class Brackets:
-    """Finds the end of a JSON object or list whose text comes in pieces."""
+    """Finds the end of a JSON object or list whose text arrives in pieces."""
 
     def __init__(self) -> None:
         self.closed: bool = False
@@ -33,7 +33,7 @@ class Brackets:
         self._escaped = False
 
     def feed(self, text: str) -> str:
-        """Read a piece, and return what stands behind the end."""
+        """Read a piece, and return the text after the end of the object or list."""
         if self.closed:
             return text
         start, self._escaped = int(self._escaped and bool(text)), self._escaped and not text

@@ -1,4 +1,4 @@
-"""What every provider's `StreamReader` does: chunks in, events out, calls judged and run."""
+"""What every provider's `StreamReader` does: it turns chunks into events, and runs the calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END: Any = object()
 
 
 class Parser(Protocol):
-    """Tells a reply what a chunk of one provider holds."""
+    """Reads the chunks of one provider into a `Reply`."""
 
     def read(self, chunk: Any, reply: Reply, /) -> None:
         """Read one chunk.

@@ -1,8 +1,8 @@
-"""Cohere's API, by way of OpenAI's Chat Completions or its own `tools`.
+"""Cohere's API, through OpenAI's Chat Completions or its own `tools`.
 
-Whether schemas are enforced is said once for a request (`strict_tools`): then all tools together
-have at most 200 properties, and each has a required one. Bounds of numbers, texts and arrays move
-into the description, and the tool enforces them.
+A request as a whole says whether schemas are enforced (`strict_tools`). If they are, all its tools
+together have at most 200 properties, and each tool has at least one required property. Bounds of
+numbers, texts and arrays move into the description, and the tool enforces them.
 """
 
 from __future__ import annotations

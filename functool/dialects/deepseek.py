@@ -1,7 +1,7 @@
 """DeepSeek's API, which speaks OpenAI's Chat Completions.
 
-Its strict mode is a beta of its own address, and its sources disagree about bounds, patterns and
-formats: all of them move into the description, and the tool enforces them.
+Its strict mode is a beta at an address of its own. DeepSeek's sources disagree about bounds,
+patterns and formats, so all of them move into the description, and the tool enforces them.
 """
 
 from __future__ import annotations

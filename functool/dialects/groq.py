@@ -1,6 +1,7 @@
 """Groq's API, which speaks OpenAI's Chat Completions.
 
-A strict tool is published in its strict form, with the references inside of unions written out.
+A strict tool is published in its strict form. References inside of unions are replaced by their
+definitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OpenAI's Responses API.
 
-A strict tool is published in its strict form, any other in its plain one, and `strict` is always
-said: left out, the API decides.
+A strict tool is published in its strict form, any other in its plain form. `strict` is always
+sent: without it, the API decides.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def definition(tool: Tool) -> dict[str, Any]:
 def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`.
 
-    `deferred` are names among the tools, or more tools: the model is told of them when it has
-    searched, with the provider's own search tool, which is added.
+    `deferred` are names among the tools, or further tools. The model finds them with the
+    provider's own search tool, which is added to the request.
 
     Raises:
         ValueError: A name is not among the tools.

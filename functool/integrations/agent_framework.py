@@ -26,6 +26,7 @@ from functool import (
 from functool.call import failure_of, to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import asker, relayed
+from functool.integrations.passing import passing
 from functool.integrations.values import media, opened, text_of
 from functool.layers.some_tools import Tools, as_list
 
@@ -259,7 +260,9 @@ async def _invoke(
     deps = kwargs[DEPS] if set(kwargs) == {DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     # A functool context of the host's own is used as it is: its state, its listeners, its limits.
-    shared: Context[Any] = deps if isinstance(deps, Context) else Context(deps, metadata=metadata)
+    shared: Context[Any] = (
+        deps if isinstance(deps, Context) else passing(Context(deps, metadata=metadata))
+    )
     context = shared.view(thread=session or shared.thread)
     if not tool.is_enabled(context):
         return failure_of(ToolDisabledError.of(tool.name))

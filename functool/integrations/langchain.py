@@ -39,6 +39,7 @@ from functool import (
 from functool.call import failure_of
 from functool.content import base64_of
 from functool.integrations._agents import argument_error
+from functool.integrations.passing import passing
 from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
 from functool.layers.some_tools import Tools, as_list
 
@@ -166,8 +167,9 @@ def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
     """
     runtime = _runtime()
     if runtime is None:
-        return Context(), lambda: None
-    context = runtime.context if isinstance(runtime.context, Context) else Context(runtime.context)
+        return passing(Context()), lambda: None
+    given = runtime.context
+    context = given if isinstance(given, Context) else passing(Context(given))
 
     def forward(event: ToolEvent) -> None:
         if event.call_id == call.id:

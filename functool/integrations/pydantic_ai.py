@@ -41,6 +41,7 @@ from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import argument_error, as_it_was, relayed
+from functool.integrations.passing import passing
 from functool.integrations.values import json_or_text, media, output_schema, texts_only
 from functool.layers.some_tools import Tools, as_list
 from functool.schema.json_schema import walk
@@ -271,7 +272,7 @@ class _Shared:
     """What the calls of one run share: a context, whose events go to the run's own stream."""
 
     def __init__(self, deps: Any) -> None:
-        self.context: Context[Any] = deps if isinstance(deps, Context) else Context(deps)
+        self.context: Context[Any] = deps if isinstance(deps, Context) else passing(Context(deps))
         self.calls: dict[str, RunContext[Any]] = {}
         self.forget = self.context.subscribe(self._forward)
 

@@ -21,6 +21,7 @@ from functool import (
 )
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
+from functool.integrations.passing import passing
 from functool.integrations.temporal_outcome import (
     Outcome,
     Request,
@@ -127,6 +128,7 @@ async def _run(
         context = Context() if make_context is None else await inline(make_context, call)
         if not isinstance(context, Context):
             raise TypeError(f"context(call) must return a Context, not {type(context).__name__}")
+        passing(context)
     except Exception as error:
         return outcome_for(request, "refused", error)
     context = with_approval(context, request["approved"])

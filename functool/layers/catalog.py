@@ -34,6 +34,7 @@ from functool import (
     UnknownToolError,
     WrapperTool,
 )
+from functool.binding.watch import Watch
 from functool.executors import in_thread, inline
 from functool.layers.words import CANDIDATES, FIELDS, WordIndex
 from functool.schema.json_schema import walk
@@ -278,6 +279,10 @@ class CallTool(WrapperTool):
     def requires_approval(self) -> bool:
         """Whether any of the tools may ask for approval."""
         return super().requires_approval or any(t.requires_approval for t in self._tools.values())
+
+    def watch(self) -> Watch:
+        """Return what judges the call while it is written; the inner arguments wait for its end."""
+        return self.tool.watch()
 
     def around(self: T, func: Any) -> T:
         """Return a copy that puts `func` around the bodies of the tools that it calls."""

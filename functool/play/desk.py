@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -141,11 +141,20 @@ class Desk:
             await anyio.sleep(LOOK)
 
     def _now(self) -> dict[str, Any]:
+        pending, grants, asks = self.inbox.pending()[:50], self.inbox.grants(), self._asks()
         return {
-            "pending": [shown_request(each) for each in self.inbox.pending()[:50]],
-            "grants": [json.loads(grant.to_json()) for grant in self.inbox.grants()],
+            "pending": [{**shown_request(each), **asks(each.id)} for each in pending],
+            "grants": [{**json.loads(each.to_json()), **asks(each.id)} for each in grants],
             "history": [dict(entry) for entry in self._history],
             "entries": self._entries(),
+        }
+
+    def _asks(self) -> Callable[[str], dict[str, str]]:
+        """Return what tells, of a request or a grant, the conversation that asks."""
+        own = getattr(self._context.approver, "conversation", None)
+        found = self.inbox.conversations()
+        return lambda id: {
+            "asks": "this page" if found.get(id, "") == own else found.get(id, "")[:6]
         }
 
     def _entries(self) -> list[dict[str, Any]]:
@@ -182,8 +191,7 @@ class Desk:
         elif how == "deny":
             self.inbox.deny(id, str(sent.get("reason", ""))[:2_000])
         elif how == "allow":
-            self.inbox.grant(self._grant(id, sent))
-            self.inbox.approve(id)
+            self.inbox.approve(id, grant=self._grant(id, sent))
         elif how == "revoke":
             for grant in self.inbox.grants():
                 if grant.id == id:

@@ -167,6 +167,7 @@ def shown_request(request: ApprovalRequest) -> dict[str, Any]:
     return {
         "id": request.id,
         "tool": request.tool,
+        "call_id": cut(request.call_id, 200),
         "created": request.created,
         "arguments": text if whole else "",
         "names": list(request.arguments)[:200],

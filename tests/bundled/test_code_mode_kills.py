@@ -38,7 +38,7 @@ def mark(line):
 async def step(n: int) -> str:
     """Do a step."""
     mark(f"began {n}")
-    await asyncio.sleep(0.005)
+    await asyncio.sleep(0.03)
     mark(f"ended {n}")
     return f"did {n}"
 
@@ -129,7 +129,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path, kills):
         host, ended = Host(tmp_path, f"r{number}"), False
         while not ended:
             measured = usual == 0 or left <= 0
-            said, took = host.run(None if measured else chance.uniform(0, usual))
+            said, took = host.run(None if measured else chance.uniform(0, 2 * usual))
             usual = max(usual, took) if measured else usual
             left -= not said
             ended = host.go_on(said)

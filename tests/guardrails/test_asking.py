@@ -221,3 +221,42 @@ def test_output_guardrails_see_the_labels():
     call(tool)
 
     assert seen == [{"sources": ["mail"]}]
+
+
+def test_a_guardrail_without_a_readable_signature_is_taken():
+    """A builtin that has no signature is taken as it is; what it raises refuses the call."""
+    result = call(echo_tool("x", input_guardrails=[max]))
+
+    assert result.error.type == "GuardrailError"
+    assert "max failed" in result.text
+
+
+def test_a_guardrail_that_stands_last_stands_last():
+    """Behind an output guardrail that has to stand last, only one of its kind may stand."""
+
+    def keep(result, context):
+        return None
+
+    def other(result, context):
+        return None
+
+    keep.stands_last = True
+
+    assert echo_tool("x", output_guardrails=[other, keep, keep]).output_guardrails == [
+        other,
+        keep,
+        keep,
+    ]
+    with pytest.raises(DefinitionError, match="keep has to stand last: put other before it"):
+        echo_tool("x", output_guardrails=[keep, other])
+
+
+def test_what_json_cannot_say_may_not_be_put_into_arguments():
+    """An object that a guardrail puts into the arguments in place refuses the call."""
+
+    def smuggle(call, context):
+        call.arguments["n"] = object()
+
+    result = call(echo_tool("x", input_guardrails=[smuggle]))
+
+    assert "smuggle changed the arguments of the call in place" in result.text

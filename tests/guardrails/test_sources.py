@@ -127,3 +127,32 @@ def test_bad_definitions_and_names():
 
     assert run(tool, {"to": "a", "amount": 1}).is_error
     assert paid == []
+
+
+def test_a_host_can_ask_whether_a_call_will_be_asked_about():
+    """`asks_approval` says of each call whether a person will be asked."""
+    guardrail = trusted_only("to", ask=True)
+    tool, _ = pay_tool(guardrail)
+    arguments = tool.bind({"to": "a", "amount": 1}).arguments
+    context = Context()
+
+    async def asked(sources):
+        call = ToolCall(name="pay", arguments=arguments, id="c", metadata={"sources": sources})
+        return await guardrail.asks_approval(call, context.for_call(call, tool.schema))
+
+    assert asyncio.run(asked({})) is False
+    assert asyncio.run(asked({"/to": ["web"]})) is True
+
+
+def test_every_value_of_a_list_is_looked_at():
+    """Each item of a list has to stand in the user's words; null and booleans say nothing."""
+    tool, _ = pay_tool(
+        trusted_only("parts", "amount", wrote=lambda context: "bread and milk for 5")
+    )
+
+    assert run(tool, {"to": "x", "amount": 5, "parts": ["bread", "milk"]}).success
+    assert run(tool, {"to": "x", "amount": 5, "parts": None}).success
+    assert run(tool, {"to": "x", "amount": 5.0}).success
+    refused = run(tool, {"to": "x", "amount": 5, "parts": ["bread", "wine"]})
+    assert "/parts/1 is from the model" in refused.text
+    assert "/parts/0" not in refused.text

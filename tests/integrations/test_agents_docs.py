@@ -20,7 +20,7 @@ from tests.support import call
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```py(?:thon)?\n(.*?)```", TEXT, re.DOTALL)
-OWN, *AGENTS, TOOLS, RULE = BLOCKS
+TOOLS, RULE, OWN, *AGENTS = BLOCKS
 MODELS = dict(
     zip(("openai-agents", "pydantic-ai", "langchain", "agent-framework"), AGENTS, strict=True)
 )

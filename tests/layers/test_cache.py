@@ -341,3 +341,14 @@ def test_a_missing_extra_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert "pip install 'functool[cache]'" in done.stderr
+
+
+def test_a_stream_is_judged_through_a_cache():
+    """A cache hands arguments on as they come, so a wrong one is refused while it is written."""
+
+    @FunctionTool(settings=ToolSettings(read_only=True))
+    def look(number: int) -> int:
+        return number
+
+    assert "number" in str(cached(look, 60).watch().feed('{"number": ['))
+    assert cached(look, 60).watch().feed('{"number": 3}') is None

@@ -586,3 +586,23 @@ def test_a_query_of_many_words_is_cut():
 
     assert len(terms) == word_search.MAX_TERMS
     assert "common" not in terms
+
+
+@pytest.mark.parametrize(
+    ("begun", "word"),
+    [('{"name": 3', "name"), ('{"tool": ', "tool"), ('{"name": "x", "arguments": [', "arguments")],
+)
+def test_a_stream_of_call_tool_is_judged(begun, word):
+    """What `call_tool` can never take is refused while it is written; the inner arguments wait for their end."""
+
+    @FunctionTool
+    def divide(a: int, b: int) -> float:
+        return a / b
+
+    call_tool = Catalog([divide]).fixed()["call_tool"]
+
+    assert word in str(call_tool.watch().feed(begun))
+    whole = '{"name": "divide", "arguments": {"a": [], "c": 1}}'
+    assert call_tool.watch().feed(whole) is None
+    as_text = json.dumps({"name": "divide", "arguments": '{"a": 1, "b": 2}'})
+    assert call_tool.watch().feed(as_text) is None

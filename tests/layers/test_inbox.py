@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
@@ -241,29 +242,90 @@ async def test_a_waiting_call_gives_signs_of_life(path, monkeypatch):
     assert (await task).text == "removed a"
 
 
+async def granted(inbox, context, grant):
+    """Ask in this context, and answer with a grant."""
+    asking = ask(context, path="first")
+    [request] = await waiting(inbox)
+    inbox.approve(request.id, grant=grant)
+    assert (await asking).text == "removed first"
+
+
+def ask(context, **arguments):
+    call = ToolCall(id="c1", name="remove", arguments=arguments)
+    return asyncio.create_task(remove(call, context))
+
+
 @pytest.mark.anyio
 async def test_grants(path):
     """A grant answers the calls it covers, is counted in the file, and ends."""
     inbox = Inbox(path)
+    context = Context(approver=inbox.approver)
     grant = Grant.of(remove, {"force": False}, free=["path"], uses=2)
-    inbox.grant(grant)
+    await granted(inbox, context, grant)
+    first = await ask(context, path="a")
 
-    assert (await start(Inbox(path), path="a")).text == "removed a"
-    assert [each.uses for each in inbox.grants()] == [1]
-    refused = start(inbox, path="a", force=True)
+    assert first.text == "removed a"
+    assert first.metadata["decision"]["reason"] == f"allowed beforehand by the grant {grant.id}"
+    assert [each.uses for each in Inbox(path).grants()] == [1]
+    refused = ask(context, path="a", force=True)
     [request] = await waiting(inbox)
+    with pytest.raises(ValueError, match="does not cover"):
+        inbox.approve(request.id, grant=grant)
+    with pytest.raises(TypeError, match="Grant"):
+        inbox.approve(request.id, grant="all")
     inbox.deny(request.id)
     assert (await refused).is_error
-    assert (await start(inbox, path="b")).text == "removed b"
+    assert (await ask(context, path="b")).text == "removed b"
     assert inbox.grants() == []
-    inbox.grant(grant)  # A grant that is used up stays so.
+    await granted(inbox, context, grant)  # A grant that is used up stays so.
     assert inbox.grants() == []
     other = Grant.of(remove, {"force": False}, free=["path"], uses=9)
-    inbox.grant(other)
+    await granted(inbox, context, other)
+    assert [each.uses for each in inbox.grants()] == [9]
     inbox.revoke(other)
     assert inbox.grants() == []
-    with pytest.raises(TypeError, match="Grant"):
-        inbox.grant("all")
+
+
+@pytest.mark.anyio
+async def test_a_grant_is_for_one_conversation(path):
+    """What one conversation was granted, no other uses: neither a fresh one nor another approver's."""
+    inbox = Inbox(path)
+    ada = Context(approver=inbox.approver)
+    await granted(inbox, ada, Grant.of(remove, {"force": False}, free=["path"], uses=9))
+    strangers = [
+        ada.fresh(),
+        Context(approver=inbox.approver),
+        Context(approver=Inbox(path).approver),
+    ]
+
+    for stranger in strangers:
+        asking = ask(stranger, path="a")
+        [request] = await waiting(inbox)
+        inbox.deny(request.id)
+        assert (await asking).is_error
+    assert [each.uses for each in inbox.grants()] == [9]
+    copy = pickle.loads(pickle.dumps(ada))  # The same conversation, in a worker elsewhere.
+    assert (await ask(copy, path="b")).text == "removed b"
+    assert (await ask(ada.view(deps="d"), path="c")).text == "removed c"
+    assert [each.uses for each in inbox.grants()] == [7]
+
+
+@pytest.mark.anyio
+async def test_conversations(path):
+    """The file knows which conversation asks, and which one a grant is for."""
+    inbox = Inbox(path)
+    contexts = [Context(approver=inbox.approver) for _ in range(2)]
+    grant = Grant.of(remove, {"force": False}, free=["path"])
+    await granted(inbox, contexts[0], grant)
+    asking = ask(contexts[1], path="a")
+    [request] = await waiting(inbox)
+
+    assert inbox.conversations() == {
+        grant.id: contexts[0].approver.conversation,
+        request.id: contexts[1].approver.conversation,
+    }
+    inbox.approve(request.id)
+    await asking
 
 
 def test_the_file(path, tmp_path):

@@ -1037,3 +1037,23 @@ def test_arguments_are_kept_as_json(journal):
     call(journal.once(pay, run="r"), '{"amount": 2}')
 
     assert json.dumps(journal.calls()[0].arguments) == '{"amount": 2}'
+
+
+def test_a_stream_is_judged_through_a_journal(journal):
+    """A journal hands arguments on as they come, so a wrong one is refused while it is written."""
+
+    @FunctionTool
+    def pay(amount: int) -> int:
+        return amount
+
+    for tool in (
+        journal.once(pay, run="run"),
+        journal.once(WrapperTool(pay, name="renamed"), run="run"),
+        journal.replay("run", Toolset([pay]), strict=False)["pay"],
+    ):
+        watch = tool.watch()
+
+        assert watch.feed('{"amou') is None
+        assert "amount" in str(watch.feed('nt": ['))
+        assert tool.watch().feed('{"amount": 3}') is None
+    assert journal.calls() == []

@@ -293,3 +293,16 @@ def test_a_missing_extra_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert "pip install 'functool[repair]'" in done.stderr
+
+
+def test_a_stream_is_not_judged_before_it_can_be_repaired():
+    """What a repair may mend is never refused while it is written."""
+
+    @FunctionTool
+    def listed(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    watch, text = repaired(listed).watch(), "{'numbers': 3,}"
+
+    assert [watch.feed(letter) for letter in text] == [None] * len(text)
+    assert asyncio.run(repaired(listed)(ToolCall(name="listed", arguments=text))).value == 3

@@ -20,7 +20,7 @@ def test_nothing_of_a_hostile_tool_runs(kit, open_page):
     until(page, "document.querySelector('#definition').textContent.length > 0")
     page.locator("[data-schemapath='root.choice'] select").wait_for()
     page.get_by_label("Send link").check()
-    page.locator("[data-schemapath='root.link'] input:not([type=checkbox])").focus()
+    page.locator("[data-schemapath='root.link'] textarea").focus()
     page.wait_for_timeout(300)
 
     assert BAD.format("text") in text
@@ -130,11 +130,13 @@ def test_only_known_keywords_pass():
         "default",
         "options",
         "readOnly",
+        "format",
     }
     texts = json.dumps({**form, "properties": list(form["properties"].values())})
     shown = texts.replace(json.dumps(BAD.format("enum")), "")
     assert "<" not in shown and "{{" not in shown
-    assert form["properties"]["link"].get("format") is None
+    assert form["properties"]["link"]["format"] == "textarea"
+    assert form["properties"]["media"]["format"] == "textarea"
 
 
 def test_schemas_without_end():

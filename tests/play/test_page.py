@@ -18,6 +18,7 @@ from functool.guardrails import require_approval
 from functool.layers.inbox import Inbox
 from functool.layers.journal import Journal
 from tests.play.conftest import ASSETS, KIT, TOKEN
+from tests.play.kit import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,13 +90,13 @@ def test_a_form_of_every_kind(kit, open_page):
     page = open_page(kit)
     choose(page, "order")
     page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
-    page.locator("[data-schemapath='root.items.0.name'] input").fill("tea")
-    page.locator("[data-schemapath='root.items.0.name'] input").blur()
+    page.locator("[data-schemapath='root.items.0.name'] textarea").fill("tea")
+    page.locator("[data-schemapath='root.items.0.name'] textarea").blur()
     page.locator("[data-schemapath='root.day'] input").fill("2026-12-24")
     page.locator("[data-schemapath='root.day'] input").blur()
     page.locator("[data-schemapath='root.pay'] select").first.select_option(label="Bank")
-    page.locator("[data-schemapath='root.pay.iban'] input").fill("DE02")
-    page.locator("[data-schemapath='root.pay.iban'] input").blur()
+    page.locator("[data-schemapath='root.pay.iban'] textarea").fill("DE02")
+    page.locator("[data-schemapath='root.pay.iban'] textarea").blur()
     until(page, "document.querySelector('#raw').value.includes('DE02')")
 
     assert raw(page) == {
@@ -115,11 +116,11 @@ def test_json_and_form_in_step(kit, open_page):
     page = open_page(kit)
     choose(page, "say")
     write(page, text="from JSON")
-    until(page, "document.querySelector('[data-schemapath$=text] input').value === 'from JSON'")
+    until(page, "document.querySelector('[data-schemapath$=text] textarea').value === 'from JSON'")
     page.fill("#raw", '{"text": ')
     assert "Not JSON yet" in page.inner_text("#raw-problem")
-    page.locator("[data-schemapath='root.text'] input").fill("from the form")
-    page.locator("[data-schemapath='root.text'] input").blur()
+    page.locator("[data-schemapath='root.text'] textarea").fill("from the form")
+    page.locator("[data-schemapath='root.text'] textarea").blur()
     until(page, "document.querySelector('#raw').value.includes('from the form')")
     assert page.inner_text("#raw-problem") == ""
     page.fill("#raw", '{"text": "a", "extra": true}')
@@ -130,7 +131,7 @@ def test_values_are_sent_as_they_are(kit, open_page):
     """What looks like HTML in a value is sent as it was written, from the form too."""
     page = open_page(kit)
     choose(page, "say")
-    field = page.locator("[data-schemapath='root.text'] input")
+    field = page.locator("[data-schemapath='root.text'] textarea")
     field.fill("<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>")
     field.blur()
     until(page, "document.querySelector('#raw').value.includes('bold')")
@@ -197,16 +198,102 @@ def test_tables_trees_images_and_sounds(kit, open_page):
     assert page.locator("#result audio").count() == 1
 
 
-def test_inner_calls(kit, open_page):
-    """The inner calls of a program are listed with what came of each."""
-    page = open_page(kit)
-    call(page, "program")
-    page.click("summary:text-is('What the host knows')")
+def tree(page):
+    """The inner calls: how deep each stands, its tool, and what came of it."""
+    return page.evaluate(
+        """[...document.querySelectorAll('#inner li')].map((item) => {
+            let depth = 0;
+            for (let up = item; (up = up.parentElement.closest('#inner li')); ) depth += 1;
+            return [depth, item.querySelector('.who').textContent, item.querySelector('.did').textContent];
+        })"""
+    )
 
-    assert page.locator("#result .inner li").all_inner_texts() == [
-        "c1/1 search success",
-        "c1/2 pay ApprovalRequired",
+
+def test_the_calls_of_a_program(kit, open_page):
+    """The calls of a program are a tree; it waits in the middle for a person, and then goes on."""
+    page = open_page(kit)
+    choose(page, "program")
+    write(page, code=PROGRAM)
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.wait_for()
+    before = [
+        [0, "cities", "done"],
+        [0, "cities", "ToolError"],
+        [0, "compute", "done"],
+        [1, "cities", "done"],
+        [0, "scout", "done"],
+        [1, "cities", "done"],
+        [1, "cities", "ToolError"],
     ]
+    page.locator("#inner li[data-did=waits]", has_text="book").wait_for()
+
+    assert tree(page) == [*before, [0, "book", "waits for a person"]]
+    assert page.locator(".road li[data-step=body]").get_attribute("data-did") == "started"
+    assert json.loads(card.locator("textarea").input_value()) == {"city": "Utopia 0", "nights": 2}
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result h3").wait_for()
+    assert tree(page) == [*before, [0, "book", "done"]]
+    assert "booked 2 in Utopia 0" in page.text_content("#result")
+    assert page.locator("#inner table").count() == 0  # What is closed is not drawn.
+    page.locator("#inner summary", has_text="cities").first.click()
+    first = page.locator("#inner li").first
+    first.locator(".told", has_text="Utopia").wait_for()
+    assert first.locator("th").all_inner_texts() == ["city", "price"]
+    page.locator("#inner summary", has_text="ToolError").first.click()
+    page.locator("#inner pre", has_text="There is no such country.").wait_for()
+
+
+def test_a_program_whose_call_is_refused_or_edited(kit, open_page):
+    """A person edits a call in the middle of a program, and refuses another one."""
+    page = open_page(kit)
+    choose(page, "program")
+    write(page, code="[await book(city='a'), await book(city='b')]")
+    page.click("#call")
+    card = page.locator("#waiting .card", has_text="/1")
+    card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
+    card.get_by_text("Approve as edited").click()
+    card = page.locator("#waiting .card", has_text="/2")
+    card.locator("input[type=text]").fill("no rooms")
+    card.get_by_text("Refuse").click()
+    page.locator("#result h3.failed").wait_for()
+
+    assert tree(page) == [[0, "book", "done"], [0, "book", "GuardrailError"]]
+    assert "no rooms" in page.inner_text("#result")
+    page.locator("#inner summary", has_text="book").first.click()
+    page.locator("#inner pre", has_text="booked 3 in Rome").wait_for()
+
+
+def test_a_program_that_is_cancelled(kit, open_page):
+    """When a program is cancelled while it waits, its request goes away and the call has ended."""
+    page = open_page(kit)
+    choose(page, "program")
+    write(page, code="await book(city='a')")
+    page.click("#call")
+    page.locator("#waiting .card").wait_for()
+    page.click("main > .row > .stop")
+    page.locator("#call:not([disabled])").wait_for()
+    page.locator("#waiting .card").wait_for(state="detached")
+
+    assert tree(page) == [[0, "book", "ended"]]
+
+
+def test_many_inner_calls(kit, open_page):
+    """Calls that a sync function makes on a thread are shown too, up to a number."""
+    page = open_page(kit)
+
+    assert "400 calls" in call(page, "many", count=400)
+    assert len(tree(page)) == 300
+    page.click("summary:text-is('Events')")
+    assert "after 300 inner calls" in page.inner_text(".events")
+
+
+def test_calls_of_another_process(kit, open_page):
+    """Calls that only the result tells of stand in the tree by their ids."""
+    page = open_page(kit)
+    call(page, "told")
+
+    assert tree(page) == [[0, "search", "done"], [1, "fetch", "failed"], [0, "pay", "waiting"]]
 
 
 def test_progress_and_events(kit, open_page):
@@ -332,9 +419,11 @@ def test_allow_for_next_time(kit, open_page):
     card.locator("summary").click()
     card.get_by_label("path may be anything").check()
     card.get_by_label("How many calls").fill("3")
+    assert "for the conversation that asks (this page) and for no other" in card.inner_text()
     card.get_by_text("Approve, and allow the next ones").click()
     page.locator("#result h3").wait_for()
     page.locator("#grants li", has_text="3 more").wait_for()
+    assert "for this page" in page.inner_text("#grants")
     assert "removed b" in call(page, path="b")
     page.locator("#grants li", has_text="2 more").wait_for()
     write(page, path="c", force=True)
@@ -342,6 +431,26 @@ def test_allow_for_next_time(kit, open_page):
     card.wait_for()
     card.get_by_text("Refuse").click()
     card.wait_for(state="detached")
+    page.locator("#grants button").click()
+    page.locator("#grants").wait_for(state="detached")
+
+
+def test_what_is_allowed_ends_with_the_conversation(kit, open_page):
+    """After "New conversation" a call asks again, whatever the one before was allowed."""
+    page = open_page(kit)
+    choose(page, "remove")
+    write(page, path="a")
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("summary").click()
+    card.get_by_text("Approve, and allow the next ones").click()
+    page.locator("#result h3").wait_for()
+    assert "removed a" in call(page)
+    page.click("#fresh")
+    page.locator("#grants li", has_text="for conversation").wait_for()
+    page.click("#call")
+    card.wait_for()
+    card.get_by_text("Refuse").click()
     page.locator("#grants button").click()
     page.locator("#grants").wait_for(state="detached")
 
@@ -479,7 +588,7 @@ def test_axe_finds_no_serious_fault(kit, open_page, scheme, width):
     page.set_viewport_size({"width": width, "height": 800})
     choose(page, "order")
     page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
-    page.locator("[data-schemapath='root.items.0.name'] input").wait_for()
+    page.locator("[data-schemapath='root.items.0.name'] textarea").wait_for()
     call(page)
     call(page, "people")
     choose(page, "remove")

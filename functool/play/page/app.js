@@ -1,7 +1,7 @@
 // The page: the list of tools, the chosen one, and its calls.
 
 import { grants, pending } from "/files/approvals.js";
-import { copying, h, lines, post, say } from "/files/dom.js";
+import { copying, h, lines, post, say, took } from "/files/dom.js";
 import { Form } from "/files/form.js";
 import { history, journal } from "/files/history.js";
 import { draw } from "/files/result.js";
@@ -48,7 +48,7 @@ async function choose(name, text = null) {
   let tool;
   try { tool = await post("/api/tool", { name }); } catch (error) { say(error.message); return; }
   chosen?.form?.destroy();
-  const parts = { tool, form: null, running: null };
+  const parts = { tool, form: null, running: null, drawn: null };
   chosen = parts;
   list();
   parts.raw = h("textarea", { id: "raw", rows: 8, spellcheck: "false", "aria-describedby": "raw-problem" });
@@ -67,7 +67,12 @@ async function choose(name, text = null) {
     h("div", { class: "row" }, parts.call, parts.cancel), parts.road, parts.result, parts.spelling, definitions(tool));
   parts.call.addEventListener("click", () => run(parts));
   parts.cancel.addEventListener("click", () => parts.running?.abort());
-  parts.raw.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(parts); });
+  for (const each of [parts.raw, holder]) each.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    event.target.dispatchEvent(new Event("change", { bubbles: true })); // A field tells its value when it is left.
+    run(parts);
+  });
   parts.raw.addEventListener("input", () => typed(parts));
   try {
     parts.form = new Form(holder, tool.form, (value) => { parts.raw.value = JSON.stringify(value, null, 2); parts.rawProblem.textContent = ""; });
@@ -97,20 +102,22 @@ async function run(parts) {
   parts.cancel.hidden = false;
   parts.result.replaceChildren();
   parts.form?.problems([]);
-  const road = new Road(parts.road, parts.tool.guardrails);
+  const road = parts.drawn = new Road(parts.road, parts.tool.guardrails);
   say(`${parts.tool.display_name.slice(0, 100)} runs`);
   try {
     for await (const message of lines("/api/call", { name: parts.tool.name, text: parts.raw.value }, parts.running.signal)) {
       if (message.kind === "step") road.step(message);
       else if (message.kind === "progress") road.progress(message);
       else if (message.kind === "event") road.event(message);
-      else if (message.kind === "call") spell(parts, message.spelling);
+      else if (message.kind === "inner") road.inner.tell(message);
+      else if (message.kind === "call") { road.id = message.id; spell(parts, message.spelling); }
       else if (message.kind === "problems") {
         const rest = parts.form ? parts.form.problems(message.problems) : message.problems;
         parts.rawProblem.textContent = rest.map((each) => `${each.path || "The arguments"}: ${each.expected}`).join("; ");
       } else if (message.kind === "result") {
+        road.inner.known(message.metadata?.calls);
         draw(parts.result, message);
-        say(message.error ? `Failed: ${message.error.type}` : `Done in ${message.ms} ms`);
+        say(message.error ? `Failed: ${message.error.type}` : `Done in ${took(message.ms)}`);
       }
     }
   } catch (error) {
@@ -157,7 +164,10 @@ function listen() {
   const replay = (entry) => choose(entry.tool, pretty(entry.text));
   source.addEventListener("message", (event) => {
     const message = JSON.parse(event.data);
-    if (message.kind === "pending") pending(message.pending);
+    if (message.kind === "pending") {
+      pending(message.pending);
+      chosen?.drawn?.waiting(new Set(message.pending.map((each) => each.call_id)));
+    }
     else if (message.kind === "grants") grants(message.grants);
     else if (message.kind === "history") history(message.history, replay);
     else if (message.kind === "entries") journal(message.entries, replay);

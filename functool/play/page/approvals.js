@@ -50,7 +50,8 @@ function made(request) {
     ? [text, sources.length ? h("ul", { class: "sources" }, sources) : null, h("div", { class: "row" }, approve, refuse), reason, allow]
     : [h("p", {}, `The arguments are ${request.size.toLocaleString()} characters long: too long to be seen, so they can only be refused.`), h("div", { class: "row" }, refuse), reason];
   return h("article", { class: "card", data: { request: request.id } },
-    h("h3", {}, `${request.tool.slice(0, 200)} asks to run`), ...all.filter(Boolean), problem);
+    h("h3", {}, `${request.tool.slice(0, 200)} asks to run`),
+    h("p", { class: "quiet" }, `Call ${request.call_id || "without an id"}, ${asker(request)}, ${new Date(request.created).toLocaleTimeString()}`), ...all.filter(Boolean), problem);
 }
 
 // Approve this call and the next ones like it: which arguments may differ, how often, how long.
@@ -66,16 +67,21 @@ function allowing(request, send) {
     free: free.filter((each) => each.box.checked).map((each) => each.name), uses: Number(uses.value), minutes: Number(minutes.value),
   }));
   return h("details", {}, h("summary", {}, "Allow for next time"),
-    h("p", { class: "quiet" }, "Later calls of this tool run unasked, whoever asks in this inbox, while the other arguments are the same."),
+    h("p", { class: "quiet" }, `Later calls of this tool run unasked, while the other arguments are the same. This holds for the conversation that asks (${asker(request)}) and for no other.`),
     ...free.map((each) => each.label),
     h("label", {}, "How many calls ", uses), h("label", {}, "For how many minutes ", minutes), button);
+}
+
+// Which conversation asks: that of this page, or another one by the beginning of its id.
+function asker({ asks }) {
+  return asks === "this page" ? "this page" : `conversation ${asks || "that has ended"}`;
 }
 
 export function grants(list) {
   document.getElementById("grants")?.remove();
   if (!list.length) return;
   const items = list.map((grant) => h("li", {},
-    `${grant.tool.slice(0, 200)}: ${grant.uses} more, until ${new Date(grant.expires_at * 1000).toLocaleTimeString()} `,
+    `${grant.tool.slice(0, 200)}: ${grant.uses} more, until ${new Date(grant.expires_at * 1000).toLocaleTimeString()}, for ${asker(grant)} `,
     h("code", {}, JSON.stringify(grant.arguments).slice(0, 500)), grant.free.length ? ` any ${grant.free.join(", ")} ` : " ",
     h("button", { type: "button", class: "small", onclick: () => post("/api/answer", { id: grant.id, how: "revoke" }) }, "Revoke")));
   document.getElementById("waiting").after(h("div", { id: "grants" }, h("h3", {}, "Allowed beforehand"), h("ul", {}, items)));

@@ -94,6 +94,7 @@ export class Form {
       }
     }
     for (const field of this.holder.querySelectorAll("input, select, textarea")) this.name(field);
+    for (const area of this.holder.querySelectorAll("textarea")) area.rows = 1;
     for (const button of this.holder.querySelectorAll("button")) {
       button.removeAttribute("title");
       if (!button.textContent.trim()) button.setAttribute("aria-label", button.className || "button");

@@ -1,6 +1,6 @@
 // Calls that were made here, and those of a journal.
 
-import { h, post, say, when } from "/files/dom.js";
+import { h, post, say, took, when } from "/files/dom.js";
 
 export function history(entries, replay) {
   const holder = document.getElementById("history");
@@ -8,7 +8,7 @@ export function history(entries, replay) {
   holder.replaceChildren(h("ol", { class: "calls" }, entries.slice(0, 50).map((entry) => h("li", { data: { outcome: entry.outcome } },
     h("span", { class: "who" }, entry.tool.slice(0, 200)), " ",
     h("span", { class: "did" }, entry.outcome), " ",
-    h("span", { class: "quiet" }, `${entry.ms === null ? "" : `${entry.ms} ms, `}${when(entry.at)}`), " ",
+    h("span", { class: "quiet" }, `${entry.ms === null ? "" : `${took(entry.ms)}, `}${when(entry.at)}`), " ",
     h("code", { class: "brief" }, entry.text.slice(0, 200)),
     h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool.slice(0, 100)}`, onclick: () => replay(entry) }, "Replay")))));
 }
