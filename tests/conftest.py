@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 try:
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 except ImportError:
     pass  # Some suites have no law, and their environments no hypothesis.
 else:
@@ -22,7 +22,8 @@ else:
             name,
             derandomize=os.environ.get("FUNCTOOL_RANDOM") != "1",
             max_examples=examples,
-            deadline=None,
+            deadline=None,  # A busy machine is no failure, and neither is slow drawing.
+            suppress_health_check=[HealthCheck.too_slow],
             print_blob=True,
         )
     settings.load_profile("laws" if os.environ.get("CI") == "true" else "quick")
