@@ -25,6 +25,7 @@ from functool import (
 )
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
+from tests.support import time_passes
 
 
 @FunctionTool
@@ -311,9 +312,8 @@ def test_a_tripwire_stops_the_run():
 )
 def test_limits_end_in_an_error_result(code, said):
     """Spinning, memory, recursion, floods, files and modules end in an answer; the next program runs."""
-    # On a busy machine the other limits take their time.
-    seconds = 0.5 if said == "time limit" else 60
-    tool = code_mode([teams], limits=CodeLimits(seconds=seconds, calls=5))
+    spins = said == "time limit"  # Whatever else ends a program may take its time.
+    tool = code_mode([teams], limits=CodeLimits(seconds=2 if spins else 60, calls=5))
     result = run(tool, code)
 
     assert said in result.text
@@ -396,18 +396,23 @@ def test_waiting_is_not_computing():
 
     @FunctionTool
     async def wait() -> str:
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2.1)
         return "done"
 
-    tool = code_mode([wait], limits=CodeLimits(seconds=0.3))
+    tool = code_mode([wait], limits=CodeLimits(seconds=2))
 
     assert run(tool, "await wait()").value["value"] == "done"
 
 
 def test_a_cancelled_program_ends():
     """Cancelling the outer call ends a spinning program; the next one runs."""
-    tool = code_mode([teams], limits=CodeLimits(seconds=60), timeout=0.5)
-    result = run(tool, "while True: pass")
+
+    @FunctionTool
+    async def late() -> None:
+        time_passes(61)
+
+    tool = code_mode([late], limits=CodeLimits(seconds=600), timeout=60)
+    result = run(tool, "await late()\nwhile True: pass")
 
     assert result.error.type == "ToolTimeoutError"
     assert run(tool, "2").value["value"] == 2
