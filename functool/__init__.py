@@ -6,6 +6,7 @@ from functool import FunctionTool
 def web_search(query: str, num_results: int = 10) -> str: ...
 """
 
+import functools as _functools
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +103,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _functools.__all__:  # `from functool import` would reword an AttributeError.
+        raise ImportError(f"no {name!r} in 'functool': the standard library's is 'functools'")
     if name not in _HOME:
         raise AttributeError(f"module 'functool' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"functool.{_HOME[name]}"), name)
-    return value
+    return globals().setdefault(name, getattr(import_module(f"functool.{_HOME[name]}"), name))
 
 
 def __dir__() -> list[str]:

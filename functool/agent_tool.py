@@ -15,7 +15,8 @@ from functool.context import Context
 from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.guardrails.asking import callables
-from functool.schema.callables import made_here
+from functool.schema.callables import made_here, way_of
+from functool.schema.subset import closed
 from functool.tool import Tool
 
 MAX_DEPTH = 8
@@ -73,19 +74,9 @@ class AgentTool(Tool):
         except DefinitionError as error:
             raise made_here(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
-        parameters = {
-            "type": "object",
-            "properties": {arg_name: argument},
-            "required": [arg_name],
-            "additionalProperties": False,
-        }
-        super().__init__(
-            name=name,
-            description=description,
-            parameters=parameters,
-            on_error_func=on_error_func,
-            **options,
-        )
+        parameters = closed({arg_name: argument})
+        options["on_error_func"] = on_error_func
+        super().__init__(name=name, description=description, parameters=parameters, **options)
         self.agent = agent
         self._arg_name = arg_name
         self._runner = runner
@@ -129,13 +120,9 @@ class AgentTool(Tool):
 
     async def _concluded(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None
-        metadata = (
-            dict(given.metadata)
-            if given
-            else {"usage": usage}
-            if (usage := _usage_of(outcome))
-            else {}
-        )
+        metadata = {} if given is None else dict(given.metadata)
+        if given is None and (usage := _usage_of(outcome)):
+            metadata["usage"] = usage
         run = metadata.pop("run", outcome)
         if self._extract is not None and (given is None or given.success):
             value = await inline(self._extract, run)
@@ -145,25 +132,19 @@ class AgentTool(Tool):
         else:
             answers = (getattr(run, name, None) for name in _ANSWERS)
             result = ToolResult.of(next((answer for answer in answers if answer is not None), run))
-        merged = {
-            key: value for key, value in {**metadata, **result.metadata}.items() if key != "run"
-        }
+        merged = {**metadata, **result.metadata}
+        merged.pop("run", None)
         return changed(result, metadata=merged)
 
 
 def _method_of(agent: Any) -> Any:
     """Return what runs an agent, if it has a method of a usual name for that."""
-    return next(
-        (method for name in _METHODS if callable(method := getattr(agent, name, None))), None
-    )
+    return next(filter(callable, (getattr(agent, name, None) for name in _METHODS)), None)
 
 
 async def _begin(func: Callable[..., Any], *args: Any) -> Any:
     """Call what runs an agent: a sync one on a thread, for it may take minutes."""
-    sides = (func, getattr(func, "__call__", None))  # noqa: B004
-    is_async = any(
-        inspect.iscoroutinefunction(side) or inspect.isasyncgenfunction(side) for side in sides
-    )
+    is_async = way_of(func) in ("coroutine", "async generator")
     value = await (inline if is_async else in_thread)(func, *args)
     return await value if inspect.isawaitable(value) else value
 
@@ -175,10 +156,8 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
         yield
         return
     # A lock belongs to one event loop, a thread's name to one agent.
-    key = (
-        id(asyncio.get_running_loop()),
-        *((id(agent), thread) if isinstance(thread, str) else (id(thread),)),
-    )
+    name = (id(agent), thread) if isinstance(thread, str) else id(thread)
+    key = (id(asyncio.get_running_loop()), name)
     if key in _held.get():
         raise ToolError(
             "The agent is being asked from within its own conversation,"
@@ -197,9 +176,6 @@ def _usage_of(run: Any) -> dict[str, int]:
     usage: Any = getattr(run, "usage", None)
     if inspect.isroutine(usage):
         usage = usage()
-    given = (
-        usage
-        if isinstance(usage, Mapping)
-        else {name: getattr(usage, name, None) for name in _USAGE}
-    )
-    return {name: count for name in _USAGE if isinstance(count := given.get(name), int)}
+    if not isinstance(usage, Mapping):
+        usage = {name: getattr(usage, name, None) for name in _USAGE}
+    return {name: count for name in _USAGE if isinstance(count := usage.get(name), int)}

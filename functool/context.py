@@ -22,7 +22,7 @@ Deps = TypeVar("Deps", default=Any)
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 Listener = Callable[["ToolEvent"], object]
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 _counting = threading.Lock()  # Of the module, not of a context, so that a context can be pickled.
 
 
@@ -82,6 +82,17 @@ class Context(Generic[Deps]):
         self._answers: dict[str, tuple[float, Decision]] = {}
         self._grants: dict[str, Grant] = {}
 
+    @staticmethod
+    def of(given: Any) -> Context[Any]:
+        """Return the context that was passed, a new one where none was.
+
+        Raises:
+            TypeError: It is no `Context`.
+        """
+        if given is not None and not isinstance(given, Context):
+            raise wrong_context(given)
+        return Context() if given is None else given
+
     def view(self, **changes: Any) -> Context[Deps]:
         """Return this context with some attributes replaced; the rest stays shared.
 
@@ -97,9 +108,11 @@ class Context(Generic[Deps]):
         """Return a context for another conversation: the same dependencies, and nothing remembered.
 
         It has the same deps, thread, approver, metadata and listeners. State, approvals and grants
-        are its own, so that no conversation or principal uses those of another.
+        are its own, so that no conversation or principal uses those of another. An approver that
+        remembers for a conversation has a method `fresh`, which returns that of another one.
         """
-        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}}
+        again = getattr(self.approver, "fresh", lambda: self.approver)
+        own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}, "approver": again()}
         return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
@@ -113,26 +126,26 @@ class Context(Generic[Deps]):
         """Return the view of one call. Its events are delivered by `delivered`."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
         view = object.__new__(type(self))
-        own = view.__dict__
-        own.update(self.__dict__)
-        own["call"], own["schema"], own["_mailbox"], own["_notes"] = call, schema, mailbox, None
-        own["inner_sources"] = []
+        own = view.__dict__ = self.__dict__.copy()
+        own["call"], own["schema"] = call, schema
+        own["_mailbox"], own["_notes"], own["inner_sources"] = mailbox, None, []
         return view
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What guardrails remember until this call ends; an inner call has its own notes."""
+        """What guardrails remember until this call ends; an inner call has its own notes.
+
+        A layer that raises has no result to write into, and an error function may write its own:
+        what stands in `notes["metadata"]` comes into `result.metadata`, whoever answers the call.
+        """
         if self._notes is None:
             self._notes = {}
         return self._notes
 
     @property
-    def noted(self) -> Mapping[str, Any] | None:
-        """What a layer wants in `result.metadata`, whoever answers the call: `notes["metadata"]`.
-
-        A layer that raises has no result to write into, and an error function may write its own.
-        """
-        return None if self._notes is None else self._notes.get("metadata")
+    def noted(self) -> dict[str, Any] | None:
+        """What `notes` holds so far, None where nobody has asked for them."""
+        return self._notes
 
     @property
     def decision(self) -> Mapping[str, Any] | None:
@@ -158,6 +171,11 @@ class Context(Generic[Deps]):
             self._listeners[:] = [other for other in self._listeners if other is not entry]
 
         return undo
+
+    @property
+    def delivers(self) -> bool:
+        """Whether this is the view of a call whose events are delivered by `delivered`."""
+        return self._mailbox is not None
 
     @property
     def listened(self) -> bool:
@@ -219,9 +237,8 @@ class Context(Generic[Deps]):
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
         edited = None if arguments is None else json_copy(arguments)
-        self._answer(
-            request, time.monotonic() + expires_in, Decision(approved=True, arguments=edited)
-        )
+        decision = Decision(approved=True, arguments=edited)
+        self._answer(request, time.monotonic() + expires_in, decision)
 
     def deny(self, request: ApprovalRequest, reason: str = "") -> None:
         """Refuse the call of `request` once; the model reads `reason`.
@@ -280,16 +297,14 @@ class Context(Generic[Deps]):
 
     def _answer(self, request: ApprovalRequest, expires: float, decision: Decision) -> None:
         if not request.matches_itself:
-            raise ValueError(
-                "the request does not match its own digest: it was changed after it was made"
-            )
+            wrong = "it was changed after it was made"
+            raise ValueError(f"the request does not match its own digest: {wrong}")
         self._answers[request.digest] = (expires, decision)
 
     def _event(self, kind: str, data: Mapping[str, Any]) -> ToolEvent:
         name = self.schema.name if self.schema else self.call.name if self.call else ""
-        return ToolEvent(
-            kind=kind, tool_name=name, call_id=self.call.id if self.call else "", data=data
-        )
+        call_id = self.call.id if self.call else ""
+        return ToolEvent(kind=kind, tool_name=name, call_id=call_id, data=data)
 
     async def _deliver(self, event: ToolEvent) -> None:
         details = event.kind.endswith(":debug")
@@ -317,6 +332,11 @@ class Context(Generic[Deps]):
             task = loop.create_task(self._deliver(event))
             _strays.add(task)
             task.add_done_callback(_strays.discard)
+
+
+def wrong_context(given: Any) -> TypeError:
+    """Return the error for what was passed as a context and is none."""
+    return TypeError(f"the context must be a Context or None, not {type(given).__name__}")
 
 
 _strays: set[asyncio.Task[None]] = set()
@@ -350,10 +370,9 @@ class _Mailbox:
         self._closed = True
 
     def _send(self) -> None:
+        # An eager task may be done as soon as it is made.
         if self._events and (self._courier is None or self._courier.done()):
-            self._courier = self._loop.create_task(
-                self._empty()
-            )  # An eager task may be done already.
+            self._courier = self._loop.create_task(self._empty())
 
     async def _empty(self) -> None:
         while self._events:

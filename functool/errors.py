@@ -42,7 +42,7 @@ class SchemaError(DefinitionError):
     """
 
     def __init__(self, message: str, reasons: Sequence[str] = ()) -> None:
-        self.reasons = tuple(reasons) or (message,)
+        self.reasons: tuple[str, ...] = tuple(reasons) or (message,)
         super().__init__(message, self.reasons)
 
     def __str__(self) -> str:
@@ -66,11 +66,10 @@ class ArgumentError(ToolError):
     """
 
     def __init__(self, problems: Iterable[Mapping[str, Any]] | str) -> None:
-        found = (
-            ({"path": "", "expected": problems},) if isinstance(problems, str) else tuple(problems)
-        )
-        self.problems: tuple[Mapping[str, Any], ...] = found
-        super().__init__(_problem_text(found))
+        if isinstance(problems, str):
+            problems = [{"path": "", "expected": problems}]
+        self.problems: tuple[Mapping[str, Any], ...] = tuple(problems)
+        super().__init__(_problem_text(self.problems))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.problems,)
@@ -82,8 +81,15 @@ class GuardrailError(ToolError):
     `stage` is `"input"` or `"output"`, `guardrail` its name.
     """
 
-    def __init__(self, message: str = "", *, stage: str = "", guardrail: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        stage: str = "",
+        guardrail: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
         self.stage = stage
         self.guardrail = guardrail
 
@@ -94,6 +100,11 @@ class ApprovalRequired(GuardrailError):
     def __init__(self, message: str, request: ApprovalRequest) -> None:
         super().__init__(message, stage="input", guardrail="require_approval")
         self.request = request
+
+    @classmethod
+    def of(cls, request: ApprovalRequest) -> ApprovalRequired:
+        """Return the error for a call that nobody has decided about yet."""
+        return cls(f"The call of {request.tool} needs a person's approval first.", request)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.request)
@@ -112,15 +123,12 @@ class UnknownToolError(ToolError):
 
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
-        self.choices = tuple(choices)
+        self.choices: tuple[str, ...] = tuple(choices)
         name = str(name)
-        close = get_close_matches(name[:64], self.choices, n=3)
-        known = (
-            f" Did you mean {' or '.join(map(repr, close))}?"
-            if close
-            else f" Known tools: {', '.join(self.choices[:20])}."
-        )
-        super().__init__(f"There is no tool named {name[:64]!r}.{known if self.choices else ''}")
+        known = f" Known tools: {', '.join(self.choices[:20])}." if self.choices else ""
+        if close := get_close_matches(name[:64], self.choices, n=3):
+            known = f" Did you mean {' or '.join(map(repr, close))}?"
+        super().__init__(f"There is no tool named {name[:64]!r}.{known}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.choices)
@@ -151,11 +159,8 @@ def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for problem in problems[:MAX_PROBLEMS]:
         path, expected = problem.get("path", ""), problem.get("expected", "")
-        choices = (
-            f" (choices: {', '.join(map(str, problem['choices']))})"
-            if problem.get("choices")
-            else ""
-        )
+        known = problem.get("choices")
+        choices = f" (choices: {', '.join(map(str, known))})" if known else ""
         if path and str(expected).startswith(_NOUNS) and not problem.get("own_words"):
             expected = f"expected {expected}"
         lines.append(f"{path}: {expected}{choices}" if path else f"{expected}{choices}")

@@ -32,7 +32,7 @@ IDLE_SECONDS = 30.0
 """How long a thread without work is kept."""
 
 T = TypeVar("T")
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 # Runs `func(*args, **kwargs)` somewhere: `await executor(func, *args, **kwargs)` is what it
@@ -97,12 +97,10 @@ def retrying(
     kinds = on if isinstance(on, tuple) else (on,)
     if type(attempts) is not int or attempts < 1:
         raise DefinitionError(f"attempts must be a positive int, not {attempts!r}")
-    if not kinds or not all(
-        isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
-    ):
+    known = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
+    if not kinds or len(known) < len(kinds):
         raise DefinitionError(f"on must be a class of exceptions or a tuple of them, not {on!r}")
-    if executor is not None and not callable(executor):
-        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    checked_executor(executor)
     seconds_after = _waiting(wait)
 
     async def retry(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -129,6 +127,17 @@ def retrying(
     return retry
 
 
+def checked_executor(executor: Executor | None) -> Executor | None:
+    """Return an executor.
+
+    Raises:
+        DefinitionError: It is neither None nor callable.
+    """
+    if executor is not None and not callable(executor):
+        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    return executor
+
+
 def _waiting(wait: Any) -> Callable[[int, Exception], float]:
     """Return how many seconds to wait after an attempt, by its number and its exception."""
     ask: Callable[..., Any] = wait
@@ -138,11 +147,11 @@ def _waiting(wait: Any) -> Callable[[int, Exception], float]:
         except (TypeError, ValueError):  # It takes one, or has no readable signature.
             return lambda attempt, error: max(0.0, float(ask(attempt)))
         return lambda attempt, error: max(0.0, float(ask(attempt, error)))
-    if wait is not None and (isinstance(wait, bool) or not isinstance(wait, (int, float))):
-        raise DefinitionError(f"wait must be seconds or a function, not {wait!r}")
-    if wait is not None and not 0 <= wait <= sys.float_info.max:
-        raise DefinitionError(f"wait must be a number of seconds, not {wait!r}")
-    return lambda attempt, error: wait or 0.0
+    seconds = 0.0 if wait is None else wait
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= sys.float_info.max:
+        raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")
+    return lambda attempt, error: seconds
 
 
 async def run_for(
@@ -174,19 +183,16 @@ async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_SECONDS)
     if not task.done():
-        logger.warning(
-            "the body of %s was abandoned: it did not end when it was cancelled", task.get_name()
-        )
+        why = "it did not end when it was cancelled"
+        logger.warning("the body of %s was abandoned: %s", task.get_name(), why)
         abandon(task)
         return True
     if not task.cancelled():
         task.result()
     if _abandoned.isdisjoint(left):
         return False
-    logger.warning(
-        "the body of %s was abandoned after its time limit: a thread cannot be stopped",
-        task.get_name(),
-    )
+    why = "after its time limit: a thread cannot be stopped"
+    logger.warning("the body of %s was abandoned %s", task.get_name(), why)
     return True
 
 
@@ -326,12 +332,8 @@ def checked_timeout(timeout: Any) -> float | None:
     """
     if timeout is None:
         return None
-    if (
-        isinstance(timeout, bool)
-        or not isinstance(timeout, (int, float))
-        or not 0 < timeout <= sys.float_info.max
-    ):
-        raise DefinitionError(
-            f"timeout must be a positive, finite number of seconds, not {timeout!r}"
-        )
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout <= sys.float_info.max:
+        wanted = "a positive, finite number of seconds"
+        raise DefinitionError(f"timeout must be {wanted}, not {timeout!r}")
     return float(timeout)

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from inspect import signature
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from functool.errors import DefinitionError, UnknownToolError
 from functool.tool import Tool
@@ -16,14 +16,14 @@ from functool.toolset import Toolset
 ENTRY_POINTS = "functool.tools"
 
 
-class BaseToolConfig(BaseModel):
+class BaseToolConfig(
+    BaseModel, extra="forbid", use_attribute_docstrings=True, validate_default=True
+):
     """The base of a tool's stored configuration: a pydantic model that refuses unknown keys.
 
     The docstring under a field becomes its description in the schema, as `Field(description=...)`
     does.
     """
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, validate_default=True)
 
 
 Builder = Callable[..., Tool]
@@ -54,10 +54,8 @@ class ToolFactory:
                 f"{name!r}: the configuration must be a class made from BaseToolConfig: {found!r}"
             )
         if not name or not callable(builder):
-            raise DefinitionError(
-                f"{name!r}: register(name, tool class, configuration class) needs a name and"
-                " a class"
-            )
+            way = "register(name, tool class, configuration class)"
+            raise DefinitionError(f"{name!r}: {way} needs a name and a class")
         if self._known.setdefault(name, (builder, found)) != (builder, found):
             raise DefinitionError(f"{name!r} is already registered, for {self._known[name][0]!r}")
 
@@ -69,11 +67,8 @@ class ToolFactory:
                 field is named, its value never), or a builder that failed.
         """
         builder, config_class = self._find(name)
-        values = {} if config is None else config
         try:
-            checked = (
-                values if isinstance(values, config_class) else config_class.model_validate(values)
-            )
+            checked = config_class.model_validate({} if config is None else config)
         except ValidationError as error:
             # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
             problems = [
@@ -85,13 +80,11 @@ class ToolFactory:
         except DefinitionError:
             raise
         except Exception as error:
-            raise DefinitionError(
-                f"{name!r} cannot be built: {type(error).__name__}: {error}"
-            ) from error
+            wrong = f"{name!r} cannot be built: {type(error).__name__}: {error}"
+            raise DefinitionError(wrong) from error
         if not isinstance(tool, Tool):
-            raise DefinitionError(
-                f"{name!r}: the builder returned {type(tool).__name__}, not a Tool"
-            )
+            given = type(tool).__name__
+            raise DefinitionError(f"{name!r}: the builder returned {given}, not a Tool")
         return tool
 
     def toolset(
@@ -170,11 +163,8 @@ def _annotated_config(builder: Builder) -> type[BaseToolConfig] | None:
 
 
 def _entry(entry: Any) -> tuple[str, Any]:
-    if (
-        not isinstance(entry, Mapping)
-        or not isinstance(entry.get("tool"), str)
-        or set(entry) - {"tool", "config"}
-    ):
+    named = isinstance(entry, Mapping) and isinstance(entry.get("tool"), str)
+    if not named or set(entry) - {"tool", "config"}:
         raise DefinitionError('expected an object {"tool": name, "config": {...}}')
     return entry["tool"], entry.get("config")
 

@@ -13,7 +13,7 @@ from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
 from functool.options import ToolOptions
-from functool.schema.callables import made_here
+from functool.schema.callables import made_here, way_of
 from functool.schema.publish import Strict
 from functool.tool import Tool
 
@@ -62,10 +62,7 @@ class SchemaTool(Tool):
             raise made_here(DefinitionError(wrong), name)
         self._handler = handler
         self._takes_context = _takes_context(name, handler)
-        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-            type(handler).__call__
-        )
-        self._executor = executor or (inline if is_async else in_thread)
+        self._executor = executor or (inline if way_of(handler) == "coroutine" else in_thread)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the handler."""

@@ -73,11 +73,8 @@ class MockTool(Tool):
             if isinstance(self.error, Exception):
                 raise self.error
             return ToolResult.failed(self.error)
-        return (
-            self.return_value
-            if isinstance(self.return_value, ToolResult)
-            else ToolResult.of(self.return_value)
-        )
+        value = self.return_value
+        return value if isinstance(value, ToolResult) else ToolResult.of(value)
 
 
 class EventLog:
@@ -108,17 +105,12 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
             resolved.
     """
     schema = tool.schema
-    found = [
-        *_name_faults(schema.name),
-        *_description_faults(schema.description),
-        *_metaschema_faults(schema.parameters),
-    ]
+    found = [*_name_faults(schema.name), *_description_faults(schema.description)]
+    found += _metaschema_faults(schema.parameters)
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
-            found.append(
-                f"the parameter {name!r} has no description: say in the docstring or the annotation"
-                " what it is"
-            )
+            remedy = "say in the docstring or the annotation what it is"
+            found.append(f"the parameter {name!r} has no description: {remedy}")
     found += [
         f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
         for pattern in _patterns(schema.plain)

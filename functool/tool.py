@@ -34,8 +34,9 @@ from functool.call import (
     failure_of,
     metadata_of,
     success,
+    wrong_call,
 )
-from functool.context import Context
+from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_told
@@ -43,6 +44,8 @@ from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callable
 from functool.options import (
     ErrorFunc,
     ToolOptions,
+    ToolPrompts,
+    ToolSettings,
     checked_bytes,
     checked_prompts,
     checked_settings,
@@ -60,7 +63,7 @@ Proceed: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
 T = TypeVar("T", bound="Tool")
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class Tool(ABC):
@@ -111,7 +114,7 @@ class Tool(ABC):
             raise DefinitionError("a tool needs a name")
         on_error = options.get("on_error_func")
         self._name = name
-        self.timeout = checked_timeout(options.get("timeout"))
+        self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = callables(
             options.get("input_guardrails", ()), "input_guardrails", takes=2
         )
@@ -122,9 +125,9 @@ class Tool(ABC):
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", takes=2
         )
-        self.settings = checked_settings(options.get("settings"), name)
-        self.prompts = checked_prompts(options.get("prompts"))
-        self.max_argument_bytes = checked_bytes(
+        self.settings: ToolSettings = checked_settings(options.get("settings"), name)
+        self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
+        self.max_argument_bytes: int | None = checked_bytes(
             options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         )
         kind = type(self)
@@ -280,67 +283,59 @@ class Tool(ABC):
             TypeError: The context is no `Context`, or the call no `ToolCall`.
         """
         if context is not None and not isinstance(context, Context):
-            raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
+            raise wrong_context(context)
         try:
             trip = Trip(self, self._binder, call, context)
         except AttributeError:
-            given = type(call).__name__
-            raise TypeError(f"a call must be a ToolCall(name=..., ...), not {given}") from None
-        if self.timeout is None:
-            return await self._road(trip)
-        return await self._road_in_time(self.timeout, trip)
+            raise wrong_call(call) from None
+        try:
+            if self.timeout is None:
+                result = await self._road(trip)
+            else:
+                result = await within(self.timeout, self._name, partial(self._road, trip))
+        finally:
+            if trip.made is not None and trip.made.delivers:
+                await deliver_last(trip.made.delivered())
+        return trip.conclude(result, self.settings.untrusted)
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take every step in its order; `failed` is what ended the call before."""
         if (noted := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)
         try:
+            if failed is not None:
+                raise failed
+            trip.values = trip.binder.values(trip.sent.arguments)
+            if self._hooked:
+                await trip.ask_hook(self.on_invoke)
+            if self.input_guardrails:
+                await trip.ask_input(self.input_guardrails)
+            value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
+            if type(value) in DATA:
+                result = success(value, trip.id)
+            else:
+                result = await self._result_of(value, trip)
+                trip.note(result)
+            if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
+                result = self._checked(new, "on_output")
+        except (Exception, asyncio.CancelledError) as error:
+            result = await self._answer(failure_or_raise(error), trip)
+        if trip.made is not None and trip.made.noted:
+            result = with_edit_told(result, trip.made)
+        if self.output_guardrails:
             try:
-                if failed is not None:
-                    raise failed
-                trip.values = trip.binder.values(trip.sent.arguments)
-                if self._hooked:
-                    await trip.ask_hook(self.on_invoke)
-                if self.input_guardrails:
-                    await trip.ask_input(self.input_guardrails)
-                value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
-                if type(value) in DATA:
-                    result = success(value, trip.id)
-                else:
-                    result = await self._result_of(value, trip)
-                    trip.note(result)
-                if self._hooked and (new := await self.on_output(result, trip.view)) is not None:
-                    result = self._checked(new, "on_output")
+                # Output guardrails see the labels: one may keep a text aside, with its labels.
+                labelled = trip.conclude(result, self.settings.untrusted)
+                result = await trip.ask_output(self.output_guardrails, labelled)
             except (Exception, asyncio.CancelledError) as error:
+                # A refusal is answered once; no output guardrail sees that answer.
                 result = await self._answer(failure_or_raise(error), trip)
-            if trip.made is not None and trip.made.decision is not None:
-                result = with_edit_told(result, trip.made)
-            if self.output_guardrails:
-                try:
-                    # Output guardrails see the labels: one may keep a text aside, with its labels.
-                    labelled = trip.conclude(result, self.settings.untrusted)
-                    result = await trip.ask_output(self.output_guardrails, labelled)
-                except (Exception, asyncio.CancelledError) as error:
-                    # A refusal is answered once; no output guardrail sees that answer.
-                    result = await self._answer(failure_or_raise(error), trip)
-        finally:
-            if self.timeout is None and trip.made is not None and trip.made.listened:
-                await deliver_last(trip.made.delivered())
         if noted:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
         try:
-            return trip.conclude(result, self.settings.untrusted)
+            return result
         finally:  # The traceback of a failure holds this frame, which must not hold the failure.
             del result, failed
-
-    async def _road_in_time(self, limit: float, trip: Trip) -> ToolResult:
-        """Take the road, and answer when the time limit has passed."""
-        try:
-            result = await within(limit, self._name, partial(self._road, trip))
-        finally:
-            if trip.made is not None:
-                await deliver_last(trip.made.delivered())
-        return trip.conclude(result, self.settings.untrusted)
 
     async def _start_body(self, trip: Trip) -> Any:
         """Run the body. Tools whose body takes values override this beside `run`."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Generic, Protocol, cast, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar, Unpack
 
 from functool.binding.problems import problems_of
@@ -19,6 +18,7 @@ from functool.context import Context
 from functool.errors import ArgumentError
 from functool.executors import failure_or_raise
 from functool.function_tool import FunctionOptions, FunctionTool
+from functool.schema.callables import snake_case
 from functool.schema.core import compiled, core_of
 from functool.schema.docstrings import parse
 from functool.tool import Tool
@@ -52,14 +52,12 @@ class _Anything:
     """What, to type checkers, only a `run` that says nothing of its result returns."""
 
 
-class ToolModel(BaseModel):
+class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
     """A tool that is its own arguments: fields are parameters, `run` does the work.
 
     `run(self)` or `run(self, context)`, sync or async, returns an `Ok`, an `Err` or a plain value.
     A class attribute `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
     """
-
-    model_config = ConfigDict(extra="forbid", ignored_types=(str,))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work."""
@@ -89,18 +87,13 @@ class ToolModel(BaseModel):
             kind(name, word, annotation=Annotated[field.annotation, field])
             for name, field in cls.model_fields.items()
         ]
-        hidden = [
-            kind("_call", word, annotation=ToolCall),
-            kind("_context", word, annotation=Context),
-        ]
+        injected = {"_call": ToolCall, "_context": Context}
+        hidden = [kind(name, word, annotation=given) for name, given in injected.items()]
         body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
         body.__wrapped__ = cls.run  # What is wrong with the tool is said of that.
-        body.__doc__, body.__module__, body.__qualname__ = (
-            cls.__doc__,
-            cls.__module__,
-            f"{cls.__qualname__}.run",
-        )
+        body.__doc__, body.__module__ = cls.__doc__, cls.__module__
+        body.__qualname__ = f"{cls.__qualname__}.run"
         options.setdefault("name", cls.tool_name())
         return FunctionTool(body, **options)
 
@@ -108,13 +101,7 @@ class ToolModel(BaseModel):
     def tool_name(cls) -> str:
         """Return the name of the tool."""
         own = getattr(cls, "name", None)
-        return (
-            own
-            if isinstance(own, str)
-            else re.sub(
-                r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__
-            ).lower()
-        )
+        return own if isinstance(own, str) else snake_case(cls.__name__)
 
     @classmethod
     def tool_description(cls) -> str:

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of
+from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of, wrong_call
 from functool.context import Context
 from functool.errors import (
     DefinitionError,
@@ -28,7 +28,7 @@ from functool.wrapper_tool import WrapperTool
 
 T = TypeVar("T")
 _NONE_BEGUN: Mapping[int, Awaitable[ToolResult]] = {}
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class Toolset(Mapping[str, Tool]):
@@ -43,12 +43,9 @@ class Toolset(Mapping[str, Tool]):
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
-        if max_concurrency is not None and (
-            type(max_concurrency) is not int or max_concurrency < 1
-        ):
-            raise DefinitionError(
-                f"max_concurrency must be a positive int or None, not {max_concurrency!r}"
-            )
+        limit = max_concurrency
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise DefinitionError(f"max_concurrency must be a positive int or None, not {limit!r}")
         if isinstance(tools, Tool):
             raise DefinitionError(f"a Toolset takes a list of tools: Toolset([{tools.name}])")
         self.max_concurrency = max_concurrency
@@ -86,9 +83,7 @@ class Toolset(Mapping[str, Tool]):
         """Return the tools of both; the smaller limit of concurrency holds."""
         if not isinstance(other, Toolset):
             return NotImplemented
-        limits = [
-            limit for limit in (self.max_concurrency, other.max_concurrency) if limit is not None
-        ]
+        limits = filter(None, (self.max_concurrency, other.max_concurrency))
         return Toolset([*self.values(), *other.values()], max_concurrency=min(limits, default=None))
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
@@ -115,7 +110,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, self._named(call), _checked(context), None)
+        return await self._answer(call, self._named(call), Context.of(context), None)
 
     async def call_all(
         self,
@@ -140,7 +135,7 @@ class Toolset(Mapping[str, Tool]):
             Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
                 holds theirs.
         """
-        calls, context = list(calls), _checked(context)
+        calls, context = list(calls), Context.of(context)
         tools = [self._named(call) for call in calls]
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
@@ -159,20 +154,14 @@ class Toolset(Mapping[str, Tool]):
             except Tripwire as wire:
                 wires[index] = wire
 
-        alone = {
-            index
-            for index, tool in enumerate(tools)
-            if tool is not None and tool.settings.is_exclusive
-        }
+        alone = [
+            i for i, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive
+        ]
         await _together([answer(index) for index in range(len(calls)) if index not in alone])
-        for index in sorted(alone):
+        for index in alone:
             await _together([answer(index)])
         lost = ToolError("The call was cancelled from within.")
-        ended = [
-            results[index] or _failed(call, lost)
-            for index, call in enumerate(calls)
-            if index not in wires
-        ]
+        ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in wires]
         for first in wires.values():
             first.results = ended
             raise first
@@ -182,7 +171,7 @@ class Toolset(Mapping[str, Tool]):
         self, call: ToolCall, error: ToolError, context: Context[Any] | None = None
     ) -> ToolResult:
         """Answer a call that must not run with this error, between the events of any call."""
-        return await self._answer(call, self._named(call), _checked(context), error)
+        return await self._answer(call, self._named(call), Context.of(context), error)
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
@@ -211,9 +200,8 @@ class Toolset(Mapping[str, Tool]):
         except BaseException as stopped:  # A call that is cancelled ends with its event too.
             # A coroutine that is being closed can await nothing.
             if not isinstance(stopped, GeneratorExit):
-                failure = ToolFailure(
-                    type=type(stopped).__name__, message=str(stopped) or "The call was stopped."
-                )
+                message = str(stopped) or "The call was stopped."
+                failure = ToolFailure(type=type(stopped).__name__, message=message)
                 await deliver_last(view.announce("tool:error", error=failure, result=None))
             raise
         if result.error is None:
@@ -239,10 +227,7 @@ class Toolset(Mapping[str, Tool]):
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
-            given = type(call).__name__
-            raise TypeError(
-                f"a call must be a ToolCall(name=..., arguments=..., id=...), not {given}"
-            ) from None
+            raise wrong_call(call) from None
 
 
 def _no_tool(given: Any) -> DefinitionError:
@@ -257,28 +242,13 @@ def _no_tool(given: Any) -> DefinitionError:
     return DefinitionError(f"a Toolset holds tools, not {name}: {remedy}")
 
 
-def _checked(context: Any) -> Context[Any]:
-    """Return the context, a new one where none was passed.
-
-    Raises:
-        TypeError: It is no `Context`.
-    """
-    if context is None:
-        return Context()
-    if not isinstance(context, Context):
-        raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
-    return context
-
-
 def _conflict(tools: list[Tool | None]) -> ToolError | None:
     """Return why none of these may run together, if so."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
-    if names and len(tools) > 1:
-        return ToolError(
-            f"Nothing was run: {names[0]!r} takes control and cannot be called together with"
-            " other tools. Call it alone."
-        )
-    return None
+    if not names or len(tools) == 1:
+        return None
+    why = "takes control and cannot be called together with other tools"
+    return ToolError(f"Nothing was run: {names[0]!r} {why}. Call it alone.")
 
 
 def _failed(call: ToolCall, error: ToolError) -> ToolResult:
@@ -308,11 +278,12 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
     """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
+    run: Callable[[Coroutine[Any, Any, T]], T] = _run_beside
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    return _run_beside(work)
+        run = asyncio.run
+    return run(work)  # After the `except`, so that no error of the work is chained to its own.
 
 
 def _run_beside(work: Coroutine[Any, Any, T]) -> T:

@@ -61,10 +61,10 @@ class Trip:
     def __init__(
         self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None
     ) -> None:
-        self.tool = tool
-        self.binder = binder
-        self.sent = call
-        self.id = call.id
+        self.tool: Travelled = tool
+        self.binder: Binder = binder
+        self.sent: ToolCall = call
+        self.id: str = call.id
         self.values: Any = _UNBOUND
         self.record: list[dict[str, str]] = []
         self.labels: tuple[Any, ...] = ()
@@ -176,30 +176,32 @@ class Trip:
         """Write into the result what the road knows: guardrails, labels, a decision, the id."""
         if watched and self._context is not None:
             self._remember(result, untrusted)
-        given = self.sent.metadata
-        decided = None if self.made is None else self.made.decision
-        noted = None if self.made is None else self.made.noted
         if result.metadata:
             self.label(result)
         if self.made is not None and self.made.inner_sources:
             self.labels += tuple(self.made.inner_sources)
-        if not (untrusted or self.record or self.labels or given or decided or noted):
-            return result if result.call_id == self.id else changed(result, call_id=self.id)
-        told: dict[str, Any] = {**noted} if noted else {}
-        metadata = given if isinstance(given, Mapping) else {}
+        noted = self.made is not None and self.made.noted
+        heard = untrusted or noted or self.record or self.labels or self.sent.metadata
+        if heard and (told := self._told(untrusted)):
+            return changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
+        return result if result.call_id == self.id else changed(result, call_id=self.id)
+
+    def _told(self, untrusted: bool) -> dict[str, Any]:
+        """Return what the road knows of the call, for the metadata of its result."""
+        notes = (self.made and self.made.noted) or {}
+        given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
+        told: dict[str, Any] = {**notes.get("metadata", {})}
         if self.record:
             told["guardrails"] = [*self.record]
         own = (self.tool.name,) if untrusted else ()
-        if names := dict.fromkeys(map(str, (*own, *_labels_of(metadata), *self.labels))):
+        if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
             told["sources"] = [*names]
             outer = None if self._context is None else self._context.inner_sources
             if outer is not None:  # This call is made inside of another one.
                 outer += names
-        if decided or "decision" in metadata:
-            told["decision"] = decided or metadata["decision"]
-        if told or result.call_id != self.id:
-            result = changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
-        return result
+        if decision := notes.get("decision") or given.get("decision"):
+            told["decision"] = decision
+        return told
 
     def _remember(self, result: ToolResult, untrusted: bool) -> None:
         """Tell the guardrail on sources what a trusted tool returned."""

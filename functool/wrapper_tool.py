@@ -43,11 +43,8 @@ class WrapperTool(Tool):
             error = DefinitionError(f"it wraps a tool, not {type(tool).__name__}")
             raise made_here(error, "a WrapperTool")
         self.tool = tool
-        inner: ToolOptions = {
-            "settings": tool.settings,
-            "prompts": tool.prompts,
-            "max_argument_bytes": tool.max_argument_bytes,
-        }
+        inner: ToolOptions = {"settings": tool.settings, "prompts": tool.prompts}
+        inner["max_argument_bytes"] = tool.max_argument_bytes
         name = tool.name if name is None else name
         try:
             self._equip(name, {**inner, **options})

@@ -27,17 +27,16 @@ from functool import (
     hide_errors,
 )
 from functool.agent_tool import MAX_DEPTH
+from functool.dialects._subset import violations
 from functool.guardrails import require_approval
-from functool.schema.subset import violations
+from tests.support import call
 
 
 def ask(
     tool: AgentTool, text: str = "hi", context: Context | None = None, id: str = "c1"
 ) -> ToolResult:
     """Call `tool` with one text."""
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
-    )
+    return call(tool, {"input": text}, context, id=id)
 
 
 def echo(agent: Any, text: str, context: Context) -> str:
@@ -61,7 +60,7 @@ def test_arguments_are_checked(arguments: Any) -> None:
     ran: list[str] = []
     tool = AgentTool("a", "expert", "d", runner=lambda agent, text, context: ran.append(text))
 
-    result = asyncio.run(tool.invoke(ToolCall(name="expert", arguments=arguments)))
+    result = call(tool, arguments)
 
     assert result.error is not None and result.error.type == "ArgumentError"
     assert ran == []

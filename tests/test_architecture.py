@@ -69,9 +69,10 @@ PLACES = {
     name: (floor, place) for floor, names in enumerate(FLOORS) for place, name in enumerate(names)
 }
 ROOMS = {"schema", "binding"}  # Their __init__ files hold a docstring only.
-LEAVES = {"dialects", "layers", "integrations", "bundled", "play"}
+LEAVES = ["dialects", "layers", "integrations", "bundled", "play"]
+"""The rooms of floors 7 and 8: one may import those before it."""
 
-CORE_LINES = 6_260
+CORE_LINES = 5_985
 """The aim is 4,800. What a whole run needs took more: edited approvals and standing grants, budgets,
 labels, judging a call while it is written, bounded work for the schemas of others."""
 FILE_LINES = 300
@@ -146,7 +147,7 @@ CORE = [path for path in ALL if name_of(path) in PLACES]
 def test_every_file_has_a_floor():
     """A file of the package stands on a floor, or is a leaf in one of the folders of leaves."""
     known = set(PLACES) | ROOMS | {"cli", "__main__"}
-    strays = {name_of(p) for p in ALL if name_of(p).split(".")[0] not in LEAVES | {"cli"}} - known
+    strays = {name_of(p) for p in ALL if name_of(p).split(".")[0] not in {*LEAVES, "cli"}} - known
 
     assert strays == set()
 
@@ -179,12 +180,14 @@ def test_there_is_no_import_cycle():
     "path", [p for p in ALL if name_of(p).split(".")[0] in LEAVES], ids=name_of
 )
 def test_a_leaf_imports_only_what_is_documented(path):
-    """A leaf imports the face, the documented modules, and files of other leaves it builds on."""
+    """A leaf imports the face, the documented modules, its own room, and the rooms before it."""
     documented = {"", "schema", "guardrails", "executors", "factory", "testing", "tool_model"}
     documented |= {"content", "call", "approval"}  # Helpers on values: data URLs, JSON, grants.
+    documented |= {"binding"}  # The type that `Tool.watch` returns.
     rooms = {name.split(".")[0] for name in local(path)}
+    place = LEAVES.index(name_of(path).split(".")[0])
 
-    assert rooms - documented - {path.parent.name, "bundled", "dialects", "layers"} == set()
+    assert rooms - documented - {*LEAVES[: place + 1]} == set()
 
 
 def test_the_face_imports_no_leaf():

@@ -1,6 +1,5 @@
 """The front door: what comes in, what is refused, and in which words."""
 
-import asyncio
 import dataclasses
 import datetime
 import decimal
@@ -16,7 +15,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
 from functool import (
@@ -25,12 +32,12 @@ from functool import (
     DefinitionError,
     FunctionTool,
     SchemaTool,
-    ToolCall,
     WrapperTool,
 )
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
+from tests.support import call
 
 SECRET = "s3cr3t-v4lue"
 
@@ -82,7 +89,7 @@ def tool_of(annotation, default=...):
 def send(annotation, arguments, default=...):
     """Send arguments to a tool of one parameter: what the body received, or the error."""
     tool, got = tool_of(annotation, default)
-    result = asyncio.run(tool.invoke(ToolCall(name="body", arguments=arguments)))
+    result = call(tool, arguments)
     if result.is_error:
         assert got == [], "a body ran although the arguments were refused"
         return result.error
@@ -263,9 +270,7 @@ def test_empty_text_means_no_arguments(text):
     async def body(x: int = 3):
         return x
 
-    assert asyncio.run(body.invoke(ToolCall(name="body", arguments=text))).value == 3 and seen == [
-        {"x": 3}
-    ]
+    assert call(body, text).value == 3 and seen == [{"x": 3}]
 
 
 def test_a_mapping_may_be_any_mapping():
@@ -339,11 +344,11 @@ def test_json_sent_as_a_string_may_be_in_strict_form():
         {"scores": '[{"key": "a", "value": 1}]', "pair": '{"item_0": 2, "item_1": "b"}'},
         {"scores": '{"a": 1}', "pair": '[2, "b"]'},
     ):
-        assert asyncio.run(take(ToolCall(name="take", arguments=sent))).value == (
+        assert call(take, sent).value == (
             {"a": 1},
             (2, "b"),
         )
-        assert asyncio.run(theirs(ToolCall(name="take", arguments=sent))).value == meant
+        assert call(theirs, sent).value == meant
     assert seen == [meant, meant]
 
 
@@ -380,9 +385,7 @@ def test_null_means_the_default(form):
 def test_unknown_arguments_are_refused_with_the_closest_name():
     """A misspelt name is answered with the one that was meant."""
     tool = FunctionTool(_search)
-    result = asyncio.run(
-        tool.invoke(ToolCall(name="search", arguments={"qeury": SECRET, "query": "a"}))
-    )
+    result = call(tool, {"qeury": SECRET, "query": "a"})
 
     assert result.error.type == "ArgumentError"
     assert "qeury" in result.text and "'query'" in result.text
@@ -446,7 +449,7 @@ def test_a_refusal_never_repeats_what_was_sent(annotation, sent):
     errors = []
     tool, _ = tool_of(annotation)
     tool.add_on_error_func(lambda error, context: errors.append(error))
-    text = asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": sent}))).text
+    text = call(tool, {"x": sent}).text
 
     shown = text + repr(errors[0].problems)
     for leak in (SECRET, SECRET.upper(), "12345", "http"):
@@ -459,7 +462,7 @@ def test_the_path_leads_to_the_mistake():
     errors = []
     tool, _ = tool_of(list[Point] | None)
     tool.add_on_error_func(lambda error, context: errors.append(error))
-    asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": [{"x": 1}, {"x": "q"}]})))
+    call(tool, {"x": [{"x": 1}, {"x": "q"}]})
 
     assert [problem["path"] for problem in errors[0].problems] == ["x[1].x"]
 
@@ -469,7 +472,7 @@ def test_choices_are_named():
     errors = []
     tool, _ = tool_of(Literal["fast", "deep"])
     tool.add_on_error_func(lambda error, context: errors.append(error))
-    text = asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"}))).text
+    text = call(tool, {"x": "slow"}).text
 
     assert "choices: fast, deep" in text
     assert errors[0].problems[0]["choices"] == ("fast", "deep")
@@ -490,7 +493,7 @@ def test_choices_are_what_may_be_sent():
     errors = []
     tool, _ = tool_of(Odd)
     tool.add_on_error_func(lambda error, context: errors.append(error))
-    asyncio.run(tool.invoke(ToolCall(name="body", arguments={"x": "slow"})))
+    call(tool, {"x": "slow"})
 
     assert errors[0].problems[0]["choices"] == (
         "a, b or c",
@@ -633,10 +636,10 @@ def test_canonical_arguments_are_settled(arguments):
     tool = FunctionTool(
         _search, name="search", input_guardrails=[lambda call, context: seen.append(call.arguments)]
     )
-    first = asyncio.run(tool.invoke(ToolCall(name="search", arguments=arguments)))
+    first = call(tool, arguments)
     if first.is_error:
         return
-    asyncio.run(tool.invoke(ToolCall(name="search", arguments=seen[0])))
+    call(tool, seen[0])
 
     assert seen[0] == seen[1]
 
@@ -656,7 +659,7 @@ def test_canonical_arguments_say_what_was_sent():
     ):
         return None
 
-    asyncio.run(book.invoke(ToolCall(name="book", arguments='{"from": "A", "day": "2026-01-02"}')))
+    call(book, '{"from": "A", "day": "2026-01-02"}')
 
     assert seen == [{"from_": "A", "day": "2026-01-02", "color": "red", "extra": [1]}]
 
@@ -670,10 +673,8 @@ def test_an_alias_is_the_name_for_the_model():
 
     assert list(go.schema.parameters["properties"]) == ["from"]
     for _ in ("bare", "guarded"):
-        assert (
-            asyncio.run(go.invoke(ToolCall(name="go", arguments={"from": "here"}))).value == "here"
-        )
-        assert asyncio.run(go.invoke(ToolCall(name="go", arguments={"from_": "here"}))).is_error
+        assert call(go, {"from": "here"}).value == "here"
+        assert call(go, {"from_": "here"}).is_error
         go.add_input_guardrails([lambda call, context: None])
 
 
@@ -685,7 +686,7 @@ def test_rest_arguments_cannot_take_a_hidden_name():
         return rest
 
     def run(arguments):
-        return asyncio.run(go.invoke(ToolCall(name="go", arguments=arguments)))
+        return call(go, arguments)
 
     assert run('{"b": 1, "c": 2}').value == {"b": 1, "c": 2}
     assert run('{"context": 1}').error.type == "ArgumentError"
@@ -706,7 +707,7 @@ def foreign(properties, **schema):
 
 
 def ask(tool, arguments):
-    return asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments)))
+    return call(tool, arguments)
 
 
 @pytest.mark.parametrize(
@@ -935,7 +936,7 @@ def test_text_of_another_class_is_its_text():
     async def echo(a: int) -> int:
         return a
 
-    assert asyncio.run(echo(ToolCall(name="echo", arguments=Sent.ONE))).value == 1
+    assert call(echo, Sent.ONE).value == 1
 
 
 def test_a_mapping_that_raises_is_an_argument_error():
@@ -955,7 +956,7 @@ def test_a_mapping_that_raises_is_an_argument_error():
     async def echo(a: int) -> int:
         return a
 
-    result = asyncio.run(echo(ToolCall(name="echo", arguments=Broken())))
+    result = call(echo, Broken())
 
     assert result.error.type == "ArgumentError" and "secret" not in result.text
 
@@ -1092,10 +1093,7 @@ def test_the_words_of_a_mistake_in_a_foreign_schema(arguments, words):
     """What a JSON Schema refuses is its path, the rule and the choices, and nothing else."""
     tool = SchemaTool("f", "F.", FOREIGN, print)
 
-    assert (
-        asyncio.run(tool.invoke(ToolCall(name="f", arguments=arguments))).text
-        == f"Invalid arguments. {words}"
-    )
+    assert call(tool, arguments).text == f"Invalid arguments. {words}"
 
 
 @pytest.mark.parametrize(
@@ -1146,7 +1144,7 @@ def test_a_wrong_name_is_repeated_only_if_it_looks_like_one(name, shown):
 
     for each in (tool, foreign):
         for sent, words in ((once, "unknown argument; known: x"), (twice, "sent only once")):
-            result = asyncio.run(each.invoke(ToolCall(name=each.name, arguments=sent)))
+            result = call(each, sent)
             assert result.text == f"Invalid arguments. {shown}: {words}"
     assert got == []
 
@@ -1160,13 +1158,11 @@ def test_a_name_is_sent_only_once_in_short_text_and_in_long(name, length, space)
     rows = [{name: "x" * length}]
     once = json.dumps({name: rows}, ensure_ascii=False)
 
-    result = asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=f"{once[:-1]},{space}{once[1:]}"))
-    )
+    result = call(tool, f"{once[:-1]},{space}{once[1:]}")
     assert result.error.type == "ArgumentError"
     assert result.text.endswith(": sent only once")
     assert got == []
-    assert not asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=once))).is_error
+    assert not call(tool, once).is_error
     assert got == [rows]
 
 
@@ -1238,7 +1234,7 @@ def test_a_tool_without_parameters_says_so():
     def ping():
         """Ping."""
 
-    result = asyncio.run(ping.invoke(ToolCall(name="ping", arguments={"x": 1})))
+    result = call(ping, {"x": 1})
 
     assert result.text == "Invalid arguments. x: unknown argument; the tool takes none"
 
@@ -1246,7 +1242,7 @@ def test_a_tool_without_parameters_says_so():
 def test_arguments_that_are_no_object():
     """A list in place of the arguments is refused in words."""
     tool, got = tool_of(int)
-    result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=[1])))
+    result = call(tool, [1])
 
     assert "the arguments must be a JSON object" in result.text and got == []
 
@@ -1287,9 +1283,7 @@ def test_true_is_none_of_the_numbers_among_choices(annotation, one):
 
     take.__annotations__ = {"x": annotation}
     tool = FunctionTool(take)
-    answers = [
-        asyncio.run(tool.invoke(ToolCall(name="take", arguments={"x": sent}))) for sent in (True, 1)
-    ]
+    answers = [call(tool, {"x": sent}) for sent in (True, 1)]
 
     assert [answer.is_error for answer in answers] == [True, False]
     assert got == [one] and type(got[0]) is type(one)
@@ -1302,7 +1296,7 @@ def test_true_is_a_choice_where_it_is_listed():
     async def take(x: Literal[2, True, "a"]):
         return x
 
-    assert asyncio.run(take(ToolCall(name="take", arguments={"x": True}))).value is True
+    assert call(take, {"x": True}).value is True
 
 
 OPEN = {"type": "object"}
@@ -1317,11 +1311,8 @@ def test_a_huge_name_is_a_name():
         FunctionTool(lambda **rest: len(rest), name="f", max_argument_bytes=None),
         SchemaTool("g", "G.", OPEN, len, max_argument_bytes=None),
     ):
-        assert asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=once))).value == 1
-        assert (
-            asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=twice))).text
-            == "Invalid arguments. [key]: sent only once"
-        )
+        assert call(tool, once).value == 1
+        assert call(tool, twice).text == "Invalid arguments. [key]: sent only once"
 
 
 def test_many_names_are_read_in_one_pass():
@@ -1333,9 +1324,7 @@ def test_many_names_are_read_in_one_pass():
         FunctionTool(lambda **rest: len(rest), name="f", max_argument_bytes=None),
         SchemaTool("g", "G.", OPEN, len, max_argument_bytes=None),
     ):
-        assert (
-            asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments))).value == 1_001
-        )
+        assert call(tool, arguments).value == 1_001
     assert linear_pattern.cache_info().misses == searches
 
 
@@ -1418,12 +1407,10 @@ def test_more_bytes_than_the_limit_are_refused(size):
     fits = len(sent.encode()) <= 100
 
     for each in (tool, WrapperTool(tool)):
-        assert asyncio.run(each(ToolCall(name="take", arguments=sent))).success is fits
-        assert (
-            asyncio.run(each(ToolCall(name="take", arguments={"text": "ä" * size}))).success is fits
-        )
+        assert call(each, sent).success is fits
+        assert call(each, {"text": "ä" * size}).success is fits
     free = FunctionTool(take, max_argument_bytes=None)
-    assert asyncio.run(free(ToolCall(name="take", arguments=sent))).value == size
+    assert call(free, sent).value == size
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "1"])
@@ -1491,6 +1478,7 @@ def test_the_name_of_another_member_is_not_proposed_for_itself():
     ("annotation", "sent", "said"),
     [
         (None, "1", "p: expected null"),
+        (AwareDatetime, '"2020-01-01T00:00"', "p: should have timezone info"),
         (bytes, "1", "p: expected a string"),
         (Path, "1", "p: expected a string"),
         (str, '"é', "EOF while parsing a string at line 1 column 8"),
@@ -1530,6 +1518,95 @@ def test_a_bool_for_a_number_hides_no_other_problem():
     def take(a: int, b: int) -> int:
         return a + b
 
-    assert asyncio.run(take(ToolCall(name="take", arguments={"a": "x", "b": True}))).text == (
+    assert call(take, {"a": "x", "b": True}).text == (
         "Invalid arguments. b: expected an integer, not a boolean; a: expected an integer"
     )
+
+
+@pytest.mark.parametrize("levels", [99, 100])
+def test_a_hundred_levels_are_the_most(levels):
+    """A hundred levels pass, the arguments object counted; one more is refused. Brackets in texts are none."""
+
+    def take(value: Any, text: str = "") -> Any:
+        return value
+
+    value = "[" * levels + "]" * levels
+    sent = '{"value": ' + value + ', "text": "' + "[{" * 100 + '\\"["}'
+    if levels == 99:
+        assert FunctionTool(take).bind(sent).arguments["text"].endswith('{"[')
+    else:
+        with pytest.raises(ArgumentError, match="nested more than 100 levels deep"):
+            FunctionTool(take).bind(sent)
+
+
+@pytest.mark.parametrize(
+    ("sent", "message", "said"),
+    [
+        ("abcd", "abcd is no name", "p: expected a value that the tool's own check accepts"),
+        ("abc", "abc is no name", "p: expected a value that the tool's own check accepts"),
+        ("abcd", "abc is no name", "p: abc is no name"),
+        (["wxyz", {"abcd": 1}], "no abcd", "p: expected a value that the tool's own check accepts"),
+        ([{"p": 1}], "p is odd", "p: p is odd"),
+    ],
+)
+def test_a_message_that_repeats_four_characters_is_not_shown(sent, message, said):
+    """An author's message is shown unless it holds a short value whole, or four characters of a longer one."""
+
+    def check(value: Any) -> Any:
+        raise ValueError(message)
+
+    def take(p: Annotated[Any, AfterValidator(check)]) -> None:
+        pass
+
+    with pytest.raises(ArgumentError) as refused:
+        FunctionTool(take).bind({"p": sent})
+
+    assert str(refused.value) == f"Invalid arguments. {said}"
+
+
+def test_an_unknown_name_is_told_what_is_known():
+    """At most twenty names are listed; an object without names says that it has none."""
+
+    class Empty(BaseModel):
+        pass
+
+    def take(p: Empty) -> None:
+        pass
+
+    names = {f"n{i}": {"type": "string"} for i in range(21)}
+    many = {"type": "object", "properties": names, "additionalProperties": False}
+
+    with pytest.raises(
+        ArgumentError, match=r"p.x: unknown argument; no other names are known here$"
+    ):
+        FunctionTool(take).bind({"p": {"x": 1}})
+    with pytest.raises(ArgumentError, match=r"n18, n19$"):
+        SchemaTool("f", "F.", many, dict).bind({"zzzz": 1})
+    with pytest.raises(
+        ArgumentError, match=r"Invalid arguments. x: unknown argument; the tool takes none$"
+    ):
+        FunctionTool(lambda: None, name="none").bind({"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("must be positive", "p: must be positive"), ("a price is above 0", "p: a price is above 0")],
+)
+def test_an_authors_words_stand_as_they_are(words, said):
+    """What a validator's `ValueError` or `assert` says is repeated as it stands."""
+
+    def raises(value: int) -> int:
+        raise ValueError(words)
+
+    def asserts(value: int) -> int:
+        raise AssertionError(words)  # As `assert value, words` does.
+
+    for check in (raises, asserts):
+
+        def take(p: Annotated[int, AfterValidator(check)]) -> None:
+            pass
+
+        with pytest.raises(ArgumentError) as refused:
+            FunctionTool(take).bind({"p": 7})
+
+        assert str(refused.value) == f"Invalid arguments. {said}"

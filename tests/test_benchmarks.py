@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import _record, durable
-from benchmarks.peers import environments, measures, packages_of, parser, report, subjects
+from benchmarks.peers import environments, figures, measures, packages_of, parser, report, subjects
 from benchmarks.peers.marks import TITLES
 from benchmarks.peers.measures import Findings, spread, turns
 from benchmarks.peers.processes import WorkFailed, process
@@ -167,6 +167,20 @@ def test_published_results_are_whole():
         assert {"define", "add", "import"} <= set(found["ratios"]), name
         assert found["memory"] is not None and found["leaks"], name
     assert report.render(results) == (ROOT / "benchmarks/RESULTS.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_shows_the_published_figures():
+    """README's table is what `python -m benchmarks peers --render` makes of RESULTS.json."""
+    results = json.loads((ROOT / "benchmarks/RESULTS.json").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert figures.placed(readme, results) == readme
+
+
+def test_a_readme_without_a_place_for_figures_is_refused():
+    """Figures are never written over something else."""
+    with pytest.raises(ValueError, match="the README has no"):
+        figures.placed("# functool\n", {})
 
 
 def test_the_pages_of_engines_are_made_of_their_record():

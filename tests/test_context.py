@@ -20,10 +20,7 @@ from functool import (
 from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.testing import EventLog, MockTool
-
-
-def call(tool, context, arguments="{}", id="c1"):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
+from tests.support import call
 
 
 def test_a_context_holds_what_it_was_given():
@@ -54,7 +51,7 @@ def test_inside_a_call_the_context_knows_it():
         return (ctx.call, ctx.schema.name)
 
     context = Context()
-    result = call(look, context)
+    result = call(look, {}, context)
 
     assert result.value == (ToolCall(name="look", arguments={"x": 3}, id="c1"), "look")
     assert context.call is None and context.schema is None
@@ -94,7 +91,7 @@ def test_a_subclass_stays_one_inside_a_call():
     async def look(ctx: Mine):
         return (type(ctx), ctx.extra)
 
-    assert call(look, Mine()).value == (Mine, "extra")
+    assert call(look, {}, Mine()).value == (Mine, "extra")
 
 
 def test_events_from_a_thread_arrive_in_order_before_the_result():
@@ -108,7 +105,7 @@ def test_events_from_a_thread_arrive_in_order_before_the_result():
 
     context, log = Context(), EventLog()
     context.subscribe(log)
-    call(work, context)
+    call(work, {}, context)
 
     assert [event.data.get("i") for event in log.events] == [*range(50), None]
     assert log.events[-1] == ToolEvent(
@@ -137,7 +134,7 @@ def test_emit_never_waits_for_a_listener():
 
     context = Context()
     context.subscribe(listener)
-    call(work, context)
+    call(work, {}, context)
 
     assert release.is_set() and order == ["one", "two"]
 
@@ -159,7 +156,7 @@ def test_a_listener_that_raises_is_logged_and_skipped(caplog):
     context.subscribe(abroken)
     context.subscribe(log)
     with caplog.at_level(logging.WARNING, "functool"):
-        result = call(work, context)
+        result = call(work, {}, context)
 
     assert (result.value, log.kinds) == ("fine", ["one"])
     assert (
@@ -198,7 +195,7 @@ def test_a_listener_added_during_a_call_hears_the_rest():
         ctx.emit("after")
         await asyncio.sleep(0.01)
 
-    call(work, Context())
+    call(work, {}, Context())
 
     assert log.kinds == ["after"]
 
@@ -291,8 +288,8 @@ def test_error_functions_and_guardrails_see_the_view():
     async def work():
         raise ToolError("x")
 
-    call(work, Context())
-    call(work, None)
+    call(work, {}, Context())
+    call(work, {}, None)
 
     assert seen == [("c1", "work")] * 2
 
@@ -307,7 +304,7 @@ def test_nothing_is_built_when_nobody_listens(monkeypatch):
         ctx.progress("two")
         return "done"
 
-    assert call(work, Context()).value == "done"
+    assert call(work, {}, Context()).value == "done"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), "5", None, True])
@@ -397,16 +394,16 @@ def test_a_slow_listener_is_not_the_delay_of_a_generator(kind):
         output_guardrails=[lambda result, context: passed.set()],
     )
 
-    assert (call(tool, context).value, heard) == (1, [1])
+    assert (call(tool, {}, context).value, heard) == (1, [1])
 
 
 def test_a_denial_counts_once_and_needs_no_reason():
     """Denied without a reason, the call is refused once, for as long as it takes; after that it is asked about again."""
     tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
     context = Context()
-    request = call(tool, context).metadata["approval"]
+    request = call(tool, {}, context).metadata["approval"]
     context.deny(request)
-    refused, again = call(tool, context), call(tool, context)
+    refused, again = call(tool, {}, context), call(tool, {}, context)
 
     assert (refused.error.type, refused.text) == ("GuardrailError", "A person refused this call.")
     assert again.error.type == "ApprovalRequired"
@@ -421,7 +418,7 @@ def test_a_guardrail_of_a_hosts_own_reads_the_decision():
 
     tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
     context = Context()
-    request = call(tool, context).metadata["approval"]
+    request = call(tool, {}, context).metadata["approval"]
     looking = FunctionTool(lambda: 1, name="look", input_guardrails=[look])
     for decide in (
         lambda: None,
@@ -430,7 +427,7 @@ def test_a_guardrail_of_a_hosts_own_reads_the_decision():
         lambda: None,
     ):
         decide()
-        call(looking, context)
+        call(looking, {}, context)
 
     assert read == [
         [None] * 2,
@@ -484,10 +481,10 @@ def test_an_approval_is_for_its_own_call_only():
         return (await inner(ToolCall(name="inner", id="c1"), ctx)).error.type
 
     context = Context()
-    context.approve(call(outer, context).metadata["approval"])
+    context.approve(call(outer, {}, context).metadata["approval"])
 
-    assert (call(outer, context).value, ran) == ("ApprovalRequired", ["outer"])
-    assert call(outer, context).error.type == "ApprovalRequired"
+    assert (call(outer, {}, context).value, ran) == ("ApprovalRequired", ["outer"])
+    assert call(outer, {}, context).error.type == "ApprovalRequired"
 
 
 def test_a_grant_counts_for_five_minutes(monkeypatch):
@@ -498,9 +495,9 @@ def test_a_grant_counts_for_five_minutes(monkeypatch):
 
     def agreed(after, **options):
         context = Context()
-        context.approve(call(tool, context).metadata["approval"], **options)
+        context.approve(call(tool, {}, context).metadata["approval"], **options)
         clock[0] += after
-        return call(tool, context).success
+        return call(tool, {}, context).success
 
     assert [
         agreed(299.9),
@@ -519,7 +516,7 @@ def test_events_carry_the_tools_own_name():
     async def work(ctx: Context) -> None:
         ctx.emit("mine")
 
-    asyncio.run(work(ToolCall(name="another", id="c1"), context))
+    call(work, {}, context)
 
     assert [(event.tool_name, event.call_id) for event in log.events] == [("work", "c1")]
 
@@ -578,10 +575,10 @@ def test_grants_are_listed_with_what_is_left():
     left = []
     for _ in range(3):
         left.append([item.uses for item in context.grants()])
-        call(tool, context)
+        call(tool, {}, context)
 
     assert left == [[2], [1], []] and context.grants() == []
-    assert call(tool, context).error.type == "ApprovalRequired"
+    assert call(tool, {}, context).error.type == "ApprovalRequired"
 
 
 def test_a_grant_is_counted_by_its_id():
@@ -589,18 +586,18 @@ def test_a_grant_is_counted_by_its_id():
     tool, grant = granted(uses=2)
     context = Context()
     context.grant(grant)
-    call(tool, context)
+    call(tool, {}, context)
     context.grant(Grant.from_json(grant.to_json()))
     assert [item.uses for item in context.grants()] == [1]
     (kept,) = context.grants()
-    call(tool, context)
+    call(tool, {}, context)
     context.grant(grant)
     context.grant(kept)
     assert context.grants() == []
 
     other = Context()
     other.grant(Grant.from_json(kept.to_json()))
-    assert [call(tool, other).success for _ in range(2)] == [True, False]
+    assert [call(tool, {}, other).success for _ in range(2)] == [True, False]
 
 
 def test_a_revoked_grant_covers_nothing():
@@ -613,8 +610,8 @@ def test_a_revoked_grant_covers_nothing():
     context.revoke(grant)
     context.grant(grant)
 
-    assert call(tool, context).is_error and context.grants() == []
-    assert call(tool, other).success
+    assert call(tool, {}, context).is_error and context.grants() == []
+    assert call(tool, {}, other).success
     context.revoke(spare)
     context.grant(spare)
     assert context.grants() == []
@@ -628,9 +625,9 @@ def test_a_grant_expires(monkeypatch):
     context = Context()
     context.grant(grant)
 
-    assert call(tool, context).success and len(context.grants()) == 1
+    assert call(tool, {}, context).success and len(context.grants()) == 1
     clock[0] += 60
-    assert call(tool, context).error.type == "ApprovalRequired" and context.grants() == []
+    assert call(tool, {}, context).error.type == "ApprovalRequired" and context.grants() == []
 
 
 def test_views_share_grants():
@@ -640,7 +637,7 @@ def test_views_share_grants():
     view = context.view(thread="t")
     view.grant(grant)
 
-    assert call(tool, context).success and [g.uses for g in view.grants()] == [1]
+    assert call(tool, {}, context).success and [g.uses for g in view.grants()] == [1]
     context.revoke(grant)
     assert view.grants() == []
 
@@ -658,7 +655,7 @@ def test_threads_share_the_uses_of_a_grant():
     context.grant(grant)
 
     def work(_):
-        return sum(call(tool, context).success for _ in range(20))
+        return sum(call(tool, {}, context).success for _ in range(20))
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 50
@@ -685,8 +682,8 @@ def test_notes_belong_to_one_call():
         seen.append(dict(ctx.view(thread="t").notes))
 
     context = Context()
-    call(outer, context)
-    call(inner, context)
+    call(outer, {}, context)
+    call(inner, {}, context)
 
     assert seen == [{"in": 1}, {"out": 1}, {"in": 1}] and context.notes == {}
 
@@ -705,7 +702,7 @@ def test_a_decision_is_seen_inside_of_its_call():
         await inner(ToolCall(name="inner"), ctx)
 
     context = Context(approver=lambda request: True)
-    call(outer, context)
+    call(outer, {}, context)
 
     assert seen == [True, None] and context.decision is None
 
@@ -729,6 +726,24 @@ async def test_a_fresh_context():
     assert [grant.tool for grant in other.grants()] == ["u"]
     assert [grant.tool for grant in base.grants()] == ["t"]
     assert heard == ["said"]
+
+
+def test_an_approver_of_one_conversation():
+    """An approver that remembers for a conversation is asked for that of another one."""
+
+    class Approver:
+        def __call__(self, request):
+            return True
+
+        def fresh(self):
+            return Approver()
+
+    base = Context(approver=Approver())
+
+    assert isinstance(base.fresh().approver, Approver)
+    assert base.fresh().approver is not base.approver
+    assert base.view().approver is base.approver
+    assert Context().fresh().approver is None
 
 
 @pytest.mark.anyio
@@ -760,7 +775,36 @@ def test_a_layer_notes_metadata_whoever_answers():
         return ToolResult.failed("no", metadata={"mine": 1})
 
     tool = FunctionTool(add, on_error_func=answer).around(layer)
-    run = lambda a: asyncio.run(tool(ToolCall(name="add", arguments={"a": a}, id="7")))  # noqa: E731
+    run = lambda a: call(tool, {"a": a}, id="7")  # noqa: E731
 
     assert run(1).metadata == {"layer": "7"}
     assert run(0).metadata == {"mine": 1, "layer": "7"}
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_a_listener_that_leaves_while_it_listens_is_waited_for(timeout):
+    """An event that was sent has been seen when the result comes, with a time limit and without."""
+    seen, heard = [], asyncio.Event()
+
+    async def tell(text: str, context: Context) -> str:
+        """Tell."""
+        context.progress(text)
+        await heard.wait()
+        return text
+
+    async def main():
+        context = Context()
+
+        async def listen(event):
+            undo()
+            heard.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            seen.append(event.data["message"])
+
+        undo = context.subscribe(listen)
+        made = ToolCall(name="tell", arguments={"text": "x"})
+        await FunctionTool(tell, timeout=timeout).invoke(made, context)
+        return [*seen]
+
+    assert asyncio.run(main()) == ["x"]

@@ -3,6 +3,8 @@
 import ast
 import asyncio
 import importlib.util
+import io
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -12,19 +14,20 @@ from pathlib import Path
 import pytest
 
 from examples.agent_loop import agent_loop, person
-from examples.demo_tools import (
-    MAX_NOTE,
+from examples.demo_tools import CODE, new_project
+from examples.models import Scripted
+from examples.small_model import (
     TASK,
+    TOOLS,
     Desk,
+    Local,
     Shift,
     Unit,
     search_docs,
     shift_date,
-    short_enough,
-    write_note,
 )
-from examples.models import MODELS, Scripted
-from functool import Context, FunctionTool, ToolCall, Toolset
+from examples.small_model import person as note_approver
+from functool import Context, Decision, ToolCall, Toolset
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,34 +38,101 @@ def desk(tmp_path):
         yield desk
 
 
-def run(model, tools, desk, capsys):
-    answer = asyncio.run(agent_loop(model(TASK, tools), tools, Context(desk, approver=person)))
-    return answer, capsys.readouterr().out
+def run_program(name, *arguments, **options):
+    """Run an example as a reader does, from the root of the checkout."""
+    command = [sys.executable, "-m", f"examples.{name}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, **options)
 
 
 def test_demo_runs_as_a_program():
-    """`python -m examples.agent_loop` prints the calls, what a guardrail said, the results and the answer."""
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.agent_loop"], capture_output=True, text=True, cwd=ROOT
-    )
+    """The demo prints parallel calls, two refusals, an approval, the mended test, what a provider was sent, and what to read next."""
+    done = run_program("agent_loop")
 
     assert (done.returncode, done.stderr) == (0, "")
-    heads = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
-    calls = ["turn", "call", "result", "call", "result", "call", "guardrail", "error"]
-    approved = ["approval", "call", "result"]
-    assert heads[:-2] == ["model", "task", "request", *calls, *approved, "answer", "next"]
-    assert "scripted, a short program that stands for a language model" in done.stdout
-    assert '"strict": false' in done.stdout and '"name": "shift_date"' in done.stdout
-    assert "guardrail  short_enough (input) refused" in done.stdout
-    [answer] = [line for line in done.stdout.splitlines() if line.startswith("answer")]
-    assert "Saturday, 2027-01-02" in answer
+    heads = [line.split()[0] for line in done.stdout.splitlines() if line[:1].strip()]
+    assert heads == [
+        *["model", "task"],
+        *["turn", "call", "result", "call", "result"],
+        *["turn", "call", "result", "call", "refused"],
+        *["call", "refused"],
+        *["approval", "call", "result"],
+        *["call", "result"],
+        *["answer", "sent", "next"],
+    ]
+    assert done.stdout.startswith("model      scripted: a short program stands for the language")
+    assert "path: required, but missing; file: unknown argument" in done.stdout
+    assert "refused    The tests say what is right." in done.stdout
+    assert "- " + CODE.strip().splitlines()[-1] in done.stdout
+    before, after = done.stdout.split("approval ")
+    assert "FAILED (failures=1)" in before and "FAILED" not in after
+    assert after.index("OK\n") < after.index("answer     The tests pass.")
+    assert '"name": "edit_file"' in after and '"tool_call_id": "call_5"' in after
+
+
+def mended(tmp_path, model, approver):
+    """Let a model mend the project in a directory; return its answer and the code that it left."""
+    tools = new_project(tmp_path)
+    context = Context(tmp_path, approver=approver)
+    answer = asyncio.run(agent_loop(model("", tools), tools, context))
+    return answer, (tmp_path / "median.py").read_text(encoding="utf-8")
+
+
+def test_the_demo_mends_the_code(tmp_path):
+    """After the demo the project's own code is right, and its test is as it was."""
+    test = tmp_path / "test_median.py"
+    new_project(tmp_path)
+    before = test.read_text(encoding="utf-8")
+    answer, code = mended(tmp_path, Scripted, person(asks=False))
+    found = {}
+    exec(code, found)
+
+    assert found["median"]([4, 1, 3, 2]) == 2.5
+    assert test.read_text(encoding="utf-8") == before
+    assert answer == "The tests pass. I changed one line of median.py."
+
+
+def test_a_person_can_refuse_the_edit(tmp_path):
+    """A refused edit leaves the code as it was, and the model reads the reason."""
+
+    def refuse(request):
+        return Decision(approved=False, reason="Not today.")
+
+    answer, code = mended(tmp_path, Scripted, refuse)
+
+    assert code == CODE.lstrip()
+    assert answer == "I could not change the code: A person refused this call: Not today."
+
+
+@pytest.mark.parametrize(("typed", "agreed"), [("y\n", True), ("\n", False), ("", False)])
+def test_with_a_real_model_the_reader_decides(typed, agreed, tmp_path, monkeypatch):
+    """An edit runs when the reader types y; an empty line, or no terminal, refuses it."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    answer, code = mended(tmp_path, Scripted, person(asks=True))
+
+    assert (code != CODE.lstrip()) is agreed
+    assert answer.startswith("The tests pass." if agreed else "I could not change the code")
+
+
+@pytest.mark.parametrize(
+    ("package", "key"), [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY")]
+)
+def test_a_providers_model_says_what_it_needs(package, key, monkeypatch):
+    """Without its SDK a model names the package to install, without a key the variable to set; each in one line."""
+    environment = {name: value for name, value in os.environ.items() if name != key}
+    done = run_program("agent_loop", "--model", package, env=environment)
+    there = importlib.util.find_spec(package) is not None
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"this model needs a key: {key} is not set\n"
+        if there
+        else f"this model needs its provider's SDK: pip install {package}\n"
+    )
 
 
 def test_a_streamed_turn_as_a_program():
     """`python -m examples.streaming` begins a call early, and refuses another before its text is whole."""
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.streaming"], capture_output=True, text=True, cwd=ROOT
-    )
+    done = run_program("streaming")
 
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -79,9 +149,7 @@ def test_a_streamed_turn_as_a_program():
 
 def test_four_guardrails_on_one_tool():
     """`python -m examples.guardrails` shows what each of four guardrails does, and that a grant lets its call through."""
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.guardrails"], capture_output=True, text=True, cwd=ROOT
-    )
+    done = run_program("guardrails")
 
     assert (done.returncode, done.stderr) == (0, "")
     heads = [line.split(":")[0].strip() for line in done.stdout.splitlines()[1::2]]
@@ -107,64 +175,6 @@ def test_loop_is_small():
     assert sum(node.end_lineno - node.lineno + 1 for node in loop) <= 40
 
 
-def test_scripted_model_writes_the_note(desk, tmp_path, capsys):
-    """The note holds the page that was found and the date that was computed, within the guardrail's limit."""
-    answer, printed = run(Scripted, Toolset([search_docs, shift_date, write_note]), desk, capsys)
-
-    title, text = (tmp_path / "review.txt").read_text(encoding="utf-8").strip().split("\n\n")
-    assert title == "Review"
-    assert text.startswith("With Statement Context Managers") and text.endswith(
-        "Saturday, 2027-01-02"
-    )
-    assert len(text) <= MAX_NOTE
-    assert "Wrote review.txt." in answer
-
-
-def test_scripted_model_knows_no_names(desk, tmp_path, capsys):
-    """With tools and parameters under other names the demo still answers: the model reads the definitions alone."""
-
-    @FunctionTool
-    def almanac(step: Shift, point: date | None = None) -> str:
-        """Find the date so many days or weeks before or after another one.
-
-        Args:
-            step: How far to go.
-            point: The date to start from; today if left out.
-        """
-        return shift_date(step, point)
-
-    @FunctionTool(name="scribble", input_guardrails=[short_enough])
-    def note(heading: str, contents: str, desk: Context[Desk]) -> str:
-        """Write a note into the notebook.
-
-        Args:
-            heading: The title of the note, a word or two.
-            contents: What the note says.
-        """
-        return write_note(heading, contents, desk)
-
-    answer, printed = run(Scripted, Toolset([note, almanac, search_docs]), desk, capsys)
-
-    assert 'almanac({"step": {"amount": 6, "unit": "weeks"}, "point": "2026-11-21"})' in printed
-    assert 'scribble({"heading": "Review", "contents": ' in printed
-    assert "Saturday, 2027-01-02" in answer
-    assert (tmp_path / "review.txt").exists()
-
-
-def test_scripted_model_reads_the_results(desk, tmp_path, capsys):
-    """What the model writes down is what the tools returned."""
-
-    @FunctionTool
-    def shift_date(shift: Shift, start: date | None = None) -> str:
-        """Find the date so many days or weeks before or after another one."""
-        return "never"
-
-    answer, printed = run(Scripted, Toolset([search_docs, shift_date, write_note]), desk, capsys)
-
-    assert "never" in answer
-    assert (tmp_path / "review.txt").read_text(encoding="utf-8").strip().endswith("never")
-
-
 def test_loop_gives_up(desk):
     """A model that never answers is stopped."""
 
@@ -179,7 +189,7 @@ def test_loop_gives_up(desk):
 
 def call(tool, arguments, desk):
     return asyncio.run(
-        tool(ToolCall(name=tool.name, arguments=arguments), Context(desk, approver=person))
+        tool(ToolCall(name=tool.name, arguments=arguments), Context(desk, approver=note_approver))
     )
 
 
@@ -225,7 +235,7 @@ LOCAL = importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_
 def test_local_model_says_what_it_wants():
     """Without its packages the local model says how to install them."""
     with pytest.raises(SystemExit, match="functool\\[local\\]"):
-        MODELS["local"](TASK, Toolset([shift_date]))
+        Local(TASK, Toolset([shift_date]))
 
 
 @pytest.mark.slow
@@ -234,9 +244,9 @@ def test_local_model_says_what_it_wants():
 )
 def test_local_model(desk, capsys):
     """A real model, held to the tools' schemas, makes valid calls only, and the date comes out right."""
-    answer, printed = run(
-        MODELS["local"], Toolset([search_docs, shift_date, write_note]), desk, capsys
-    )
+    context = Context(desk, approver=note_approver)
+    answer = asyncio.run(agent_loop(Local(TASK, TOOLS), TOOLS, context))
+    printed = capsys.readouterr().out
 
     assert "Invalid arguments" not in printed and "There is no tool" not in printed
     assert printed.count("call       ") >= 3
@@ -256,9 +266,7 @@ def test_an_example_without_its_extra_says_what_to_install(name, package):
     """One line names the extra; no traceback is shown."""
     if importlib.util.find_spec(package) is not None:
         pytest.skip(f"{package} is installed here")
-    done = subprocess.run(
-        [sys.executable, "-m", f"examples.{name}"], capture_output=True, text=True, cwd=ROOT
-    )
+    done = run_program(name)
 
     assert done.returncode == 1 and done.stdout == ""
     [line] = done.stderr.splitlines()

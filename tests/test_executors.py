@@ -26,6 +26,7 @@ from functool import (
 )
 from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
 from functool.guardrails import require_approval
+from tests.support import call, time_passes
 
 
 def test_inline_calls_and_awaits():
@@ -176,7 +177,7 @@ def timed_out(body):
         timeout=0.01,
         on_error_func=lambda error, context: seen.append(error.still_running),
     )
-    text = asyncio.run(tool(ToolCall(name="body"))).text
+    text = call(tool).text
 
     assert ("may still be going on" in text, "was stopped" in text) == (seen[0], not seen[0])
     return seen[0]
@@ -543,13 +544,14 @@ def test_retrying_stops_at_a_time_limit():
 
     async def stubborn() -> None:
         runs.append(1)
+        time_passes(61)
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             raise ConnectionError("cut off") from None
 
-    tool = FunctionTool(stubborn, timeout=0.05, executor=retrying(5, on=ConnectionError))
-    result = asyncio.run(tool.invoke(ToolCall(name="stubborn")))
+    tool = FunctionTool(stubborn, timeout=60, executor=retrying(5, on=ConnectionError))
+    result = call(tool)
 
     assert result.error.type == "ToolTimeoutError"
     assert runs == [1]
@@ -558,11 +560,16 @@ def test_retrying_stops_at_a_time_limit():
 def test_retrying_stops_at_a_time_limit_while_it_waits():
     """A wait ends with the call's time limit."""
     work, runs = failing(ConnectionError("down"))
+
+    def wait(attempt):
+        asyncio.get_running_loop().call_soon(time_passes, 61)
+        return 3_600
+
     tool = FunctionTool(
-        lambda: work(), name="w", timeout=0.1, executor=retrying(on=ConnectionError, wait=60)
+        lambda: work(), name="w", timeout=60, executor=retrying(on=ConnectionError, wait=wait)
     )
 
-    assert asyncio.run(tool.invoke(ToolCall(name="w"))).error.type == "ToolTimeoutError"
+    assert call(tool).error.type == "ToolTimeoutError"
     assert len(runs) == 1
 
 
@@ -597,7 +604,7 @@ def test_retrying_begins_no_generator_anew():
 
     tool = FunctionTool(items, executor=retrying(on=ConnectionError))
 
-    assert asyncio.run(tool.invoke(ToolCall(name="items"))).text == "ConnectionError: down"
+    assert call(tool).text == "ConnectionError: down"
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,7 @@ from functool import (
 from functool.executors import inline
 from functool.testing import EventLog
 from tests import sample_tools
-
-
-def call(tool, arguments="{}", context=None):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context))
+from tests.support import call
 
 
 def received(func, arguments, **options):
@@ -806,6 +803,40 @@ def test_local_annotations_resolve():
     assert call(two, {"a": [{"y": 1}]}).value == [After(y=1)]
 
 
+def test_a_tool_that_waits_for_a_name_takes_the_whole_road_at_its_first_call():
+    """Its first call meets guardrails, which may replace it, and a method that waits binds its object."""
+
+    def one_more(call, context):
+        return dataclasses.replace(call, arguments={"a": {"z": call.arguments["a"]["z"] + 1}})
+
+    class Shop:
+        @FunctionTool(input_guardrails=[one_more])
+        def sell(self, a: "Late") -> int:
+            return a.z
+
+    class Late(BaseModel):
+        z: int
+
+    tool = Shop().sell
+
+    assert [call(tool, {"a": {"z": 1}}).value for _ in range(2)] == [2, 2]
+
+
+def test_run_delivers_what_the_function_emits():
+    """`run` itself takes canonical arguments, injects the context, and every listener has heard by its end."""
+
+    @FunctionTool
+    def find(name: str, context: Context) -> str:
+        context.progress("looking")
+        return name
+
+    log, context = EventLog(), Context()
+    context.subscribe(log)
+    result = asyncio.run(find.run(ToolCall(name="find", arguments={"name": "x"}), context))
+
+    assert (result.value, log.kinds) == ("x", ["tool:progress"])
+
+
 if typing.TYPE_CHECKING:
     from somewhere import OnlyForTypes
 
@@ -1039,7 +1070,7 @@ def strict_one(
 
 def test_strict_loses_nothing():
     """Every optional argument is published as required, and what the model then sends arrives as if it had been left out or said plainly."""
-    from functool.schema.subset import violations
+    from functool.dialects._subset import violations
 
     tool = FunctionTool(strict_one, strict=True)
     published = tool.schema.parameters

@@ -1,6 +1,5 @@
 """From signature to schema: the JSON Schema that a model sees, and what is refused at definition."""
 
-import asyncio
 import functools
 import json
 import sys
@@ -46,6 +45,7 @@ from functool.schema.json_schema import Names
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
 from functool.tool_model import ToolModel
+from tests.support import call
 
 T = TypeVar("T")
 
@@ -228,7 +228,7 @@ def outer():
 
 
 def run(tool, **arguments):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments)))
+    return call(tool, arguments)
 
 
 def test_the_docstring_describes_rest_arguments():
@@ -658,7 +658,7 @@ def test_the_choices_of_a_key_are_texts(kind, texts, members, strict):
     names = tool.schema.plain["properties"]["counts"].get("propertyNames")
     sent = {"counts": {key: 7 for key in texts}}
     Draft202012Validator(tool.schema.plain).validate(sent)
-    result = asyncio.run(tool(ToolCall(name="take", arguments=json.dumps(sent))))
+    result = call(tool, json.dumps(sent))
 
     assert (names or {}).get("enum") == texts
     assert received == [dict.fromkeys(members, 7)]
@@ -728,7 +728,7 @@ def test_nothing_is_injected_into_starred_parameters(hidden):
 
 def called(tool, **arguments):
     """What one call answers, as text."""
-    return asyncio.run(tool(ToolCall(name=tool.name, arguments=json.dumps(arguments)))).text
+    return call(tool, json.dumps(arguments)).text
 
 
 class Colour(Enum):

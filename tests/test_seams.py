@@ -681,3 +681,16 @@ def test_a_body_that_calls_untrusted_tools_is_labelled():
     assert run(FunctionTool(fail)).metadata["sources"] == ["mail"]
     assert run(agent, {"input": "x"}, Context()).metadata["sources"] == ["mail"]
     assert "sources" not in run(FunctionTool(lambda: 1, name="f"), context=Context()).metadata
+
+
+def test_a_wrapper_answers_arguments_that_its_tool_refuses():
+    """An output guardrail of the wrapper sees the refusal, and the context has the call as it came."""
+    seen = []
+
+    def look(result, context):
+        seen.append((result.error.type, context.call.arguments))
+
+    result = run(WrapperTool(buy, output_guardrails=[look]), {"price": 1})
+
+    assert result.error.type == "ArgumentError"
+    assert seen == [("ArgumentError", {"price": 1})]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, create_model
 from typing_extensions import TypedDict
 
+from functool.dialects._subset import violations
 from functool.errors import SchemaError
 from functool.schema.strict import Codec, codec
-from functool.schema.subset import violations
 
 NULL = {"type": "null"}
 

@@ -1,6 +1,5 @@
 """The fakes and checks that ship."""
 
-import asyncio
 import dataclasses
 import datetime
 from typing import Annotated
@@ -8,12 +7,9 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from functool import Context, DefinitionError, FunctionTool, SchemaTool, ToolCall, ToolResult
+from functool import Context, DefinitionError, FunctionTool, SchemaTool, ToolResult
 from functool.testing import EventLog, MockTool, check_tool
-
-
-def call(tool, arguments="{}"):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c")))
+from tests.support import call
 
 
 def test_mock_tool():

@@ -33,6 +33,7 @@ from functool import (
     hide_errors,
 )
 from functool.executors import abandoned
+from tests.support import call, time_passes
 
 SCHEMA = {
     "type": "object",
@@ -53,10 +54,6 @@ class Echo(Tool):
         return ToolResult.of(call.arguments)
 
 
-def call(tool, arguments="{}", context=None, id="c1"):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
-
-
 def test_the_road_answers_with_one_result():
     """A call becomes a result with the value, the text and the call's id."""
     result = call(Echo(), '{"x": 1}')
@@ -69,7 +66,7 @@ def test_the_road_answers_with_one_result():
 
 def test_call_is_invoke():
     """`tool(call, context)` is `tool.invoke(call, context)`."""
-    result = asyncio.run(Echo()(ToolCall(name="echo", arguments={"x": 2})))
+    result = call(Echo(), {"x": 2})
 
     assert result.value == {"x": 2, "y": 7}
 
@@ -77,10 +74,7 @@ def test_call_is_invoke():
         async def run(self, call, context):
             return ToolResult.of(context.deps)
 
-    assert (
-        asyncio.run(Deps()(ToolCall(name="echo", arguments={"x": 2}), Context("mine"))).value
-        == "mine"
-    )
+    assert call(Deps(), {"x": 2}, Context("mine")).value == "mine"
 
 
 def test_run_sees_canonical_arguments():
@@ -752,10 +746,11 @@ def test_an_async_body_is_cancelled_and_cleaned_up():
     """After the time limit the body's `finally` has run before the answer."""
     cleaned = []
 
-    @FunctionTool(timeout=0.02)
+    @FunctionTool(timeout=60)
     async def slow():
+        time_passes(61)
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
             cleaned.append(True)
@@ -763,7 +758,7 @@ def test_an_async_body_is_cancelled_and_cleaned_up():
     result = call(slow)
 
     assert result.error.type == "ToolTimeoutError"
-    assert result.text == "The tool slow did not answer within 0.02 seconds and was stopped."
+    assert result.text == "The tool slow did not answer within 60 seconds and was stopped."
     assert cleaned == [True]
 
 
@@ -811,8 +806,9 @@ def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(caplog, monke
             await asyncio.sleep(0.01)
         release = asyncio.Event()
 
-        @FunctionTool(timeout=0.02, on_error_func=lambda e, c: kinds.append(e.still_running))
+        @FunctionTool(timeout=60, on_error_func=lambda e, c: kinds.append(e.still_running))
         async def stubborn():
+            time_passes(61)
             while not release.is_set():
                 try:
                     await release.wait()
@@ -887,10 +883,11 @@ def test_what_is_answered_after_a_deadline_knows_the_call():
 
     class Slow(Echo):
         async def run(self, call, context):
-            await asyncio.sleep(60)
+            time_passes(61)
+            await asyncio.Event().wait()
 
     tool = Slow(
-        timeout=0.02,
+        timeout=60,
         input_guardrails=[wider],
         output_guardrails=[softer],
         on_error_func=lambda e, c: f"{c.call.id} is late",
@@ -1353,7 +1350,7 @@ def test_a_guardrail_outside_of_two_wrappers_sees_canonical_arguments():
         return f"hi {name_} " * times
 
     tool = WrapperTool(WrapperTool(WrapperTool(FunctionTool(greet))), input_guardrails=[louder])
-    result = asyncio.run(tool.invoke(ToolCall(name="greet", arguments='{"name": "Ada"}')))
+    result = call(tool, '{"name": "Ada"}')
 
     assert seen == [{"name_": "Ada", "times": 1}]
     assert result.value == "hi ADA "
@@ -1407,8 +1404,8 @@ def test_around_leaves_the_tool_as_it_was(kind):
     around = tool.around(shout)
 
     assert around is not tool
-    assert asyncio.run(around(ToolCall(name=tool.name))).text == "BODY"
-    assert asyncio.run(tool(ToolCall(name=tool.name))).text == "body"
+    assert call(around).text == "BODY"
+    assert call(tool).text == "body"
 
 
 def test_sent_form_is_what_another_road_takes():

@@ -59,11 +59,16 @@ def main(options: Sequence[str] = ()) -> None:
 
 
 def write(results: dict[str, Any], output: Path) -> None:
-    """Write RESULTS.md and the plots."""
-    from benchmarks.peers import plots, report
+    """Write RESULTS.md and the plots; of a published run, the figures of the README too."""
+    from benchmarks.peers import figures, plots, report
 
     (output / "RESULTS.md").write_text(report.render(results), encoding="utf-8")
     plots.draw(results["subjects"], ROOT / "docs/assets" if output == PUBLISHED else output)
+    if output == PUBLISHED:
+        readme = ROOT / "README.md"
+        readme.write_text(
+            figures.placed(readme.read_text(encoding="utf-8"), results), encoding="utf-8"
+        )
     print(f"written: {output / 'RESULTS.md'} and the plots")
 
 

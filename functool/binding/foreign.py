@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from functool.binding.engine import TooMuchWork, bounded_work, validator_class
+from functool.binding.engine import TooMuchWork, bounded_work, validator_of
 from functool.binding.json_text import (
     Arguments,
     as_text,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
 
+_FORBIDDEN = "no argument that the schema forbids"
 _KINDS = {
     "object": "an object",
     "array": "a list",
@@ -49,9 +50,7 @@ class SchemaBinder:
     ) -> None:
         self._schema = dict(schema)
         self._limit = limit
-        self._decode: Callable[[dict[str, Any]], dict[str, Any]] = (
-            (lambda sent: sent) if codec is None else codec.decode
-        )
+        self._decode: Callable[[Any], Any] = (lambda sent: sent) if codec is None else codec.decode
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
         required = schema.get("required") or ()
         self._droppable = [
@@ -62,13 +61,13 @@ class SchemaBinder:
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the arguments, defaults filled in."""
-        sent = self._decode(decoded(as_text(arguments, self._limit)))
+        sent: dict[str, Any] = self._decode(decoded(as_text(arguments, self._limit)))
         drop_nulls(sent, self._droppable)
-        texts = [name for name in self._properties if isinstance(sent.get(name), str)]
-        if texts := [
-            name for name in texts if takes_only_containers(self._properties[name], self._schema)
-        ]:
-            sent = self._decode({**sent, **{name: parsed(sent[name]) for name in texts}})
+        parts = self._properties.items()
+        texts = [(name, part) for name, part in parts if isinstance(sent.get(name), str)]
+        lists = [name for name, part in texts if takes_only_containers(part, self._schema)]
+        if lists:
+            sent = self._decode({**sent, **{name: parsed(sent[name]) for name in lists}})
         refuse_infinite(sent)
         if problems := self._problems(sent):
             raise ArgumentError(problems)
@@ -86,9 +85,8 @@ class SchemaBinder:
         except TooMuchWork as error:
             raise ArgumentError(str(error)) from None
         except Exception as error:
-            raise ArgumentError(
-                "the arguments could not be checked against the tool's schema"
-            ) from error
+            wrong = "the arguments could not be checked against the tool's schema"
+            raise ArgumentError(wrong) from error
         return list({str(problem): problem for problem in problems}.values())
 
     def canonical(self, arguments: Arguments, values: dict[str, Any]) -> dict[str, Any]:
@@ -101,62 +99,38 @@ class SchemaBinder:
 
     _known = cached_property(lambda self: set(property_names(self._schema)))
 
-    @cached_property
-    def _validator(self) -> Any:
-        if all(
-            f'"{word}"' in json.dumps(self._schema)
-            for word in ("patternProperties", "unevaluatedProperties")
-        ):
-            raise ValueError(
-                "jsonschema would run the patterns on an engine that a hostile one can hang"
-            )
-        return validator_class()(self._schema)
+    _validator = cached_property(lambda self: validator_of(self._schema))
 
     def _problem(self, error: Any) -> dict[str, Any]:
-        path, word, wanted = (
-            path_text(error.absolute_path, self._known),
-            error.validator,
-            error.validator_value,
-        )
+        path = path_text(error.absolute_path, self._known)
+        word, wanted = error.validator, error.validator_value
         if error.context:  # Of a union: what each of its members expects.
             parts = [self._problem(part) for part in error.context[:20]]
             said = dict.fromkeys(
                 part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}"
                 for part in parts
             )
-            return {
-                "path": path,
-                "expected": ", or ".join(said),
-                "choices": sum((part.get("choices", ()) for part in parts), ()),
-            }
+            choices = sum((part.get("choices", ()) for part in parts), ())
+            return {"path": path, "expected": ", or ".join(said), "choices": choices}
         if word == "required":
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
         if word in ("enum", "const"):
-            choices = [
-                c if isinstance(c, str) else json.dumps(c)
-                for c in (wanted if word == "enum" else [wanted])[:50]
-            ]
-            return {"path": path, "expected": "one of the choices", "choices": tuple(choices)}
+            known = (wanted if word == "enum" else [wanted])[:50]
+            choices = tuple(c if isinstance(c, str) else json.dumps(c) for c in known)
+            return {"path": path, "expected": "one of the choices", "choices": choices}
         if word == "type":
             kinds = [wanted] if isinstance(wanted, str) else wanted
             expected = " or ".join(_KINDS.get(kind, kind) for kind in kinds)
             return {"path": path, "expected": expected + repeated_key(error.instance)}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
-            unsaid = (
-                []
-                if word == "additionalProperties"
-                else sorted(set(error.instance).difference(property_names(error.schema))) or [""]
-            )
-            *above, name = list(error.absolute_path) + unsaid[:1]
-            return unknown_name(
-                name, list(error.schema.get("properties") or {}), path_text(above, self._known)
-            )
+            steps = list(error.absolute_path)
+            if word == "unevaluatedProperties":  # Its error does not say which name it is.
+                unsaid = set(error.instance).difference(property_names(error.schema))
+                steps.append(min(unsaid, default=""))
+            names = list(error.schema.get("properties") or {})
+            return unknown_name(steps[-1], names, path_text(steps[:-1], self._known))
         if isinstance(wanted, (str, int, float)):
             return {"path": path, "expected": f"a value with {word} {str(wanted)[:200]}"}
-        return {
-            "path": path,
-            "expected": f"a value that satisfies {word!r}"
-            if word
-            else "no argument that the schema forbids",
-        }
+        expected = f"a value that satisfies {word!r}" if word else _FORBIDDEN
+        return {"path": path, "expected": expected}

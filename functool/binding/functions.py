@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
@@ -41,22 +40,13 @@ from functool.schema.signature import FunctionSchema
 if TYPE_CHECKING:
     from functool.schema.strict import Codec
 
-_FLAT = {
-    "string",
-    "number",
-    "integer",
-    "boolean",
-    "null",
-    "enum",
-    "const",
-    "listed number",
-    "array",
-}
-
+_NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
-logger = logging.getLogger("functool")
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
+logger: logging.Logger = logging.getLogger("functool")
 
 
 class FunctionBinder:
@@ -70,20 +60,17 @@ class FunctionBinder:
     ) -> None:
         self._parts = parts
         self._limit = limit
-        # No text of so many characters has more bytes than the limit.
-        self._short = sys.maxsize if limit is None else limit // 4
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
+        # Text of fewer characters than this is validated as it came: it needs no decoding, has no
+        # more bytes than the limit, and is not long.
+        self._short = 0 if self._decode else min(_LARGE if limit is None else limit // 4, _LARGE)
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
-        self._renamed: dict[Any, str] = {
-            p.wire: p.name for p in parts.parameters if p.wire != p.name
-        }
+        self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
-        self._quoted = (
-            [] if parts.rest else [json.dumps(p.wire, ensure_ascii=False) for p in parts.parameters]
-        )
-        kinds = kinds_of(
-            [*parts.properties.values(), *parts.definitions.values(), parts.rest_schema]
-        )
+        names = [] if parts.rest else [p.wire for p in parts.parameters]
+        self._quoted = [_quoted(name) for name in names]
+        inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
+        kinds = kinds_of(inner)
         self._names_differ = bool(self._renamed or self._reserved)
         recursive = bool(parts.definitions and Names(parts.root).cycles())
         self._nests = "any" in kinds or recursive
@@ -92,22 +79,19 @@ class FunctionBinder:
         self._open = self._nests or "number" in kinds
         # In a flat call every colon outside of a text belongs to an argument: counting them finds
         # unknown ones, and costs less than to have pydantic forbid them.
-        self._flat = kinds <= _FLAT and not parts.rest
-        self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
-        self._validate = (
-            self._validator("ignore")
-            if self._flat and self._decode is None
-            else self._validate_closed
-        )
+        self._flat = not (kinds & _NESTING or parts.rest)
+        counts = self._flat and self._decode is None
+        self._validate = self._validator("ignore") if counts else self._validate_closed
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the values for the body by parameter name; defaults stay out."""
-        short = type(arguments) is str and len(arguments) <= self._short
-        text: str = arguments if short else as_text(arguments, self._limit)  # type: ignore[assignment]
-        if self._decode is not None:
-            # It was JSON: nothing in it that could not be said.
-            text = to_json(self._decode(decoded(text, self._quoted))).decode()
-        validate = self._validate if len(text) < _LARGE else self._validate_large
+        if type(arguments) is str and len(arguments) < self._short:
+            text, validate = arguments, self._validate
+        else:
+            text = as_text(arguments, self._limit)
+            if self._decode is not None:  # It was JSON: nothing in it that could not be said.
+                text = to_json(self._decode(decoded(text, self._quoted))).decode()
+            validate = self._validate if len(text) < _LARGE else self._validate_large
         try:
             values: dict[str, Any] = validate(text, strict=True)
         except ValidationError:
@@ -115,24 +99,12 @@ class FunctionBinder:
         except Exception as error:
             raise validator_failed(error) from error
         else:
-            if (
-                self._plain
-                and text.count(":") == len(values)
-                and not (self._droppable and "null" in text)
-            ):
-                return values
-            # What was decoded has been looked at already, and written anew: no name stands twice in
-            # it.
-            if (
-                self._decode is None
-                and not (self._flat and text.count(":") == len(values))
-                and not self._are_all(text)
-            ):
+            # What was decoded was looked at then, and written anew: no name stands twice in it.
+            counted = self._decode or (self._flat and text.count(":") == len(values))
+            if not (counted or self._are_all(text)):
                 values = self._second_look(text)
-            bools = self._lists_numbers and ("true" in text or "false" in text)
-            odd = bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text)))
-            if odd and (problems := misfits(decoded(text), self._root, self._known)):
-                raise ArgumentError(problems)
+            if self._open or self._lists_numbers:
+                self._refuse_misfits(text)
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
         return self._named(values) if self._names_differ else values
@@ -140,16 +112,15 @@ class FunctionBinder:
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
         """Return the canonical form of arguments that were checked."""
         text = arguments if type(arguments) is str else as_text(arguments)
-        sent: Any
+        sent: dict[str, Any]
         if self._decode is not None:
             sent = self._decode(decoded(text))
         else:  # Text that was checked is only read here.
             sent = from_json(text) if text and not text.isspace() else {}
         if self._as_sent:
-            return cast("dict[str, Any]", sent)
+            return sent
         drop_nulls(sent := self._unpacked(sent), self._droppable)
-        names: dict[Any, Any] = self._renamed
-        canonical: dict[str, Any] = {names.get(w, w): v for w, v in sent.items()}
+        canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
         for name, default in self._defaults:
             if name not in canonical:
                 canonical[name] = deepcopy(default)
@@ -168,12 +139,14 @@ class FunctionBinder:
         Types that are strict themselves stay strict.
         """
         sent = self._unpacked(decoded(text))
-        problems = misfits(sent, self._root, self._known)
+        text = to_json(sent).decode()
+        odd = self._open or "true" in text or "false" in text or not_finite(text)
+        problems = misfits(sent, self._root, self._known) if odd else []
         values: dict[str, Any] = {}
         try:
             # A type of its own strictness keeps it.
             validate = self._validate_closed if len(text) < _LARGE else self._validate_large
-            values = validate(as_text(sent))
+            values = validate(text)
         except ValidationError as error:
             named = {problem["path"] for problem in problems}
             others = problems_of(error, sent, self._root, self._known)
@@ -183,6 +156,13 @@ class FunctionBinder:
         if problems:
             raise ArgumentError(problems)
         return values
+
+    def _refuse_misfits(self, text: str) -> None:
+        """Refuse what strict mode lets through: listed numbers, infinite ones, deep nesting."""
+        bools = self._lists_numbers and ("true" in text or "false" in text)
+        odd = bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text)))
+        if odd and (problems := misfits(decoded(text), self._root, self._known)):
+            raise ArgumentError(problems)
 
     def _are_all(self, text: str) -> bool:
         """Whether no argument is unknown; one that stands twice is refused."""
@@ -228,12 +208,10 @@ class FunctionBinder:
         """Compile the core schema; null may be sent for what has a default."""
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
-        fields = {
-            wire: {**field, "schema": core_schema.nullable_schema(field["schema"])}
-            if wire in self._droppable
-            else field
-            for wire, field in root["fields"].items()
-        }
+        fields = {**root["fields"]}
+        for wire in self._droppable:
+            inner = core_schema.nullable_schema(fields[wire]["schema"])
+            fields[wire] = {**fields[wire], "schema": inner}
         root = {**root, "fields": fields, "extra_behavior": extra}
         whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
         return compiled(whole, {"allow_inf_nan": False}).validate_json
@@ -241,11 +219,8 @@ class FunctionBinder:
     @cached_property
     def _containers(self) -> list[str]:
         """The parameters that take a list or an object, and no string."""
-        return [
-            wire
-            for wire, schema in self._parts.properties.items()
-            if takes_only_containers(schema, self._parts.root)
-        ]
+        properties = self._parts.properties.items()
+        return [wire for wire, part in properties if takes_only_containers(part, self._root)]
 
     @cached_property
     def _defaults(self) -> list[tuple[str, Any]]:

@@ -26,11 +26,7 @@ MAX_DEPTH = 100
 # they would cost a tenth.
 _SUSPICIOUS, _DIGITS, _ESCAPED_NAME = (
     SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
-    for pattern in (
-        r"[0-9][eE][+0-9][0-9]|NaN|Infinity",
-        r"[0-9]{4}",
-        r'\\[^"]*"[ \n\r\t]*:',
-    )
+    for pattern in (r"[0-9][eE][+0-9][0-9]|NaN|Infinity", r"[0-9]{4}", r'\\[^"]*"[ \n\r\t]*:')
 )
 _second = lru_cache(maxsize=512)(lambda name: r",[ \n\r\t]*" + re.escape(name))
 _NAME = re.compile(r"[\w$-]{1,64}")
@@ -49,17 +45,11 @@ def as_text(arguments: Any, limit: int | None = None) -> str:
         text = to_text(arguments)
     else:
         raise ArgumentError("the arguments must be a JSON object")
-    if limit is not None and len(text) * 4 > limit:
-        refuse_size(text, limit)
+    # No character has more than four bytes: short text need not be encoded.
+    if limit is not None and len(text) * 4 > limit < len(text.encode("utf-8", "surrogatepass")):
+        most = f"{limit:,} bytes, the most that this tool takes"
+        raise ArgumentError(f"the arguments have more than {most}")
     return text
-
-
-def refuse_size(text: str, limit: int) -> None:
-    """Raise an `ArgumentError` for text of more than `limit` bytes of UTF-8."""
-    if len(text) > limit or len(text.encode("utf-8", "surrogatepass")) > limit:
-        raise ArgumentError(
-            f"the arguments have more than {limit:,} bytes, the most that this tool takes"
-        )
 
 
 def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
@@ -134,16 +124,15 @@ def refuse_infinite(value: Any) -> None:
     """Raise an `ArgumentError` for a number that is not finite, at any depth."""
     if isinstance(value, float) and not isfinite(value):
         raise ArgumentError("a number is too large: every number must be finite")
-    for item in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
+    items = value.values() if isinstance(value, dict) else value
+    for item in items if isinstance(value, (dict, list)) else ():
         refuse_infinite(item)
 
 
 def to_text(value: Any) -> str:
     """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False)
+        return _encoder.encode(value)
     except Exception:  # A mapping of the caller's own may raise anything.
         raise ArgumentError("the arguments hold something that JSON cannot say") from None
 
@@ -157,14 +146,16 @@ def _plain(value: Any) -> Any:
     return to_jsonable_python(value)
 
 
+_encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=False)
+
+
 def parsed(text: str) -> Any:
     """Return the list or object in JSON text that was sent as a string, or the string."""
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     whole = decoded('{"":' + text + "}")
-    return (
-        whole[""] if len(whole) == 1 else text
-    )  # `[1], "a": 2` is no JSON, but would end this object and go on in it.
+    # `[1], "a": 2` is no JSON, but would end this object and go on in it.
+    return whole[""] if len(whole) == 1 else text
 
 
 def is_deep(text: str) -> bool:
@@ -174,7 +165,7 @@ def is_deep(text: str) -> bool:
 
 def _refuse_depth(text: str) -> None:
     depth = 0
-    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text, re.DOTALL):
+    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text):
         depth += mark in "[{"
         depth -= mark in "]}"
         if depth > MAX_DEPTH:
@@ -185,13 +176,9 @@ def _refuse_repeats(text: str) -> None:
     """Refuse a name that stands twice in the arguments object itself."""
     objects: list[list[tuple[str, Any]]] = []
     json.loads(text, object_pairs_hook=objects.append)
-    repeated = sorted(
-        name for name, times in Counter(name for name, _ in objects[-1]).items() if times > 1
-    )
-    if repeated:
-        raise ArgumentError(
-            [{"path": shown_name(name), "expected": "sent only once"} for name in repeated]
-        )
+    times = Counter(name for name, _ in objects[-1])
+    if repeated := sorted(shown_name(name) for name in times if times[name] > 1):
+        raise ArgumentError([{"path": name, "expected": "sent only once"} for name in repeated])
 
 
 def shown_name(name: str) -> str:

@@ -18,16 +18,11 @@ from functool.schema.steps import repeats_key
 _CHOICE = re.compile(
     r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)"""
 )
-
-
+_NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Of a model or TypedDict, and of a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 _MOST = 1000  # problems to look at: there may be millions
-
-
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
-
-
 _OBJECT = "an object"
 # Plain words for what pydantic names by its own types. Of the last three its words repeat a
 # character that was sent, or hold a URL.
@@ -60,9 +55,8 @@ def problems_of(
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
             *above, name = steps
-            problem = unknown_name(
-                str(name), names_at(schema, above, schema), path_text(above, known)
-            )
+            names = names_at(schema, above, schema)
+            problem = unknown_name(str(name), names, path_text(above, known))
         else:
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
             problem["expected"] += repeated_key(detail.get("input"))
@@ -100,28 +94,20 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
         return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):
         found = _CHOICE.findall(context["expected"])[:50]
-        return {
-            "expected": "one of the choices",
-            "choices": tuple(literal_eval(c) if c[0] in "'\"" else c for c in found),
-        }
+        choices = tuple(literal_eval(c) if c[0] in "'\"" else c for c in found)
+        return {"expected": "one of the choices", "choices": choices}
     if kind == "union_tag_invalid":
         tags = str(context["expected_tags"])[:1000]
         return {"expected": f"a {context['discriminator']} out of {tags}"}
     message = str(detail["msg"])
     if kind not in _KNOWN_ERRORS:
         message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        message = message[:500]
-        if _echoes(message, detail.get("input"), known):
+        if _echoes(message := message[:500], detail.get("input"), known):
             return {"expected": "a value that the tool's own check accepts"}
         return {"expected": message, "own_words": True}
     wanted = message.removeprefix("Input should be ").removeprefix("Input ")[:500]
-    return {
-        "expected": f"a value {wanted}" if wanted[:1].islower() and not _is_noun(wanted) else wanted
-    }
-
-
-def _is_noun(wanted: str) -> bool:
-    return wanted.startswith(("a ", "an ", "one of ", "should ", "true "))
+    is_adjective = wanted[:1].islower() and not wanted.startswith(_NOUNS)
+    return {"expected": f"a value {wanted}" if is_adjective else wanted}
 
 
 def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
@@ -138,24 +124,20 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
     return any(message[i : i + 4] in text for i in range(len(message) - 3))
 
 
+MAX_COMPARED = 200
+"""With how many names an unknown one is compared: a stranger's schema may have 100,000."""
+
+
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     """Return the problem of a name that is unknown, with the nearest known one."""
     # In a union another member may have the name, or all of them the same names.
     names = [known for known in dict.fromkeys(names) if known != name]
-    close = get_close_matches(name[:64], names, n=1)
-    hint = (
-        f"did you mean {close[0]!r}?"
-        if close
-        else f"known: {', '.join(names[:20])}"
-        if names
-        else "no other names are known here"
-        if path
-        else "the tool takes none"
-    )
-    return {
-        "path": f"{path}.{shown_name(name)}" if path else shown_name(name),
-        "expected": f"unknown argument; {hint}",
-    }
+    close = get_close_matches(name[:64], names[:MAX_COMPARED], n=1)
+    hint = "no other names are known here" if path else "the tool takes none"
+    if names:
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:20])}"
+    where = f"{path}.{shown_name(name)}".removeprefix(".")
+    return {"path": where, "expected": f"unknown argument; {hint}"}
 
 
 def path_text(steps: Any, known: Set[str]) -> str:

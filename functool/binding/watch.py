@@ -38,20 +38,19 @@ _PART = re.compile(r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?", re.ASCII
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_PART = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
-
-
 _kept: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
 
 
 class _Frame:
     """An object or a list that is open."""
 
-    __slots__ = ("is_object", "key", "names", "shape")
+    __slots__ = ("closer", "ends", "is_object", "key", "names", "shape")
 
     def __init__(self, is_object: bool, shape: Shape) -> None:
-        self.is_object = is_object
-        self.shape = shape
-        self.key: Any = "" if is_object else 0
+        self.is_object, self.shape = is_object, shape
+        self.closer = "}" if is_object else "]"
+        self.ends = (_FIRST_NAME if is_object else _ITEM, _AFTER)  # States in which it may end.
+        self.key: Any = 0  # Of a list; an object has that of its last name.
         self.names: set[str] = set()
 
 
@@ -79,7 +78,7 @@ class Watch:
         self._keeps = False
         self._escape = ""
         self._count = 0
-        self._held: tuple[int, list[Any], str] | None = None
+        self._held: tuple[int, list[Any]] | None = None
 
     def feed(self, text: str) -> ArgumentError | None:
         """Read the next piece, and return why the arguments can no longer become valid, or None."""
@@ -90,7 +89,7 @@ class Watch:
             if self._limit is not None:
                 self._bytes += len(text if text.isascii() else text.encode(errors="replace"))
                 if self._bytes > self._limit:
-                    self._settle([], "".join(self._parts))
+                    self._refuse()
             self._scan(text)
         except ArgumentError as error:
             self._error = error
@@ -112,9 +111,9 @@ class Watch:
         """Read a character between values."""
         state, frame = self._state, self._frames[-1] if self._frames else None
         if state in (_VALUE, _START) or (state == _ITEM and mark != "]"):
-            if state == _START and mark.isspace():
-                return None  # Of white space alone any kind means no arguments.
-            self._begin(mark, at)
+            # Of white space alone any kind means no arguments.
+            if state != _START or not mark.isspace():
+                self._begin(mark, at)
         elif state == _COLON and mark == ":":
             self._state = _VALUE
         elif state in (_NAME, _FIRST_NAME) and mark == '"':
@@ -123,20 +122,18 @@ class Watch:
         elif frame is not None and state == _AFTER and mark == ",":
             self._state = _NAME if frame.is_object else _VALUE
             frame.key = frame.key if frame.is_object else frame.key + 1
-        elif frame is not None and mark == ("}" if frame.is_object else "]") and state != _NAME:
-            if state == _COLON:
-                return self._refuse_syntax(at)
+        elif frame is not None and state in frame.ends and mark == frame.closer:
             self._frames.pop()
             self._end_value(at)
         else:
-            self._refuse_syntax(at)
-        return None
+            self._refuse()
 
     def _begin(self, mark: str, at: int) -> None:
         """Read the first character of a value."""
         kind = _KINDS.get(mark)
         if kind is None or (self._state == _START and not self._is_json_space(at)):
-            return self._refuse_syntax(at)
+            self._refuse()
+            return
         shape = self._shape = self._expected(kind)
         self._begun = self._base + at
         if kind not in shape.kinds:
@@ -151,7 +148,6 @@ class Watch:
             self._keeps = shape.choices is not None or shape.pattern is not None
         else:
             self._state, self._pieces, self._count = _BARE, [mark], 1
-        return None
 
     def _expected(self, kind: str) -> Shape:
         """Return the shape of the value that begins."""
@@ -159,8 +155,6 @@ class Watch:
         if not self._frames:
             return self._shapes.root
         frame = self._frames[-1]
-        if self._held is not None or frame.shape is OPEN:
-            return OPEN
         if not frame.is_object:
             return self._shapes.of(frame.shape.items)
         shape = self._shapes.of(frame.shape.names.get(frame.key, frame.shape.rest))
@@ -178,18 +172,15 @@ class Watch:
         if self._escape:
             return self._read_escape(text, at)
         end = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
-        if end > at:
-            piece = text[at:end]
-            if self._keeps:
-                self._pieces.append(piece)
-            if self._shape is not OPEN and not self._is_name:
-                self._judge_text(piece, self._base + end)
+        if self._keeps:
+            self._pieces.append(text[at:end])
+        self._judge_text(text[at:end], self._base + end)
         if end == len(text):
             return end
         if text[end] == "\\":
             return self._read_escape(text, end)
         if text[end] != '"':
-            self._refuse_syntax(end)
+            self._refuse()
         elif self._is_name:
             self._end_name(end)
         else:
@@ -199,11 +190,11 @@ class Watch:
 
     def _read_escape(self, text: str, at: int) -> int:
         before = len(self._escape)
-        self._escape += text[at : at + 6 - before]
+        self._escape += text[at : at + 6]
         found = _ESCAPE.match(self._escape)
         if found is None:
             if not _ESCAPE_PART.fullmatch(self._escape):
-                self._refuse_syntax(len(text) - 1)
+                self._refuse()
             return len(text)
         end = at + found.end() - before
         if self._keeps:
@@ -215,22 +206,20 @@ class Watch:
     def _judge_text(self, piece: str, end: int) -> None:
         """Compare the text so far with the shape. One with an escape is compared when complete."""
         shape, self._count = self._shape, self._count + len(piece)
-        if self._held is not None:
-            return
-        # The door compares long texts, and ones with escapes.
-        so_far = "".join(self._pieces) if self._keeps and self._count <= _LONGEST else "\\"
-        choices = () if shape.choices is None or "\\" in so_far else shape.choices
-        if (
-            (choices and not any(choice.startswith(so_far) for choice in choices))
-            or (shape.longest is not None and self._count > shape.longest)
-            or (shape.numeric and _NO_NUMBER.search(piece))
-        ):
+        no_choice = False
+        if shape.choices and self._count <= _LONGEST:  # The door compares long texts.
+            so_far = "".join(self._pieces)
+            known = (choice.startswith(so_far) for choice in shape.choices)
+            no_choice = "\\" not in so_far and not any(known)
+        too_long = shape.longest is not None and self._count > shape.longest
+        if no_choice or too_long or (shape.numeric and _NO_NUMBER.search(piece)):
             self._suspect('"', end)
 
     def _judge_whole(self, end: int) -> None:
         shape = self._shape
-        if not self._keeps or self._held is not None or (whole := self._whole()) is None:
+        if not self._keeps:
             return
+        whole = self._whole()
         search = None if shape.pattern is None else linear_pattern(shape.pattern)
         no_choice = shape.choices is not None and whole not in shape.choices
         if no_choice or (search is not None and not search(whole)):
@@ -240,16 +229,13 @@ class Watch:
         """Read the end of a name: it may be unknown, or stand there already."""
         frame, name = self._frames[-1], self._whole()
         self._state = _COLON
-        if name is None:  # It holds a lone surrogate: the door will see it.
-            self._silent = True
-            return
         twice, frame.key = name in frame.names, name
         frame.names.add(name)
         if twice and len(self._frames) == 1:
             self._settle([name], self._text(self._base + end, '":null'))
         elif twice and self._held is not None:
             self._silent = True  # What was held back may have been replaced.
-        elif self._held is None and frame.shape.rest is None and name not in frame.shape.names:
+        elif frame.shape.rest is None and name not in frame.shape.names:
             self._suspect('":null', self._base + end, through=len(self._frames) - 1)
 
     def _read_bare(self, text: str, at: int) -> int:
@@ -261,36 +247,36 @@ class Watch:
         if not done and self._count > _LONGEST:
             return end  # Long numbers are judged when they are complete.
         word = "".join(self._pieces)
-        if word[0] in "tfn":
-            fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
-        else:
+        is_number = word[0] not in "tfn"
+        if is_number:
             fits = (_NUMBER if done else _PART).fullmatch(word) is not None
+        else:
+            fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
         if not fits:
-            self._refuse_syntax(end - 1)
+            self._refuse()
         elif done:
-            if self._shape is not OPEN and word[0] not in "tfn" and self._held is None:
-                self._judge_number(word, end)
+            if is_number:
+                self._judge_number(float(word), end)
             self._end_value(end - 1)
         return end
 
-    def _judge_number(self, word: str, end: int) -> None:
+    def _judge_number(self, number: float, end: int) -> None:
         shape = self._shape
-        number = float(word) if len(word) < 300 else 0.0
-        exact = abs(number) < 2**53
-        if (shape.whole and exact and not number.is_integer()) or (
-            shape.numbers is not None and exact and number not in shape.numbers
-        ):
+        no_choice = shape.numbers is not None and number not in shape.numbers
+        no_integer = shape.whole and not number.is_integer()
+        if abs(number) < 2**53 and (no_choice or no_integer):  # Others are not exact.
             self._suspect("", self._base + end)
 
     def _end_value(self, at: int) -> None:
         """Go on behind a value; what was held back inside of it is settled now."""
         self._state = _AFTER if self._frames else _END
         if self._held is not None and len(self._frames) <= self._held[0]:
-            _, steps, _ = self._held
-            self._settle(steps, self._text(self._base + at + 1, ""))
+            self._settle(self._held[1], self._text(self._base + at + 1, ""))
 
-    def _whole(self) -> str | None:
-        return _decoded("".join(self._pieces))
+    def _whole(self) -> str:
+        """Return the text that stands between the quotes."""
+        raw = "".join(self._pieces)
+        return str(json.loads(f'"{raw}"')) if "\\" in raw else raw
 
     def _suspect(self, tail: str, cut: int, through: int | None = None) -> None:
         """Refuse what is wrong here, or hold it back while an object could still replace it.
@@ -303,13 +289,13 @@ class Watch:
         steps = [frame.key for frame in self._frames]
         nested = [place for place, frame in enumerate(frames) if place and frame.is_object]
         if nested:
-            self._held = (nested[0], steps, tail)
+            self._held = (nested[0], steps)
         else:
             self._settle(steps, self._text(cut, tail))
 
     def _text(self, cut: int, tail: str) -> str:
         """Return the text up to `cut`, completed: with `tail`, and every frame closed."""
-        closers = ("}" if frame.is_object else "]" for frame in reversed(self._frames))
+        closers = [frame.closer for frame in reversed(self._frames)]
         return "".join(self._parts)[:cut] + tail + "".join(closers)
 
     def _settle(self, steps: list[Any], text: str) -> None:
@@ -324,12 +310,11 @@ class Watch:
             for problem in error.problems:
                 if problem.get("path", "") in (place, unknown):
                     raise ArgumentError([problem]) from None
-        except Exception:
-            pass
         self._silent = True  # The door takes it, or says something else: it has the last word.
 
-    def _refuse_syntax(self, at: int) -> None:
-        self._settle([], "".join(self._parts)[: self._base + at + 1])
+    def _refuse(self) -> None:
+        """Ask the door about what has been written, which is no beginning of JSON or too long."""
+        self._settle([], "".join(self._parts))
 
     def _is_json_space(self, at: int) -> bool:
         return not "".join(self._parts)[: self._base + at].strip(" \t\r\n")
@@ -341,11 +326,3 @@ def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watc
     if shapes is None:
         shapes = _kept[binder] = make()
     return Watch(shapes, binder.values, limit)
-
-
-def _decoded(raw: str) -> str | None:
-    """Return the text that stands between quotes in JSON, or None for a lone surrogate."""
-    if "\\" not in raw:
-        return raw
-    text: str = json.loads(f'"{raw}"')
-    return text if not re.search("[\ud800-\udfff]", text) else None

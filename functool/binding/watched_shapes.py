@@ -7,9 +7,10 @@ a type that takes several kinds of JSON, whatever stands behind a validator of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
 from functool.schema.signature import FunctionSchema
@@ -47,15 +48,12 @@ OPEN = Shape()
 
 def either(one: Shape, other: Shape) -> Shape:
     """Return the shape of what may be one or the other. What both say differently is left open."""
-    kinds = "".join({*one.kinds, *other.kinds})
-    if one == OPEN or other == OPEN:
-        return OPEN._replace(kinds=kinds)
     said: dict[str, Any] = {}
     for kind, names in _FIELDS.items():
         parts = [tuple(getattr(s, n) for n in names) for s in (one, other) if kind in s.kinds]
         if parts and parts[0] == parts[-1]:
             said.update(zip(names, parts[0], strict=True))
-    return Shape(kinds, **said)
+    return Shape("".join({*one.kinds, *other.kinds}), **said)
 
 
 _FIELDS = {
@@ -66,17 +64,7 @@ _FIELDS = {
 }
 
 
-_FIXED = {
-    "int": Shape(kinds="ns", whole=True, numeric=True),
-    "float": Shape(kinds="ns", numeric=True),
-    "bool": Shape(kinds="bns"),
-    "none": Shape(kinds="z"),
-    "tuple": Shape(kinds="a"),
-    "tagged-union": Shape(kinds="o"),
-}
-
-
-class Shapes:
+class Shapes(ABC):
     """The shapes of one tool, read when they are first needed.
 
     `root` is the shape of the arguments, `required` the names without a default. Of a `strict` tool
@@ -89,7 +77,7 @@ class Shapes:
         self.required: frozenset[str] = frozenset()
         self._kept: dict[int, tuple[Any, Shape]] = {}
         self._root = root
-        self.root = OPEN
+        self.root: Shape = OPEN
 
     def of(self, source: Any) -> Shape:
         """Return the shape that is read from a part of the schema."""
@@ -101,8 +89,9 @@ class Shapes:
             found = self._kept[id(source)] = (source, self._loosened(self._read(source)))
         return found[1]
 
+    @abstractmethod
     def _read(self, source: Any) -> Shape:
-        raise NotImplementedError
+        """Return the shape of a part of the schema."""
 
     def _union(self, members: Iterable[Any]) -> Shape:
         return reduce(either, map(self.of, members))
@@ -124,9 +113,9 @@ class JsonShapes(Shapes):
     def __init__(self, schema: Mapping[str, Any], strict: bool) -> None:
         super().__init__(schema, strict)
         self._follows = not any("$id" in node for node in walk(schema))
-        self.required = frozenset(schema.get("required") or ())
-        self.known = frozenset(property_names(schema))
-        self.root = self.of(schema)._replace(kinds="o")
+        self.required: frozenset[str] = frozenset(schema.get("required") or ())
+        self.known: frozenset[str] = frozenset(property_names(schema))
+        self.root: Shape = self.of(schema)._replace(kinds="o")
 
     def _read(self, source: Any) -> Shape:
         if not isinstance(source, Mapping):
@@ -163,80 +152,74 @@ class JsonShapes(Shapes):
         }
 
 
+_FIXED = {
+    "int": Shape(kinds="ns", whole=True, numeric=True),
+    "float": Shape(kinds="ns", numeric=True),
+    "bool": Shape(kinds="bns"),
+    "none": Shape(kinds="z"),
+    "tuple": Shape(kinds="a"),
+    "tagged-union": Shape(kinds="o"),
+}
+_INNER = {
+    **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
+    "lax-or-strict": "lax_schema",
+    "json-or-python": "json_schema",
+}
+
+
 class CoreShapes(Shapes):
     """Shapes of a core schema: pydantic's lax mode takes a number as a text, and more."""
 
     def __init__(self, parts: FunctionSchema, strict: bool) -> None:
         core = parts.core
         super().__init__(core, strict)
-        self.known = frozenset(property_names(parts.root))
+        self.known: frozenset[str] = frozenset(property_names(parts.root))
         self._definitions = {part.get("ref"): part for part in core.get("definitions", ())}
-        self.required = frozenset(parts.required)
-        self.root = self.of(core)._replace(kinds="o")
+        self.required: frozenset[str] = frozenset(parts.required)
+        self.root: Shape = self.of(core)._replace(kinds="o")
 
     def _read(self, source: Any) -> Shape:
         kind = source["type"]
-        read = self._READERS.get(kind)
-        return _FIXED.get(kind, OPEN) if read is None else read(self, source)
+        if kind in _INNER:
+            return self.of(source[_INNER[kind]])
+        match kind:
+            case "str":
+                return _text(source)
+            case "literal":
+                return _chosen(source["expected"])
+            case "enum" if source.get("missing") is None:
+                return _chosen([member.value for member in source["members"]])
+            case "list" | "set" | "frozenset":
+                return Shape(kinds="a", items=source.get("items_schema", UNSET))
+            case "dict":
+                return Shape(kinds="o", rest=source.get("values_schema", UNSET))
+            case "union":
+                members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
+                return self._union(members)
+            case "nullable":
+                return either(self.of(source["schema"]), Shape(kinds="z"))
+            case "typed-dict":
+                return self._fields(source, source.get("config", {}))
+            case "model" | "dataclass" if not source.get("custom_init"):
+                return self._class(source)
+            case "definition-ref":
+                return self.of(self._definitions.get(source["schema_ref"]))
+            case "default" if source.get("on_error", "raise") == "raise":
+                return self.of(source["schema"])
+        return _FIXED.get(kind, OPEN)
 
-    def _inner(self, source: Any) -> Shape:
-        for key in ("schema", "lax_schema", "json_schema"):
-            if key in source:
-                return self.of(source[key])
-        return OPEN
-
-    def _definition_ref(self, source: Any) -> Shape:
-        return self.of(self._definitions.get(source["schema_ref"]))
-
-    def _default(self, source: Any) -> Shape:
-        return OPEN if source.get("on_error", "raise") != "raise" else self._inner(source)
-
-    def _nullable(self, source: Any) -> Shape:
-        return either(self._inner(source), Shape(kinds="z"))
-
-    def _str(self, source: Any) -> Shape:
-        if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
-            return OPEN
-        pattern = source.get("pattern")
-        known = pattern if isinstance(pattern, str) else None
-        return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
-
-    def _literal(self, source: Any) -> Shape:
-        return _chosen(source["expected"])
-
-    def _enum(self, source: Any) -> Shape:
-        if source.get("missing") is not None:
-            return OPEN
-        return _chosen([member.value for member in source["members"]])
-
-    def _list(self, source: Any) -> Shape:
-        return Shape(kinds="a", items=source.get("items_schema", UNSET))
-
-    def _dict(self, source: Any) -> Shape:
-        return Shape(kinds="o", rest=source.get("values_schema", UNSET))
-
-    def _any_of(self, source: Any) -> Shape:
-        parts = [part[0] if isinstance(part, tuple) else part for part in source["choices"]]
-        return self._union(parts)
-
-    def _model(self, source: Any) -> Shape:
-        if source.get("custom_init"):
-            return OPEN
-        inner = source["schema"]
-        while inner["type"] == "function-after":
-            inner = inner["schema"]
+    def _class(self, source: Any) -> Shape:
+        """Return the shape of a model or a dataclass."""
+        inner, config = source["schema"], source.get("config", {})
         if source.get("root_model"):
-            return OPEN if source.get("config", {}).keys() - _HARMLESS else self.of(inner)
+            return OPEN if config.keys() - _HARMLESS else self.of(inner)
         if inner["type"] not in ("model-fields", "dataclass-args"):
             return OPEN
-        return self._typed_dict({**inner, "config": source.get("config", {})})
+        return self._fields(inner, config)
 
-    def _dataclass(self, source: Any) -> Shape:
-        shape = self._model(source)
-        return shape if shape == OPEN else shape._replace(kinds="oa")
-
-    def _typed_dict(self, source: Any) -> Shape:
-        config, fields, names = source.get("config", {}), source["fields"], {}
+    def _fields(self, source: Any, config: Any) -> Shape:
+        """Return the shape of what has fields."""
+        fields, names = source["fields"], {}
         if config.keys() - _HARMLESS:
             return OPEN
         named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
@@ -248,22 +231,13 @@ class CoreShapes(Shapes):
         extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
         return Shape(kinds="o", names=names, rest=None if extra == "forbid" else UNSET)
 
-    _READERS: ClassVar[dict[str, Callable[[Any, Any], Shape]]] = {
-        **dict.fromkeys(("definitions", "function-after", "custom-error"), _inner),
-        **dict.fromkeys(("lax-or-strict", "json-or-python"), _inner),
-        **dict.fromkeys(("list", "set", "frozenset"), _list),
-        "definition-ref": _definition_ref,
-        "default": _default,
-        "nullable": _nullable,
-        "str": _str,
-        "literal": _literal,
-        "enum": _enum,
-        "dict": _dict,
-        "union": _any_of,
-        "typed-dict": _typed_dict,
-        "model": _model,
-        "dataclass": _dataclass,
-    }
+
+def _text(source: Any) -> Shape:
+    if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
+        return OPEN
+    pattern = source.get("pattern")
+    known = pattern if isinstance(pattern, str) else None
+    return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
 
 
 def _chosen(values: Iterable[Any]) -> Shape:

@@ -20,10 +20,10 @@ try:
     from azure.core.exceptions import AzureError, HttpResponseError
     from azure.search.documents.aio import SearchClient
     from azure.search.documents.models import VectorizableTextQuery, VectorizedQuery
-except ImportError as missing:
+except ImportError as _missing:
     raise ImportError(
         "AzureAISearchTool needs azure-search-documents: pip install 'functool[azure-search]'"
-    ) from missing
+    ) from _missing
 
 __all__ = ["AzureAISearchTool", "AzureIndex", "Embed", "SearchFailed"]
 

@@ -12,7 +12,7 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 if __name__ == "__main__":
-    host = os.getppid()
+    host: int = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != host:  # The host died before the kernel knew.
         sys.exit(1)

@@ -147,9 +147,10 @@ def _toolset(tools: Any, limits: CodeLimits) -> Toolset:
     if isinstance(tools, Tool):
         tools = [tools]
     elif hasattr(tools, "fixed") and hasattr(tools, "toolset"):
-        # A catalogue: what this fresh context knows is what is pinned, and the search.
-        known = tools.toolset(Context())
-        tools = {**tools.fixed(), **known}
+        # A catalogue: its pinned tools, and a search that shows parameters, which no stub does.
+        fixed = tools.fixed()
+        pinned = tools.toolset(Context()).filtered(lambda tool: tool.name not in fixed)
+        tools = pinned | fixed
     elif not isinstance(tools, (Mapping, Iterable)):
         raise DefinitionError(f"code_mode takes tools, not {type(tools).__name__}")
     most = getattr(tools, "max_concurrency", None) or limits.parallel
@@ -202,7 +203,8 @@ class _CodeTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Check and run the program, or go on with it where it stood."""
         code = str(call.arguments["code"])  # type: ignore[index]
-        program = prepared(code, self._stubs.functions)
+        # On a thread: a long program takes the parser a second.
+        program = await in_thread(prepared, code, self._stubs.functions)
         record = await self._record(call, context, code)
         if record.answer is not None:
             return _result(record.answer)
@@ -221,6 +223,9 @@ class _CodeTool(Tool):
         except Stopped as stopped:
             paused = stopped.paused
             found = replace(stopped.result, metadata={**stopped.result.metadata, **_told(run)})
+            if found.error is not None:
+                said = f"{found.error.message}\n{run.told_calls()}"
+                found = replace(found, error=replace(found.error, message=said))
             return found if paused else _result(await record.end(_kept(found)))
         finally:
             record.release(paused)
@@ -306,15 +311,7 @@ class _CodeTool(Tool):
         return {"text": text, "value": shown, "error": None, **_told(run, sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
-        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in run.made]
-        shown = [*done[:40], *([f"and {len(done) - 40} more"] if len(done) > 40 else [])]
-        parts = [message]
-        if shown:
-            parts.append(
-                "Calls that it had made, not to be repeated where done: " + "; ".join(shown)
-            )
-        else:
-            parts.append("It had made no calls.")
+        parts = [message, run.told_calls()]
         if run.printed:
             parts.append(f"Printed: {''.join(run.printed)}")
         text = "\n".join(parts)

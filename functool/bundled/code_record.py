@@ -10,18 +10,16 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from uuid import uuid4
 
 from functool import (
     ApprovalRequest,
-    ArgumentError,
     Context,
-    SchemaTool,
+    Decision,
     Tool,
     ToolCall,
     ToolError,
-    ToolResult,
     Toolset,
-    ToolSettings,
 )
 from functool.approval import definition_of, same_json
 
@@ -48,10 +46,20 @@ class JournalLike(Protocol):
         """Return the recorded calls of a run."""
         ...
 
+    async def note(
+        self, run: str, name: str, note_id: str, data: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Keep data beside the calls of a run, and return what is kept under this id."""
+        ...
+
 
 class Record(Protocol):
-    """What is known of the calls of one program."""
+    """What is known of the calls of one program.
 
+    `survives` says whether it outlives the context.
+    """
+
+    survives: bool
     tools: Toolset
     outcomes: dict[str, Outcome]
     started: float
@@ -60,8 +68,11 @@ class Record(Protocol):
     async def keep(self, found: Iterable[Outcome]) -> None:
         """Add outcomes; one that somebody else has added stays."""
 
-    async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
-        """Prepare calls that have no outcome yet."""
+    def grouped(
+        self, calls: Sequence[ToolCall], context: Context[Any]
+    ) -> list[tuple[list[ToolCall], Context[Any]]]:
+        """Return calls that have no outcome yet, with the context that they run in."""
+        ...
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the last answer, and return the one that counts."""
@@ -87,12 +98,13 @@ class ContextRecord:
     """A record in the state of a context: it lives as long as that."""
 
     answer: Outcome | None = None
+    survives = False
 
     def __init__(self, tools: Toolset, digest: str) -> None:
         self.tools = tools
         self.digest = digest
         self.outcomes: dict[str, Outcome] = {}
-        self.started = time.time()
+        self.started: float = time.time()
         self._place: tuple[dict[str, ContextRecord], str] | None = None
         self._running = False
 
@@ -127,8 +139,11 @@ class ContextRecord:
         """Add outcomes."""
         self.outcomes |= {outcome["id"]: outcome for outcome in found}
 
-    async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
-        """Prepare nothing."""
+    def grouped(
+        self, calls: Sequence[ToolCall], context: Context[Any]
+    ) -> list[tuple[list[ToolCall], Context[Any]]]:
+        """Return all calls, together."""
+        return [([*calls], context)]
 
     async def end(self, answer: Outcome) -> Outcome:
         """Return the answer: the record is forgotten when the program has ended."""
@@ -148,28 +163,20 @@ class ContextRecord:
 class JournalRecord:
     """A record in a journal: it survives the process, and processes share it."""
 
+    survives = True
+
     def __init__(
         self, journal: JournalLike, run: str, name: str, call_id: str, tools: Toolset, digest: str
     ) -> None:
         self.tools: Toolset = journal.once(tools, run)
         self.outcomes: dict[str, Outcome] = {}
-        self.started = time.time()
+        self.started: float = time.time()
         self.answer: Outcome | None = None
-        self._plain = tools
         self._journal = journal
         self._run = run
         self._call_id = call_id
         self._digest = digest
         self._name = f"{name}.record"
-        keeper = SchemaTool(
-            self._name,
-            "Keep what a program has reached.",
-            {"type": "object", "properties": {"kept": {"type": "string"}}, "required": ["kept"]},
-            lambda arguments: None,
-            settings=ToolSettings(idempotent=True),
-            max_argument_bytes=None,
-        )
-        self._keeper: Tool = journal.once(keeper, run)
         self._done: dict[tuple[str, str], dict[str, Any]] = {}
 
     async def opened(self) -> JournalRecord:
@@ -181,78 +188,66 @@ class JournalRecord:
         """
         if not self._call_id:
             raise AnotherProgram("Nothing was run: with a journal, a program's call needs an id.")
-        head = await self._put(f"{self._call_id}/0", {"program": self._digest})
+        mine = {"program": self._digest, "started": self.started, "opened": uuid4().hex}
+        head = await self._put("0", mine)
         if head["program"] != self._digest:
             raise AnotherProgram(
                 "Nothing was run: the journal has another program under this call id, or its tools"
                 " have changed since. Give each call an id of its own."
             )
-        self._read()
+        if head["opened"] != mine["opened"]:  # It was begun before.
+            self.started = head["started"]
+            self._read()
         return self
 
     def _read(self) -> None:
         mine = f"{self._call_id}/"
         for entry in self._journal.calls(run=self._run):
-            if not entry.call_id.startswith(mine):
+            if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
+            # The ids of other calls may begin with this one's id, too.
+            place = entry.call_id.removeprefix(mine)
             if entry.tool != self._name:
-                if entry.state == "done":
-                    self._done[entry.tool, entry.call_id] = entry.arguments
-                continue
-            kept = json.loads(entry.arguments["kept"])
-            if "program" in kept:
-                self.started = entry.started.timestamp()
-            elif "answer" in kept:
-                self.answer = kept["answer"]
-            else:
-                self.outcomes[kept["id"]] = kept
+                self._done[entry.tool, entry.call_id] = entry.arguments
+            elif place == "end":
+                self.answer = entry.arguments["answer"]
+            elif place.isdigit() and place != "0":
+                self.outcomes[entry.call_id] = entry.arguments
 
     async def keep(self, found: Iterable[Outcome]) -> None:
         """Add outcomes; where another process was first, its outcome counts."""
         for outcome in found:
-            self.outcomes[outcome["id"]] = await self._put(outcome["id"], outcome)
+            number = outcome["id"].removeprefix(f"{self._call_id}/")
+            self.outcomes[outcome["id"]] = await self._put(number, outcome)
 
-    async def before(self, calls: Sequence[ToolCall], context: Context[Any]) -> None:
-        """Approve what a person has approved: a call that is in the journal as done.
+    def grouped(
+        self, calls: Sequence[ToolCall], context: Context[Any]
+    ) -> list[tuple[list[ToolCall], Context[Any]]]:
+        """Return those that the journal will answer, with an approval, and the others.
 
-        The process ended between the call and the record of its outcome.
+        The process ended between the former and the records of their outcomes. A person has
+        approved them then.
         """
-        for call in calls:
-            done = self._done.get((call.name, call.id))
-            tool = self._plain.get(call.name)
-            if done is None or tool is None or not tool.requires_approval:
-                continue
-            try:
-                asked = tool.bind(call.arguments).arguments
-            except ArgumentError:
-                continue
-            sources = call.metadata.get("sources")
-            definition = definition_of(tool.schema)
-            request = ApprovalRequest.of(tool.name, definition, asked, call.id, sources)
-            context.approve(request, arguments=None if same_json(asked, done) else done)
+        done = [call for call in calls if (call.name, call.id) in self._done]
+        rest = [call for call in calls if (call.name, call.id) not in self._done]
+        kept = {call.id: self._done[call.name, call.id] for call in done}
+
+        def agreed(request: ApprovalRequest) -> Decision:
+            # With the arguments of the journal nothing runs: the journal answers.
+            was = kept[request.call_id]
+            same = same_json(request.arguments, was)
+            return Decision(approved=True, arguments=None if same else was)
+
+        groups = [(done, context.view(approver=agreed)), (rest, context)]
+        return [(some, within) for some, within in groups if some]
 
     async def end(self, answer: Outcome) -> Outcome:
         """Keep the last answer; where another process was first, return that one's."""
-        kept = await self._put(f"{self._call_id}/end", {"answer": answer})
+        kept = await self._put("end", {"answer": answer})
         return dict(kept["answer"])
 
     def release(self, paused: bool) -> None:
         """Do nothing: all is in the journal."""
 
-    async def _put(self, call_id: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep something under an id, and return what is there.
-
-        Raises:
-            ToolError: The journal cannot be written.
-        """
-        arguments = {"kept": json.dumps(kept, sort_keys=True)}
-        call = ToolCall(name=self._name, arguments=arguments, id=call_id)
-        result: ToolResult = await self._keeper.invoke(call)
-        if result.error is None:
-            return dict(kept)
-        if result.error.type == "JournalConflict":
-            for entry in self._journal.calls(run=self._run):
-                if (entry.tool, entry.call_id) == (self._name, call_id):
-                    return dict(json.loads(entry.arguments["kept"]))
-        failure = result.error
-        raise ToolError(failure.message, details=failure.details) from failure.cause
+    async def _put(self, place: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._journal.note(self._run, self._name, f"{self._call_id}/{place}", kept)

@@ -15,8 +15,16 @@ from functool import ToolError
 MAX_PROGRAM = 100_000
 """How many characters a program may have."""
 
-CHECKED = {name: f"_functool_{name}" for name in ("bool", "any", "all", "filter")}
+CHECKED = {name: f"_functool_{name}" for name in ("bool", "any", "all")}
+"""What stands for the built-in functions that test values. A program cannot redefine them."""
+
+UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
+"""Functions of `itertools` that test values and ask nobody; programs cannot use them."""
+
 _TEST = "_functool_test"
+_OUT = "_functool_out"
+_HIDDEN = frozenset({"eval", "exec"})
+"""What runs a text as a program: it would be looked at by nobody."""
 
 
 class ProgramRefused(ToolError):
@@ -84,19 +92,28 @@ class _Names(ast.NodeVisitor):
     """Refuses a program that gives the name of a tool another meaning, or uses a name of ours."""
 
     def __init__(self, tools: Collection[str]) -> None:
-        self._taken = {*tools, "join", "Untrusted"}
+        self._taken = {*tools, *CHECKED, "join", "Untrusted"}
 
     def _refuse(self, name: str | None, node: ast.AST) -> None:
         line = getattr(node, "lineno", 1)
         if name in self._taken:
             raise ProgramRefused(
                 f"The program was not run: line {line} gives {name!r} another meaning, which is the"
-                " name of a tool. Use another name."
+                " name of a tool or a built-in function. Use another name."
+            )
+        if name in UNTESTED:
+            raise ProgramRefused(
+                f"The program was not run: line {line} uses {name!r}, which is not there. Use a"
+                " loop or a comprehension."
             )
         if name is not None and name.startswith("_functool"):
             raise ProgramRefused(
                 f"The program was not run: line {line} uses {name!r}. Names that begin with"
                 " _functool are reserved."
+            )
+        if name in _HIDDEN:
+            raise ProgramRefused(
+                f"The program was not run: line {line} uses {name!r}. Write the code itself."
             )
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -109,6 +126,13 @@ class _Names(ast.NodeVisitor):
 
     def visit_alias(self, node: ast.alias) -> None:
         self._refuse((node.asname or node.name).split(".")[0], node)
+        if node.name in UNTESTED:
+            self._refuse(node.name, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr in UNTESTED:
+            self._refuse(node.attr, node)
+        self.generic_visit(node)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         self._refuse(node.name, node)
@@ -120,6 +144,19 @@ class _Names(ast.NodeVisitor):
 
     def visit_MatchStar(self, node: ast.MatchStar) -> None:
         self._refuse(node.name, node)
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self._refuse(node.rest, node)
+        self.generic_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        for name in node.names:
+            self._refuse(name, node)
+
+    def visit_TypeVar(self, node: ast.AST) -> None:
+        self._refuse(getattr(node, "name", None), node)
+
+    visit_ParamSpec = visit_TypeVarTuple = visit_TypeVar
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._refuse(node.name, node)
@@ -136,6 +173,14 @@ class _Names(ast.NodeVisitor):
 
 class _Tests(ast.NodeTransformer):
     """Lets each place that tests a value ask first whether it may be tested."""
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        self.generic_visit(node)
+        last = node.body[-1] if node.body else None
+        if isinstance(last, ast.Expr):  # What the program answers.
+            call = ast.Call(ast.Name(_OUT, ast.Load()), [last.value], [])
+            last.value = ast.copy_location(call, last.value)
+        return node
 
     def _asked(self, node: ast.expr) -> ast.expr:
         call = ast.Call(ast.Name(_TEST, ast.Load()), [node], [])
@@ -187,20 +232,57 @@ class _Tests(ast.NodeTransformer):
         node.values = [*map(self._asked, node.values[:-1]), node.values[-1]]
         return node
 
+    # The functions that test values are replaced wherever they stand, also as values. Only where a
+    # name stands for the type `bool`, it stays.
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in CHECKED and isinstance(node.ctx, ast.Load):
+            return ast.copy_location(ast.Name(CHECKED[node.id], ast.Load()), node)
+        return node
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        kinds = node.args[1:] if _asks_for_type(node) else []
+        node.args = node.args[:1] if kinds else node.args
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name):
-            called = node.func.id
-            node.func = _checked(node.func)
-            if called in ("map", "filter") and node.args:
-                node.args[0] = _checked(node.args[0])
+        node.args += kinds
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        sides: list[ast.expr] = [node.left, *node.comparators]
+        sides = [side if isinstance(side, ast.Name) else self.visit(side) for side in sides]
+        node.left, node.comparators = sides[0], sides[1:]
+        return node
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        node.patterns = [self.visit(pattern) for pattern in node.patterns]
+        node.kwd_patterns = [self.visit(pattern) for pattern in node.kwd_patterns]
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.target = self.visit(node.target)
+        node.value = None if node.value is None else self.visit(node.value)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._without_returns(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._without_returns(node)
+
+    def _without_returns(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        returns, node.returns = node.returns, None
+        self.generic_visit(node)
+        node.returns = returns
         return node
 
 
-def _checked(node: ast.expr) -> ast.expr:
-    if isinstance(node, ast.Name) and node.id in CHECKED:
-        return ast.copy_location(ast.Name(CHECKED[node.id], ast.Load()), node)
-    return node
+def _asks_for_type(node: ast.Call) -> bool:
+    """Whether a call is `isinstance(value, kinds)`."""
+    known = isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass")
+    return known and len(node.args) == 2
 
 
 def _refuse_unawaited(tree: ast.AST, tools: Collection[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,11 +22,11 @@ from functool import (
 )
 from functool.bundled.code_record import Outcome, Record, is_same
 from functool.bundled.code_stubs import Function
-from functool.bundled.code_values import Labels, ValueProblem, value_of
+from functool.bundled.code_values import Labels, ValueProblem, hidden_problems, value_of
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
+from functool.layers.passing import is_passing
 
-_HOSTS_OWN = (ArgumentError, GuardrailError, ToolDisabledError, UnknownToolError)
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 _MAX_MESSAGE = 4_000
 _CLOCKS = ("datetime.now", "date.today")
@@ -34,6 +34,10 @@ _CLOCKS = ("datetime.now", "date.today")
 
 class TooMuch(ToolError):
     """A program made more calls than it may."""
+
+
+class CannotWait(ToolError):
+    """A program would wait for a person, and its host forgets what it has done until then."""
 
 
 class AnotherWay(ToolError):
@@ -179,11 +183,12 @@ class Run:
 
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
         """Run calls together, keep what came of them, and return why the program has to stop."""
-        await self.record.before(calls, self.context)
-        results = await self.record.tools.call_all(calls, self.context)
+        made: list[tuple[ToolCall, ToolResult]] = []
+        for some, context in self.record.grouped(calls, self.context):
+            made += zip(some, await self.record.tools.call_all(some, context), strict=True)
         stopped: Stopped | None = None
         outcomes: list[Outcome] = []
-        for call, result in zip(calls, results, strict=True):
+        for call, result in made:
             request = result.metadata.get("approval")
             failed = None if result.error is None else result.error.type
             if isinstance(request, ApprovalRequest) and failed == "ApprovalRequired":
@@ -193,8 +198,12 @@ class Run:
                 self._note(call.id, "unknown" if failed == "OutcomeUnknown" else "refused")
                 stopped = Stopped(self._ended(result))
             else:
-                outcomes.append(outcome_of(call, result))
+                outcomes.append(outcome_of(call, result, self._did_not_run(call, result)))
         await self.record.keep(outcomes)
+        for outcome in outcomes:
+            self._note(outcome["id"], outcome["outcome"])
+        if stopped is not None and stopped.paused:
+            self._refuse_to_forget(stopped)
         for outcome in outcomes:
             tool = self.record.tools.get(outcome["name"])
             if tool is not None and tool.settings.takes_control and outcome["outcome"] == "done":
@@ -202,10 +211,56 @@ class Run:
                 stopped = stopped or Stopped(self._handed(outcome), paused=False)
         return stopped
 
+    def _refuse_to_forget(self, stopped: Stopped) -> None:
+        """Refuse to wait for a person where the calls so far would be made again.
+
+        Raises:
+            CannotWait: The host keeps neither the context nor a journal.
+        """
+        request = stopped.result.metadata.get("approval")
+        if request is None or self.record.survives or not is_passing(self.context):
+            return
+        tools = self.record.tools
+        harmless = {t.name for t in tools.values() if t.settings.read_only or t.settings.idempotent}
+        known = self.record.outcomes.values()
+        if any(o["outcome"] != "refused" and o["name"] not in harmless for o in known):
+            self._note(request.call_id, "refused")
+            raise CannotWait(
+                f"The program was stopped: its call {request.call_id} of {request.tool} needs a"
+                " person's approval, and this host would forget what the program has done until"
+                " then. Make that call first, or alone. The host can give a Context of its own, or"
+                " code_mode a journal."
+            )
+
+    def _did_not_run(self, call: ToolCall, result: ToolResult) -> bool:
+        """Whether a call was refused before its body: by its arguments, a guardrail or a person.
+
+        A body may raise the same errors, and has had its effect then.
+        """
+        cause = None if result.error is None else result.error.cause
+        tool = self.record.tools.get(call.name)
+        if isinstance(cause, ArgumentError) and tool is not None:
+            try:
+                tool.bind(call.arguments)
+            except ArgumentError:
+                return True
+        if isinstance(cause, GuardrailError):
+            return cause.stage == "input"
+        return isinstance(cause, (ToolDisabledError, UnknownToolError))
+
     def _is_journals(self, result: ToolResult) -> bool:
         """Whether a failure was raised by the journal, and not named so by a tool."""
         cause = None if result.error is None else result.error.cause
         return type(cause).__module__.startswith("functool.layers.")
+
+    def told_calls(self) -> str:
+        """Return which calls were made, for a model that shall not repeat them."""
+        done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in self.made]
+        if not done:
+            return "It had made no calls."
+        more = [f"and {len(done) - 40} more"] if len(done) > 40 else []
+        shown = "; ".join([*done[:40], *more])
+        return f"Calls that it had made, not to be repeated where done: {shown}"
 
     def _note(self, call_id: str, outcome: str) -> None:
         for made in self.made:
@@ -241,23 +296,16 @@ class Run:
         return ToolResult.of(shown)
 
 
-def outcome_of(call: ToolCall, result: ToolResult) -> Outcome:
+def outcome_of(call: ToolCall, result: ToolResult, refused: bool) -> Outcome:
     """Return what came of a call, as JSON.
 
-    `outcome` is `done`, `refused` (it did not run) or `failed`. The words of a failure are hidden
-    where a label is: somebody else may have written them.
+    `outcome` is `done`, `refused` (it did not run) or `failed`.
     """
     sources = [str(name) for name in result.metadata.get("sources", ())]
     error, outcome, value = None, "done", None
     if result.error is not None:
-        own = isinstance(result.error.cause, _HOSTS_OWN)
-        outcome = "refused" if own else "failed"
-        said = f"{result.error.type}: {result.error.message}"[:_MAX_MESSAGE]
-        if sources and not own:
-            said = (
-                f"{call.name} failed. What it said is hidden, for it comes from {_names(sources)}."
-            )
-        error = said
+        outcome = "refused" if refused else "failed"
+        error = _words(call, result, sources)[:_MAX_MESSAGE]
     else:
         value = value_of(result)
     return {
@@ -271,5 +319,20 @@ def outcome_of(call: ToolCall, result: ToolResult) -> Outcome:
     }
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(names)
+def _words(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
+    """Return what a program reads of a failure.
+
+    The words are hidden where a label is, for they may repeat what somebody else wrote. They are
+    shown where a person said them, or `trusted_only`, which names places and tools.
+    """
+    assert result.error is not None
+    cause, said = result.error.cause, f"{result.error.type}: {result.error.message}"
+    decision = result.metadata.get("decision")
+    by_person = isinstance(decision, Mapping) and decision.get("approved") is False
+    named = isinstance(cause, GuardrailError) and "sources" in (cause.details or {})
+    if not sources or by_person or named:
+        return said
+    if isinstance(cause, ArgumentError):
+        places = set(call.metadata.get("sources", {}))
+        return f"ArgumentError: {hidden_problems(cause.problems, places, call.arguments)}"
+    return f"{call.name} failed. What it said is hidden, for it comes from {', '.join(sources)}."

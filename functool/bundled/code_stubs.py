@@ -164,9 +164,9 @@ class Stubs:
                 raise DefinitionError(f"code mode calls tools, not {type(tool).__name__}")
             name = _identifier(tool.name, self.functions.keys() | RESERVED)
             self.functions[name] = Function(name, tool, _parameters(tool))
-        self.has_untrusted = any(f.tool.settings.untrusted for f in self.functions.values())
-        self.shown = self._text(checked=False)
-        self.checked = _HEAD + _UNTRUSTED + self._text(checked=True)
+        self.has_untrusted: bool = any(f.tool.settings.untrusted for f in self.functions.values())
+        self.shown: str = self._text(checked=False)
+        self.checked: str = _HEAD + _UNTRUSTED + self._text(checked=True)
 
     def _text(self, checked: bool) -> str:
         taken = {*self.functions, *RESERVED}

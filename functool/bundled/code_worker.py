@@ -22,8 +22,8 @@ from functool import DefinitionError, ToolError
 
 try:
     import pydantic_monty as monty
-except ImportError as missing:
-    raise ImportError("code mode needs: pip install 'functool[code-mode]'") from missing
+except ImportError as _missing:
+    raise ImportError("code mode needs: pip install 'functool[code-mode]'") from _missing
 
 __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "checked_version"]
 
@@ -293,8 +293,8 @@ class Sessions:
 
     def give_back(self, session: Session) -> None:
         """End a session that `take` returned."""
+        _starter().submit(session.close)  # First: whoever takes the place starts after it.
         _places.release()
-        _starter().submit(session.close)
 
     def _replenish(self) -> None:
         with self._lock:

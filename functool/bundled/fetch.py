@@ -39,8 +39,8 @@ from functool.bundled.retry_after import retry_seconds, waited
 # Only a process of its own imports the converter, from the directory where it is now.
 CONVERTER = find_spec("html_to_markdown")
 if CONVERTER is None or CONVERTER.origin is None:
-    cause = ModuleNotFoundError("No module named 'html_to_markdown'", name="html_to_markdown")
-    raise ImportError("fetch_tool needs html-to-markdown: pip install 'functool[fetch]'") from cause
+    _why = ModuleNotFoundError("No module named 'html_to_markdown'", name="html_to_markdown")
+    raise ImportError("fetch_tool needs html-to-markdown: pip install 'functool[fetch]'") from _why
 
 __all__ = ["RequestFailed", "ResponseTooLarge", "UrlNotAllowed", "fetch_tool"]
 

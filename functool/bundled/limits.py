@@ -18,7 +18,7 @@ from functool.bundled.processes import GRACE, POLL, Holder
 GROUPS = Path("/sys/fs/cgroup")
 """Where systemd and containers mount the control groups of version 2."""
 
-LEAST = {"memory": 4_194_304, "processes": 2, "cpu_seconds": 0.001}
+LEAST: dict[str, float] = {"memory": 4_194_304, "processes": 2, "cpu_seconds": 0.001}
 """A command needs some memory, and a process beside the shell that waits for it."""
 
 

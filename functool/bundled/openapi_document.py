@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from functool import DefinitionError
-from functool.bundled.visible import visible
+from functool.integrations.visible import visible
 
 Spec: TypeAlias = Mapping[str, Any] | str | bytes
 

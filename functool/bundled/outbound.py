@@ -12,10 +12,10 @@ from functool.bundled.http_body import RequestFailed
 
 try:
     import httpx2
-except ImportError as missing:
+except ImportError as _missing:
     raise ImportError(
         "this tool needs httpx2: pip install 'functool[fetch]' or 'functool[openapi]'"
-    ) from missing
+    ) from _missing
 
 CONNECT_SECONDS = 10.0
 """How long one address may take to answer; the next one is tried after that."""

@@ -138,7 +138,7 @@ class Processes:
         holder: Holder | None,
     ) -> None:
         self.output = output
-        self.ran = False
+        self.ran: bool = False
         self._holder = holder
         with ExitStack() as kept, ExitStack() as passed:
             self._pipe, written = os.pipe()

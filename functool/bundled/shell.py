@@ -45,7 +45,7 @@ MAX_COMMAND = 100_000
 BLOCK = 512
 """The unit of `ulimit -f` in a POSIX shell, in bytes."""
 
-LEAST = {"timeout": 0.001, "max_output": 100, "max_file_size": BLOCK}
+LEAST: dict[str, float] = {"timeout": 0.001, "max_output": 100, "max_file_size": BLOCK}
 """The least of each limit: seconds, characters, bytes."""
 
 TOO_OLD = "functool needs bubblewrap 0.10, or an older one with the fix of CVE-2024-42472."

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 try:
     import click
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
     if Path(sys.argv[0]).stem == "functool":
         # The command itself: who types is shown no traceback.
         raise SystemExit(f"Error: {missing}") from None
-    raise ImportError(missing) from error
+    raise ImportError(missing) from _error
 
 from functool.cli.approvals import approvals
 from functool.cli.commands import (

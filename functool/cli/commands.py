@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -90,7 +90,7 @@ def _known(ctx: click.Context) -> Mapping[str, Tool]:
         return {}
 
 
-header_option = click.option(
+header_option: Callable[[Any], Any] = click.option(
     "--header",
     "headers",
     multiple=True,

@@ -16,7 +16,7 @@ from functool.cli.targets import object_of
 if TYPE_CHECKING:
     from functool import Context
 
-context_option = click.option(
+context_option: Callable[[Any], Any] = click.option(
     "--context",
     "context",
     metavar="FILE:NAME",

@@ -16,6 +16,7 @@ from functool.cli.telling import told
 
 if TYPE_CHECKING:
     from functool import Context
+    from functool.layers.inbox import Inbox
 
 
 @click.command(cls=TargetCommand)
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 @click.option(
     "--inbox",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file of an Inbox: calls of other processes that wait there are shown too.",
+    help="The file of an Inbox: calls of other processes that wait there are shown too. By default "
+    "that of the context's approver.",
 )
 @click.option(
     "--journal",
@@ -60,27 +62,36 @@ def play(
     functool play tools.py --context tools.py:make_context --inbox approvals.db
     """  # noqa: D301
     with told(), ExitStack() as stack:
-        if inbox is None:
-            inbox = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "inbox.db"
-        chosen = (target, headers_of(headers), inbox, journal)
+        sent = headers_of(headers)
 
         async def serve(given: Context[Any] | None) -> None:
-            await _serve(*chosen, given, host=host, port=port, token=token)
+            found = _inbox(inbox, given, stack)
+            await _serve(target, sent, found, journal, given, host=host, port=port, token=token)
 
         run_until_stopped(context, serve, stack.close)
+
+
+def _inbox(file: Path | None, context: Context[Any] | None, stack: ExitStack) -> Inbox:
+    """Return the inbox that was named, else that of the context's approver, else a new one."""
+    from functool.layers.inbox import Inbox, InboxApprover
+
+    if file is None and context is not None and isinstance(context.approver, InboxApprover):
+        return context.approver.inbox
+    folder = "" if file else stack.enter_context(tempfile.TemporaryDirectory())
+    return Inbox(file or Path(folder) / "inbox.db")
 
 
 async def _serve(
     target: str,
     headers: dict[str, str],
-    inbox: Path,
+    inbox: Inbox,
     journal: Path | None,
     context: Context[Any] | None,
     **options: Any,
 ) -> None:
-    from functool.layers.inbox import Inbox
     from functool.play import app
     from functool.play.desk import Desk
+    from functool.play.questions import asker
 
     kept: Any = None
     if journal is not None:
@@ -88,6 +99,8 @@ async def _serve(
 
         kept = Journal(journal)
     async with AsyncExitStack() as stack:
-        tools = await stack.enter_async_context(opened(target, headers=headers))
-        desk = Desk(tools, target, Inbox(inbox), context, kept)
+        tools = await stack.enter_async_context(
+            opened(target, headers=headers, elicit=asker(inbox))
+        )
+        desk = Desk(tools, target, inbox, context, kept)
         await app.serve(desk, ready=click.echo, **options)

@@ -18,10 +18,10 @@ from functool.dialects._events import TextDelta as TextDelta
 
 
 class Lost(str):
-    """A loss that the model or the provider feels: a limit or a name that the request breaks.
+    """A loss that matters to the model or the provider: the request breaks a limit or a name rule.
 
     Any other loss is a plain `str`: the definition says the same in other keywords or in words, and
-    the tool enforces it all the same. A gate lets these pass:
+    the tool still enforces it. A CI gate can let the plain ones pass:
     `[loss for loss in losses(*tools) if isinstance(loss, Lost)]`.
     """
 
@@ -29,5 +29,5 @@ class Lost(str):
 
 
 def placed(place: str, loss: str) -> str:
-    """Return a loss with its place in front; what is lost stays a `Lost`."""
+    """Return a loss with its place in front. A `Lost` stays a `Lost`."""
     return type(loss)(f"{place}: {loss}")

@@ -1,4 +1,4 @@
-"""What a stream of a provider says, in the same words for every provider."""
+"""The events of a streamed reply: the same for every provider."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class CallRefused:
 class StreamEnded:
     """The end of the model's turn. `reason` is the provider's own word for it.
 
-    It is `refusal` where the model refused in a text of its own, and `failed: ...` where the
-    provider reported an error.
+    It is `refusal` if the model refused with a text of its own, and `failed: ...` if the provider
+    reported an error.
     """
 
     reason: str
@@ -74,4 +74,4 @@ class StreamBroken(FunctoolError):
 
     def __init__(self, message: str, results: Iterable[ToolResult] = ()) -> None:
         super().__init__(message)
-        self.results = list(results)
+        self.results: list[ToolResult] = list(results)

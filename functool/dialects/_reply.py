@@ -1,4 +1,4 @@
-"""A model's reply while it is being written: its text, its calls, and what is wrong with them."""
+"""A model's reply while it is being written: its text, its calls and their errors."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _JSON_SPACE = " \t\r\n"
 
 
 class Brackets:
-    """Finds the end of a JSON object or list whose text comes in pieces."""
+    """Finds the end of a JSON object or list whose text arrives in pieces."""
 
     def __init__(self) -> None:
-        self.closed = False
+        self.closed: bool = False
         self._depth = 0
         self._in_text = False
         self._escaped = False
 
     def feed(self, text: str) -> str:
-        """Read a piece, and return what stands behind the end."""
+        """Read a piece, and return the text after the end of the object or list."""
         if self.closed:
             return text
         start, self._escaped = int(self._escaped and bool(text)), self._escaped and not text
@@ -94,7 +94,7 @@ class Reply:
     def __init__(self, tools: Toolset | None) -> None:
         self.calls: list[Written] = []
         self.ended: StreamEnded | None = None
-        self.refusal = False
+        self.refusal: bool = False
         self.failure: StreamBroken | None = None
         self._tools = tools
         self._open: dict[Any, Written] = {}

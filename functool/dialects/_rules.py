@@ -1,8 +1,8 @@
 """The rules of a provider as data, and the rewrites that its schemas may need.
 
-A rewrite changes one node in place and yields what it did. What has no rewrite and is not
-understood moves into the description, where the model can still read it: the tool enforces it all
-the same, since arguments are checked against the tool's own schema.
+A rewrite changes one node in place and yields what it did. A keyword that the provider does not
+understand, and that has no rewrite, moves into the description, where the model can still read it.
+The tool still enforces it: arguments are checked against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What one provider's JSON Schema understands.
+    """Which part of JSON Schema one provider understands.
 
-    `keywords`, `formats` and `enums` (the Python types of enum values) are all there is, or None
-    for no limit. `refuses` finds in a `pattern` what the provider's regular expressions lack.
-    `at_most` is the largest value of a keyword. `refs` says where a reference may stand: anywhere
-    ("keep"), without siblings ("wrap"), not as a member of a union ("unions"), or nowhere
-    ("inline").
+    `keywords` and `formats` list what it understands, `enums` the Python types that enum values
+    may have. None means everything. `refuses` matches patterns that the provider's regular
+    expressions cannot read. `at_most` is the largest allowed value of a keyword. `refs` says where
+    a reference may stand: anywhere ("keep"), without siblings ("wrap"), not as a member of a union
+    ("unions"), or nowhere ("inline").
     """
 
     keywords: frozenset[str] | None = None
@@ -97,7 +97,7 @@ def listed(types: Any) -> list[Any]:
 def rewrite(rules: Rules, node: Node, rest: str) -> Iterator[str]:
     """Make every rewrite on `node`, and yield what was done.
 
-    Of the root, `rest` names the property that takes what it admits besides its properties.
+    For the root, `rest` names the property that holds the arguments beyond its own properties.
     """
     for step in (
         _older,

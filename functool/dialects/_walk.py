@@ -1,4 +1,4 @@
-"""Renders a JSON Schema by the rules of one provider, and says what was rewritten, and where."""
+"""Render a JSON Schema by the rules of one provider, and say what was rewritten, and where."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def render(schema: Mapping[str, Any], rules: Rules, rest: str = "") -> tuple[Nod
     Args:
         schema: The neutral schema. It is not changed.
         rules: What the provider understands.
-        rest: The property that takes what an open root admits, where every object is closed.
+        rest: Where the provider wants every object closed: the property that holds the arguments
+            that an open root admits beyond its own.
     """
     walk = _Walk(schema, rules, rest)
     return walk.root(), walk.losses
@@ -37,13 +38,12 @@ class _Walk:
         self.names = Names(schema)
         self.losses: list[str] = []
         self.defs: dict[str, Any] = {}
-        self.optional = 0  # properties on the way down that may be left out
-        self.open = {
-            "#": 0
-        }  # the definitions on the way down, with `optional` as it was when each was entered
-        self.needs: dict[
-            str, set[str]
-        ] = {}  # the definitions that one refers to, and not from a property that may be left out
+        # How many optional properties lie between the root and the current node.
+        self.optional = 0
+        # The definitions that the walk is inside of, with the value of `optional` at their start.
+        self.open = {"#": 0}
+        # By definition: the definitions it refers to without an optional property in between.
+        self.needs: dict[str, set[str]] = {}
         self.nodes = 0
 
     def root(self) -> Node:
@@ -190,7 +190,7 @@ class _Walk:
             if isinstance(member, dict) and isinstance(member.get("$ref"), str)
         ]
         if {self.names.of(ref) for ref in refs}.intersection(self.names.cycles()):
-            return None  # What holds itself has no end to merge.
+            return None  # Merging a recursive schema would never end.
         rest = {key: value for key, value in node.items() if key != "allOf"}
         lone = (
             members[0]
@@ -215,7 +215,7 @@ class _Walk:
             else rules.recursion == "optional" and self.closes(name)
         )
         if cut or (rules.refs == "inline" and self.nodes > MAX_NODES):
-            self.lose(path, f"$ref {ref} is cut: a schema that holds itself cannot be said here")
+            self.lose(path, f"$ref {ref} is cut: the provider takes no recursive schema here")
             describe(node, f"the same shape as {'the whole' if name == '#' else name}")
             return self.node({"type": target.get("type", "object"), **node}, path)
         if rules.refs == "inline" or (rules.refs == "unions" and self.writes_out(name, path)):
@@ -229,7 +229,7 @@ class _Walk:
         return self.beside(node, new, path) if node else {"$ref": new}
 
     def inlined(self, node: Node, ref: str, path: str) -> Node:
-        """Replace a reference by what it points at."""
+        """Replace a reference by the schema it points at."""
         self.lose(path, f"$ref {ref} is replaced by what it points at")
         name = self.names.of(ref)
         target = self.names.target(name)
@@ -240,12 +240,12 @@ class _Walk:
         return self.enter(name, both if clash else {**target, **node}, path)
 
     def writes_out(self, name: str, path: str) -> bool:
-        """Whether a reference is a member of a union, and can be written out there."""
+        """Whether a reference is a member of a union, and can be replaced by its definition."""
         *_, keyword, place = path.split("/")
         if keyword not in ("anyOf", "oneOf") or not place.isdigit():
             return False
         if name in self.names.cycles():
-            self.lose(path, Lost(f"$ref {name} stays in a union: it holds itself"))
+            self.lose(path, Lost(f"$ref {name} stays in a union: it is recursive"))
             return False
         return self.nodes <= MAX_NODES
 
@@ -254,7 +254,8 @@ class _Walk:
         if self.rules.refs == "wrap" and "anyOf" in node:
             self.lose(path, f"anyOf {words(node['anyOf'])} is moved into the description")
             describe(node, f"anyOf: {words(node.pop('anyOf'))}")
-        beside = self.node({"anyOf": (), **node}, path)  # a union: so that no type is asked for
+        # With an `anyOf` the rules do not ask for a type.
+        beside = self.node({"anyOf": (), **node}, path)
         if self.rules.refs == "wrap":
             self.lose(path, f"$ref beside {', '.join(node)} is wrapped in anyOf")
             return {**beside, "anyOf": [{"$ref": new}]}
@@ -263,7 +264,7 @@ class _Walk:
         return {**beside, "$ref": new}
 
     def closes(self, name: str) -> bool:
-        """Whether a reference to a definition closes a circle in which nothing may be left out."""
+        """Whether a reference to a definition closes a cycle without any optional property."""
         here = next(reversed(self.open))
         if self.optional > self.open[here]:
             return False
@@ -280,7 +281,7 @@ class _Walk:
 
 
 def _refers(members: Any) -> bool:
-    """Whether one of the members of allOf is a reference, or an allOf that ends as one."""
+    """Whether a member of allOf is a reference, or holds one in an allOf of its own."""
     parts = (
         [member for member in members if isinstance(member, dict)]
         if isinstance(members, list)
@@ -290,7 +291,7 @@ def _refers(members: Any) -> bool:
 
 
 def _together(parts: Iterable[Node]) -> Node | None:
-    """Return one schema that says what all `parts` say, or None where they contradict."""
+    """Merge schemas into one that says the same; None where they contradict each other."""
     out: Node = {}
     for part in parts:
         for key, value in part.items():

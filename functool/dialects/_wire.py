@@ -1,4 +1,4 @@
-"""What every dialect does alike: definitions kept as text, names, sizes, and reading messages."""
+"""What all dialects share: cached definitions, checks of names and sizes, reading of messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def some(tools: Tools) -> list[Tool]:
 
 
 def with_deferred(tools: Tools, deferred: Deferred) -> list[Tool]:
-    """Return some tools, and behind them the deferred ones that are not among them.
+    """Return some tools, followed by the deferred ones that are not among them.
 
     Raises:
         ValueError: A name is not among the tools.
@@ -87,7 +87,7 @@ def deferred_names(deferred: Deferred) -> set[str]:
 
 
 def undeferred(deferred: Deferred) -> list[Lost]:
-    """Return what a provider without deferred loading loses of it."""
+    """Return the loss for a provider that has no deferred loading."""
     count = len(deferred_names(deferred))
     note = f"request: no deferred loading here, so {count:,} deferred tools are sent whole"
     return [Lost(note)] if count else []
@@ -100,7 +100,7 @@ def fresh(tool: Tool, build: Build) -> dict[str, Any]:
 
 
 def told(tools: Iterable[Tool], build: Build) -> list[str]:
-    """Return what the definitions of `tools` lost, each loss under the name of its tool."""
+    """Return the losses of the definitions of `tools`, each with the name of its tool in front."""
     return [placed(tool.name, loss) for tool in tools for loss in _text(tool, build)[2]]
 
 
@@ -118,7 +118,7 @@ def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]
 
 
 def name_losses(name: str, pattern: re.Pattern[str] = PLAIN_NAME) -> list[str]:
-    """Return what is wrong with the name of a tool, with the remedy."""
+    """Return why a provider refuses the name of a tool, with the remedy."""
     if pattern.fullmatch(name):
         return []
     better = re.sub(r"[^a-zA-Z0-9_-]", "_", name).lstrip("-0123456789")[:64] or "tool"
@@ -166,7 +166,7 @@ class Size:
 
 
 def size(schema: Mapping[str, Any]) -> Size:
-    """Measure a schema: each definition counts once, and depth follows a reference once."""
+    """Measure a schema. Each definition counts once; `depth` follows each reference once."""
     found = Size()
     _measure(schema, found)
     for name, definition in schema.get("$defs", {}).items():
@@ -203,7 +203,7 @@ def _depth(node: Any, root: Any, seen: tuple[str, ...]) -> int:
 
 
 def get(node: Any, *names: str) -> Any:
-    """Return the first value that an SDK's object, or its dict, has under `names`, or None."""
+    """Return the first value under `names` in an SDK's object or its dict; None without one."""
     for name in names:
         value = node.get(name) if isinstance(node, Mapping) else getattr(node, name, None)
         if value is not None:
@@ -212,7 +212,7 @@ def get(node: Any, *names: str) -> Any:
 
 
 def mismatch(expected: str, given: Any) -> TypeError:
-    """Return the error for something that is not what a dialect reads. It repeats no value."""
+    """Return the error for input that a dialect does not read. It never repeats a value."""
     kind = type(given).__name__
     if isinstance(given, Mapping):
         kind = f"a {kind} with the keys {', '.join(map(str, list(given)[:6]))}"
@@ -222,12 +222,12 @@ def mismatch(expected: str, given: Any) -> TypeError:
 
 
 def listed(value: Any) -> bool:
-    """Whether a value is a list, as SDKs have them: their lists may be sequences of their own."""
+    """Whether a value is a list. Some SDKs have list types of their own."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def call(name: Any, arguments: Any, id: Any) -> ToolCall:
-    """Return a call as a provider sent it; what is missing is empty."""
+    """Return a call as a provider sent it. A missing part is empty."""
     return ToolCall(name=name or "", arguments={} if arguments is None else arguments, id=id or "")
 
 

@@ -1,9 +1,9 @@
 r"""Anthropic's Messages API.
 
-A strict tool may have optional arguments, but no recursion, and its grammar knows few keywords: the
-others move into the description. `default` does too: the documentation has it, the SDK takes it
-out. What cannot be said closed becomes what the strict form of a tool says there, which the tool
-decodes. Where the definition is not strict though the tool is, the losses begin with the reason.
+A strict tool may have optional arguments, but no recursion. The strict grammar knows few keywords:
+the others move into the description. So does `default`, which the documentation allows and the SDK
+takes out. An open object, which is forbidden here, is published as in the tool's strict form; the
+tool decodes it. If a strict tool cannot be published as strict, its losses begin with the reason.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def definition(tool: Tool) -> dict[str, Any]:
 def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`.
 
-    `deferred` are names among the tools, or more tools: the model is told of them when it has
-    searched, with the provider's own search tool, which is added.
+    `deferred` are names among the tools, or further tools. The model finds them with the provider's
+    own search tool, which is added to the request.
 
     Raises:
         ValueError: A name is not among the tools.
@@ -107,7 +107,7 @@ def calls(message: Any) -> list[ToolCall]:
     blocks = message if isinstance(message, list) else get(message, "content")
     ours = isinstance(message, list) or get(message, "role") in (None, "assistant")
     if ours and isinstance(blocks, str) and not hasattr(message, "tool_calls"):
-        return []  # So a conversation may keep what the model said.
+        return []  # A conversation may keep the model's reply as plain text.
     if not (ours and listed(blocks) and all(map(_is_block, blocks))):
         raise mismatch("a Message, its dict or a list of its content blocks", message)
     found = [block for block in blocks if get(block, "type") == "tool_use"]
@@ -143,9 +143,9 @@ class StreamReader(Reader):
 
 
 def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str], bool]:
-    """Return the schema of the arguments, what it lost, and whether it is strict.
+    """Return the schema of the arguments, its losses, and whether it is strict.
 
-    A recursive one never is.
+    A recursive schema is never strict.
     """
     schema = tool.schema
     if not schema.strict:
@@ -154,7 +154,7 @@ def strict_schema(tool: Tool, grammar: Rules) -> tuple[dict[str, Any], list[str]
     if recursive:
         what = ", ".join("the whole" if name == "#" else name for name in recursive)
         plain, lost = render(schema.plain, PLAIN)
-        reason = Lost(f"strict is false: {what} holds itself, and a strict schema may not")
+        reason = Lost(f"strict is false: {what} is recursive, and a strict schema may not be")
         return plain, [reason, *lost], False
     rest = [
         name
@@ -185,11 +185,9 @@ def _build(tool: Tool) -> tuple[dict[str, Any], list[str]]:
     schema, lost, strict = strict_schema(tool, STRICT)
     about = {"name": tool.name, "description": tool.schema.description}
     names = [*name_losses(tool.name), *argument_losses(schema, ARGUMENT)]
-    return {**about, "input_schema": schema, "strict": strict}, [
-        *lost[:1],
-        *names,
-        *lost[1:],
-    ]  # the reason for no strict comes first
+    # The first loss may be the reason why `strict` is false: it stays first.
+    losses = [*lost[:1], *names, *lost[1:]]
+    return {**about, "input_schema": schema, "strict": strict}, losses
 
 
 def _is_block(block: Any) -> bool:

@@ -1,7 +1,8 @@
 r"""The Converse API of AWS Bedrock.
 
-Its strict grammar is Claude's with one difference measured on the wire: text lengths are accepted,
-though the guide says no. `strict` is sent for strict tools only: older models do not know it.
+Its strict grammar is Claude's, with one difference that was measured on the wire: text lengths are
+accepted, although the guide says they are not. `strict` is sent for strict tools only, because
+older models do not know it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cohere's API, by way of OpenAI's Chat Completions or its own `tools`.
+"""Cohere's API, through OpenAI's Chat Completions or its own `tools`.
 
-Whether schemas are enforced is said once for a request (`strict_tools`): then all tools together
-have at most 200 properties, and each has a required one. Bounds of numbers, texts and arrays move
-into the description, and the tool enforces them.
+A request as a whole says whether schemas are enforced (`strict_tools`). If they are, all its tools
+together have at most 200 properties, and each tool has at least one required property. Bounds of
+numbers, texts and arrays move into the description, and the tool enforces them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from functool import Tool
-from functool.dialects import _compatible, openai_chat
+from functool.dialects import _compatible
 from functool.dialects._rules import Rules, split
 from functool.dialects._wire import Deferred, Tools, fresh, undeferred, with_deferred
+from functool.dialects.openai_chat import calls as calls
+from functool.dialects.openai_chat import result as result
 
 _RULES = Rules(
     keywords=split(
@@ -31,9 +33,6 @@ PROFILE = _compatible.Profile(
     max_fields=200,
     one_required=True,
 )
-
-calls = openai_chat.calls
-result = openai_chat.result
 
 
 def definition(tool: Tool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """DeepSeek's API, which speaks OpenAI's Chat Completions.
 
-Its strict mode is a beta of its own address, and its sources disagree about bounds, patterns and
-formats: all of them move into the description, and the tool enforces them.
+Its strict mode is a beta at an address of its own. DeepSeek's sources disagree about bounds,
+patterns and formats, so all of them move into the description, and the tool enforces them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from functool import Tool
-from functool.dialects import _compatible, openai_chat
+from functool.dialects import _compatible
 from functool.dialects._rules import Rules, split
 from functool.dialects._wire import Deferred, Tools, fresh, undeferred, with_deferred
+from functool.dialects.openai_chat import calls as calls
+from functool.dialects.openai_chat import result as result
 
 PROFILE = _compatible.Profile(
     plain=Rules(items=True, refs="unions"),
@@ -25,9 +27,6 @@ PROFILE = _compatible.Profile(
         refs="unions",
     ),
 )
-
-calls = openai_chat.calls
-result = openai_chat.result
 
 
 def definition(tool: Tool) -> dict[str, Any]:

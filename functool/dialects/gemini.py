@@ -1,8 +1,8 @@
-"""Google's Gemini API, with both of its fields.
+"""Google's Gemini API, with both of its fields for arguments.
 
-`parameters_json_schema` takes a subset of JSON Schema and ignores the rest without a word;
-`parameters`, the older one and the only one of the Live API, takes OpenAPI 3.0 and refuses the
-rest. Neither has `strict`: `tool_config` asks for it, for the whole request.
+`parameters_json_schema` takes a subset of JSON Schema and silently ignores the rest. `parameters`
+is older, and the only field that the Live API has: it takes OpenAPI 3.0 and refuses the rest.
+Neither has `strict`; `tool_config` asks for it, for the whole request.
 """
 
 from __future__ import annotations
@@ -127,13 +127,13 @@ def calls(message: Any) -> list[ToolCall]:
 def result(result: ToolResult, *, name: str = "") -> dict[str, Any]:
     """Return the result as a part of the next user content, its bytes as bytes.
 
-    Images, PDF and plain text files go along as parts, which models since Gemini 3 read; sounds
-    become placeholders.
+    Images, PDF and plain text files are sent as parts, which models since Gemini 3 can read. Audio
+    becomes a placeholder.
 
     Args:
         result: The result of a call.
-        name: The name of the function, `call.name`: the API wants it beside the id, and a result
-            does not know it.
+        name: The name of the function, `call.name`. The API wants it beside the id, and a result
+            does not hold it.
     """
     shown = [
         part
@@ -168,7 +168,7 @@ class StreamReader(Reader):
 
 
 def _may_lack_parts(message: Any) -> bool:
-    """Whether something is a response or a content that says nothing, such as a blocked one."""
+    """Whether something is an empty response or content, such as a blocked one."""
     if isinstance(message, Mapping):
         known = {"candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "parts"}
         return bool(known & set(message)) or message == {"role": "model"}
@@ -193,9 +193,8 @@ def _declaration(
 ) -> tuple[dict[str, Any], list[str]]:
     description = tool.schema.description
     arguments: dict[str, Any] = {field: schema}
-    if (
-        field == "parameters" and not schema["properties"]
-    ):  # an OBJECT without properties is refused
+    # The API refuses an OBJECT without properties.
+    if field == "parameters" and not schema["properties"]:
         arguments = {}
         description = "\n\n".join(
             text for text in (description, schema.get("description", "")) if text
@@ -205,7 +204,7 @@ def _declaration(
 
 
 def _shouted(node: dict[str, Any]) -> dict[str, Any]:
-    """Return `node` with the names of its types in capitals, as the field spells them."""
+    """Return `node` with its type names in capitals, as `parameters` wants them."""
     out = {**node, **({"type": node["type"].upper()} if "type" in node else {})}
     if "properties" in out:
         out["properties"] = {name: _shouted(child) for name, child in out["properties"].items()}

@@ -1,6 +1,7 @@
 """Groq's API, which speaks OpenAI's Chat Completions.
 
-A strict tool is published in its strict form, with the references inside of unions written out.
+A strict tool is published in its strict form. References inside of unions are replaced by their
+definitions.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from functool import Tool
-from functool.dialects import _compatible, openai_chat
+from functool.dialects import _compatible
 from functool.dialects._rules import Rules, split
 from functool.dialects._wire import Deferred, Tools, fresh, undeferred, with_deferred
+from functool.dialects.openai_chat import calls as calls
+from functool.dialects.openai_chat import result as result
 
 PROFILE = _compatible.Profile(
     plain=Rules(items=True, refs="unions"),
@@ -26,9 +29,6 @@ PROFILE = _compatible.Profile(
         refs="unions",
     ),
 )
-
-calls = openai_chat.calls
-result = openai_chat.result
 
 
 def definition(tool: Tool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The Model Context Protocol, revision 2026-07-28, and 2025-11-25 for older clients.
 
-A schema goes out as it is, the plain one: the protocol knows no strict mode, and takes all of JSON
-Schema 2020-12.
+The plain schema is sent as it is: the protocol has no strict mode, and takes all of JSON Schema
+2020-12.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def definitions(
 
 
 def losses(*tools: Tool, protocol: str = LATEST, deferred: Deferred = ()) -> list[str]:
-    """Return what a client may not take of these tools."""
+    """Return what some clients refuse of these tools."""
     tools = (*with_deferred(tools, deferred),)
     return [
         *undeferred(deferred),
@@ -84,9 +84,8 @@ def result(
 ) -> dict[str, Any]:
     """Return the result as the answer to `tools/call`.
 
-    The value goes along as structured content. It is left out of a failure, and where the output
-    holds more than text; no value is left out too, but for a tool that promises one, which may be
-    null.
+    The value is sent as structured content, except for a failure, and where the output holds more
+    than text. A value of None is sent only for a tool with an output schema, which may allow null.
 
     Args:
         result: The result of a call.
@@ -110,14 +109,14 @@ def result(
 
 
 def plain(value: Any) -> Any:
-    """Return a value in JSON's own types, under the names that its schema gives: aliases.
+    """Return a value in JSON's own types. Fields have the names of the schema, their aliases.
 
     Raises:
         ValueError: JSON cannot say it.
     """
     if isinstance(value, str):
         return ToolResult.of(value).text
-    # What JSON cannot say is no JSON here; an iterator, which may be endless, is not asked.
+    # Raises for a value that JSON cannot say, without reading an iterator, which may be endless.
     from_json(ToolResult.of({"result": value}).text)
     return from_json(
         to_json(value, inf_nan_mode="strings", bytes_mode="base64", fallback=str),
@@ -223,7 +222,7 @@ def _block(part: Content) -> dict[str, Any]:
 
 
 def _held(part: FileContent, media_type: str) -> dict[str, str]:
-    """Return what a file holds, as text where it is one: most clients show that."""
+    """Return a file's content, as text if it is text: most clients show that."""
     if _TEXT.fullmatch(media_type):
         try:
             return {"text": (part.data or b"").decode()}
@@ -233,5 +232,5 @@ def _held(part: FileContent, media_type: str) -> dict[str, str]:
 
 
 def _valid(text: str) -> str:
-    """Return `text` as valid UTF-8: a file's name may hold what is none."""
+    """Return `text` as valid UTF-8: the name of a file may hold other bytes."""
     return ToolResult.of(text).text

@@ -1,7 +1,7 @@
 """OpenAI's Responses API.
 
-A strict tool is published in its strict form, any other in its plain one, and `strict` is always
-said: left out, the API decides.
+A strict tool is published in its strict form, any other in its plain form. `strict` is always
+sent: without it, the API decides.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functool.dialects import Lost
 from functool.dialects._response_events import ResponseEvents
 from functool.dialects._rules import Rules
 from functool.dialects._stream import Reader
+from functool.dialects._subset import violations
 from functool.dialects._walk import render
 from functool.dialects._wire import (
     IMAGES,
@@ -35,7 +36,6 @@ from functool.dialects._wire import (
     url_of,
     with_deferred,
 )
-from functool.schema.subset import violations
 
 PLAIN = Rules(items=True)
 """Without strict: anything, but every array needs `items`, and the root holds no combinators."""
@@ -54,8 +54,8 @@ def definition(tool: Tool) -> dict[str, Any]:
 def definitions(tools: Tools, *, deferred: Deferred = ()) -> list[dict[str, Any]]:
     """Return the tools as a request's `tools`.
 
-    `deferred` are names among the tools, or more tools: the model is told of them when it has
-    searched, with the provider's own search tool, which is added.
+    `deferred` are names among the tools, or further tools. The model finds them with the
+    provider's own search tool, which is added to the request.
 
     Raises:
         ValueError: A name is not among the tools.

@@ -1,8 +1,8 @@
-r"""xAI's API: function calls are always held to the schema.
+r"""xAI's API, where every function call has to match the schema.
 
-An object that does not say `additionalProperties` is closed there, so every object says it. A
-pattern matches the whole text there, and has no back-references, look-around, `\b` or `\p`. What
-goes beyond the guaranteed bounds is moved into the description.
+xAI closes an object that does not say `additionalProperties`, so every object says it. A pattern
+has to match the whole text, and has no back-references, look-around, `\b` or `\p`. What goes beyond
+the guaranteed bounds is moved into the description.
 """
 
 from __future__ import annotations

@@ -63,8 +63,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             "grant": grant,
         }
         if not decision.approved:
-            reason = f": {decision.reason}" if decision.reason else "."
-            raise GuardrailError(f"A person refused this call{reason}")
+            raise GuardrailError(decision.refusal)
         if edit is None:
             context.share_decision(request.digest, decision)
             return None
@@ -83,17 +82,16 @@ def with_edit_told(result: ToolResult, context: Context[Any]) -> ToolResult:
         return result
     asked, edited = decision["request"]["arguments"], decision["arguments"]
     defaults = defaults_of(context.schema)
-    changes = [
-        f"`{name}` to {_short(value)}"
-        for name, value in edited.items()
-        if name not in asked or not same_json(value, asked[name])
-    ] + [
-        f"`{name}` left out"
-        for name, value in asked.items()
-        if name not in edited and not (name in defaults and same_json(value, defaults[name]))
-    ]
+    new = [name for name in edited if not _has(asked, name, edited[name])]
+    gone = [n for n in asked if n not in edited and not _has(defaults, n, asked[n])]
+    changes = [f"`{name}` to {_short(edited[name])}" for name in new]
+    changes += [f"`{name}` left out" for name in gone]
     told = f"A person changed the arguments of this call: {', '.join(changes)}."
     return changed(result, output=[TextContent(text=told), *result.output])
+
+
+def _has(arguments: Mapping[str, Any], name: str, value: Any) -> bool:
+    return name in arguments and same_json(arguments[name], value)
 
 
 def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
@@ -123,13 +121,10 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
             )
         decision = Decision(approved=answer) if isinstance(answer, bool) else answer
         if not isinstance(decision, Decision) or not isinstance(decision.approved, bool):
-            raise TypeError(
-                f"the approver returned {type(answer).__name__}, expected bool or Decision"
-            )
+            given = type(answer).__name__
+            raise TypeError(f"the approver returned {given}, expected bool or Decision")
     if decision is None:
-        raise ApprovalRequired(
-            f"The call of {request.tool} needs a person's approval first.", request
-        )
+        raise ApprovalRequired.of(request)
     return decision, None
 
 

@@ -35,7 +35,7 @@ OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Ou
 Generic, so that a host can use one guardrail on message types of its own.
 """
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 def name_of(guardrail: Any) -> str:
@@ -74,9 +74,8 @@ async def answered(
             answer = await answer
         kind = ToolCall if stage == "input" else ToolResult
         if answer is not None and not isinstance(answer, kind):
-            raise TypeError(
-                f"the guardrail returned {type(answer).__name__}, expected {kind.__name__} or None"
-            )
+            wanted = f"{kind.__name__} or None"
+            raise TypeError(f"the guardrail returned {type(answer).__name__}, expected {wanted}")
     except (Exception, CancelledError) as error:
         _refuse(failure_or_raise(error), guardrail, stage, record)
     if answer is None or answer is value:
@@ -85,7 +84,9 @@ async def answered(
     return answer
 
 
-def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]]) -> NoReturn:
+def _refuse(
+    error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]], message: str = ""
+) -> NoReturn:
     """Raise the refusal of a guardrail. One that failed refuses, too, and is logged."""
     name = name_of(guardrail)
     record.append({"name": name, "stage": stage, "did": "refused"})
@@ -93,9 +94,8 @@ def _refuse(error: Exception, guardrail: Any, stage: str, record: list[dict[str,
         error.stage, error.guardrail = error.stage or stage, error.guardrail or name
         raise error
     logger.error("the guardrail %s failed, so the %s was refused", name, stage, exc_info=error)
-    raise GuardrailError(
-        f"The guardrail {name} failed, so the {stage} was refused.", stage=stage, guardrail=name
-    ) from error
+    message = message or f"The guardrail {name} failed, so the {stage} was refused."
+    raise GuardrailError(message, stage=stage, guardrail=name) from error
 
 
 def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
@@ -105,11 +105,7 @@ def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
     """
     remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
     error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
-    try:
-        _refuse(error, guardrail, "input", record)
-    except GuardrailError as refusal:
-        refusal.args = (f"The call was refused: {error}.",)
-        raise
+    _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 
 def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
@@ -134,9 +130,8 @@ def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
             name = name_of(item)
             made = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
             remedy = f"call it: {name}(...)" if made else f"it has to take {takes} arguments"
-            raise DefinitionError(
-                f"{what}: {name} cannot be used as it is ({error}); {remedy}"
-            ) from None
+            wrong = f"{what}: {name} cannot be used as it is ({error}); {remedy}"
+            raise DefinitionError(wrong) from None
     return found
 
 
@@ -151,10 +146,8 @@ def in_order(guardrails: list[Any]) -> list[Any]:
     """
     for before, after in pairwise(guardrails):
         if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
-            raise DefinitionError(
-                f"the output guardrail {name_of(before)} has to stand last:"
-                f" put {name_of(after)} before it"
-            )
+            last, remedy = name_of(before), f"put {name_of(after)} before it"
+            raise DefinitionError(f"the output guardrail {last} has to stand last: {remedy}")
     return guardrails
 
 
@@ -163,13 +156,7 @@ def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
 
     Code must not read what the model may not, unless the guardrail used `shown_as`.
     """
-    if new is result:
-        return result
-    if (
-        not new.keeps_value
-        and new.value is result.value
-        and new.output != result.output
-        and (new.error is None or new.value is not None)
-    ):
-        return changed(new, value=new.text, _shown=None)
-    return new
+    says_more = new.value is result.value and (new.error is None or new.value is not None)
+    if new is result or new.keeps_value or not says_more or new.output == result.output:
+        return new
+    return changed(new, value=new.text, _shown=None)

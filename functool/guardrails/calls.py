@@ -29,18 +29,13 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     compiled = compiled_patterns(patterns)
 
     def block(call: ToolCall, context: Context[Any]) -> None:
-        arguments = (
-            dict(call.arguments) if isinstance(call.arguments, Mapping) else {"": call.arguments}
-        )
-        plain = context.schema.plain if context.schema else {}
-        known = plain.get("properties", {})
-        # What is missing here was left out, or goes by another name: by the one in the schema,
-        # where arguments have names of their own.
-        if (
-            argument is not None
-            and argument not in arguments
-            and not (argument in known and arguments.keys() <= known.keys())
-        ):
+        given = call.arguments
+        arguments = dict(given) if isinstance(given, Mapping) else {"": given}
+        known = context.schema.plain.get("properties", {}) if context.schema else {}
+        missing = argument is not None and argument not in arguments
+        # What is missing was left out, or goes by another name: by the one in the schema, where
+        # arguments have names of their own.
+        if missing and not (argument in known and arguments.keys() <= known.keys()):
             raise LookupError(f"the tool has no argument {argument!r} to look at")
         for text in _texts(arguments if argument is None else arguments.get(argument)):
             if any(pattern.search(text) for pattern in compiled):
@@ -65,10 +60,8 @@ def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardr
             neither of the two.
     """
     if not (_is_count(calls) and _is_seconds(per_seconds)):
-        raise DefinitionError(
-            "rate_limit needs a positive int and a positive number of seconds,"
-            f" not {calls!r} and {per_seconds!r}"
-        )
+        wanted = "a positive int and a positive number of seconds"
+        raise DefinitionError(f"rate_limit needs {wanted}, not {calls!r} and {per_seconds!r}")
     memory = _Memory("rate_limit", per)
 
     def rate_limit(call: ToolCall, context: Context[Any]) -> None:
@@ -110,10 +103,8 @@ def budget(
     """
     sound = (calls is None or _is_count(calls)) and (seconds is None or _is_seconds(seconds))
     if not sound or (calls is None and seconds is None):
-        raise DefinitionError(
-            "budget needs a positive int of calls, a positive number of seconds, or both,"
-            f" not {calls!r} and {seconds!r}"
-        )
+        wanted = "a positive int of calls, a positive number of seconds, or both"
+        raise DefinitionError(f"budget needs {wanted}, not {calls!r} and {seconds!r}")
     memory = _Memory("budget", per)
     limits = {"calls": calls, "seconds": seconds}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from functool.approval import same_json
-from functool.call import ToolCall, ToolResult, metadata_of
+from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -84,9 +86,9 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
             answer: ToolCall | None = await approval(marked, context)
             return answer
         said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
+        rule = "its values have to come from the user or from a trusted tool"
         raise GuardrailError(
-            f"The call was refused: its values have to come from the user or from a trusted tool,"
-            f" and {said[:1000]}."
+            f"The call was refused: {rule}, and {said[:1000]}.", details={"sources": suspect}
         )
 
     if ask:
@@ -101,10 +103,11 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     if not all(isinstance(name, str) and name for name in arguments):
         raise DefinitionError("trusted_only takes names of arguments: trusted_only('to', 'amount')")
-    if wrote is not None and not callable(wrote):
+    if wrote is None:
+        return
+    if not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    if wrote is not None:
-        watched.add(_RETURNED)
+    watched.add(_RETURNED)
 
 
 def remember(context: Context[Any], result: ToolResult) -> None:
@@ -112,29 +115,24 @@ def remember(context: Context[Any], result: ToolResult) -> None:
     if result.error is not None or metadata_of(result).get("sources"):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
-    for _, value in _leaves(result.value if result.value is not None else result.text, ""):
-        if len(known) < _MOST and len(str(value)) <= _SHORT:
-            known.add(_text(value))
+    data = result.text if result.value is None else result.value
+    with suppress(ValueError):  # A model's fields are values of their own.
+        data = json.loads(to_json(data))
+    short = [_text(value) for _, value in _leaves(data, "") if len(str(value)) <= _SHORT]
+    known.update(short[: _MOST - len(known)])
 
 
 def _labels(call: ToolCall) -> dict[str, list[str]]:
     sources = call.metadata.get("sources")
-    return (
-        {str(p): [*names] for p, names in sources.items()} if isinstance(sources, Mapping) else {}
-    )
+    labels = sources if isinstance(sources, Mapping) else {}
+    return {str(place): [*names] for place, names in labels.items()}
 
 
 def _decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
     """Whether a person wrote these very arguments, or has just agreed to them."""
-    wanted = decision.get("arguments")
-    return (
-        bool(decision.get("approved"))
-        and wanted is not None
-        and same_json(
-            wanted,
-            dict(call.arguments),  # type: ignore[arg-type]
-        )
-    )
+    given: Any = call.arguments
+    wanted = decision.get("arguments") if decision.get("approved") else None
+    return wanted is not None and same_json(wanted, dict(given))
 
 
 def _is_within(place: str, top: str) -> bool:
@@ -168,10 +166,9 @@ def _holds(written: str, text: str) -> bool:
     start = written.find(text)
     while start >= 0:
         end = start + len(text)
-        before, after = written[start - 1 : start], written[end : end + 1]
-        if not (before.isalnum() and text[0].isalnum()) and not (
-            after.isalnum() and text[-1].isalnum()
-        ):
+        within_left = written[start - 1 : start].isalnum() and text[0].isalnum()
+        within_right = written[end : end + 1].isalnum() and text[-1].isalnum()
+        if not (within_left or within_right):
             return True
         start = written.find(text, start + 1)
     return False

@@ -39,11 +39,10 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
             error = replace(error, message=_shortened(error.message, limit, count))
             left = limit - count(error.message) - 1
         text = "\n".join(part.text for part in result.output if isinstance(part, TextContent))
-        rest: list[Content] = [part for part in result.output if not isinstance(part, TextContent)]
-        kept = _shortened(text, left, count) if text and left > 0 else ""
-        return replace(
-            result, output=[TextContent(text=kept), *rest] if kept else rest, error=error
-        )
+        output: list[Content] = [p for p in result.output if not isinstance(p, TextContent)]
+        if text and left > 0 and (kept := _shortened(text, left, count)):
+            output.insert(0, TextContent(text=kept))
+        return replace(result, output=output, error=error)
 
     return truncate
 
@@ -231,11 +230,8 @@ def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
 def _is_boundary(text: str, at: int) -> bool:
     """Whether a grapheme surely ends at this place (UAX 29)."""
     before, after = text[at - 1], unicodedata.category(text[at])
-    if (
-        after[0] == "M"
-        or (after == "Lo" and unicodedata.combining(before) == 9)
-        or _JOINED.match(text, at)
-    ):
+    joins = after[0] == "M" or (after == "Lo" and unicodedata.combining(before) == 9)
+    if joins or _JOINED.match(text, at):
         return False
     flags = at - len(text[:at].rstrip(_FLAGS))
     return not (flags % 2 and text[at] in _FLAGS)

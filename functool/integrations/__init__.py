@@ -1,4 +1,4 @@
 """Frameworks, transports and engines, one file each.
 
-They import the face and their own library; nothing imports them.
+They import the face and their own library; the core imports none of them.
 """

@@ -26,7 +26,9 @@ from functool import (
 from functool.call import failure_of, to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import asker, relayed
-from functool.integrations.values import Tools, each, media, opened, text_of
+from functool.integrations.values import media, opened, text_of
+from functool.layers.passing import passing
+from functool.layers.some_tools import Tools, as_list
 
 try:
     import agent_framework as af
@@ -35,11 +37,11 @@ try:
     from pydantic import RootModel
 
     from functool.integrations.agent_framework_runner import DEPS, kwargs_of, runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the agent-framework integration needs agent-framework-core:"
         " pip install 'functool[agent-framework]'"
-    ) from error
+    ) from _error
 
 __all__ = [
     "RESULT", "RunStopped", "adopt", "approval_rule", "demands", "export", "export_all", "runner",
@@ -161,7 +163,7 @@ def export_all(
     tools: Tools, *, on_error: Literal["text", "raise"] = "text"
 ) -> list[af.FunctionTool]:
     """Return each of some tools as agent-framework's own `FunctionTool`."""
-    return [export(tool, on_error=on_error) for tool in each(tools)]
+    return [export(tool, on_error=on_error) for tool in as_list(tools)]
 
 
 def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content], Awaitable[bool]]:
@@ -174,7 +176,7 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
         tools: The tools as they were exported. The rule knows a call by the name of its tool.
         context: The run's own `Context`, which it has as the only kwarg `deps`; it has the grants.
     """
-    askers = {tool.name: asker(tool) for tool in each(tools)}
+    askers = {tool.name: asker(tool) for tool in as_list(tools)}
 
     async def rule(function_call: af.Content) -> bool:
         asks, arguments = askers.get(function_call.name), function_call.parse_arguments()
@@ -258,7 +260,9 @@ async def _invoke(
     deps = kwargs[DEPS] if set(kwargs) == {DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
     # A functool context of the host's own is used as it is: its state, its listeners, its limits.
-    shared: Context[Any] = deps if isinstance(deps, Context) else Context(deps, metadata=metadata)
+    shared: Context[Any] = (
+        deps if isinstance(deps, Context) else passing(Context(deps, metadata=metadata))
+    )
     context = shared.view(thread=session or shared.thread)
     if not tool.is_enabled(context):
         return failure_of(ToolDisabledError.of(tool.name))

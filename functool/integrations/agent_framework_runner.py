@@ -11,11 +11,11 @@ from functool.integrations._agents import as_it_was, decide, key_of
 
 try:
     import agent_framework as af
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the agent-framework integration needs agent-framework-core:"
         " pip install 'functool[agent-framework]'"
-    ) from error
+    ) from _error
 
 DEPS = "deps"
 """The kwarg of a run that holds `Context.deps`, where those are no mapping."""

@@ -38,10 +38,10 @@ try:
     import amplifier_core
     from amplifier_core.approval import ApprovalTimeoutError
     from pydantic import BaseModel, ValidationError
-except ImportError as error:
+except ImportError as _missing:
     raise ImportError(
         "functool.integrations.amplifier needs amplifier-core: pip install 'functool[amplifier]'"
-    ) from error
+    ) from _missing
 
 _log = logging.getLogger("functool")
 
@@ -56,7 +56,7 @@ Mountable = Tool | Toolset | Callable[[Any], Made | Awaitable[Made]]
 Cleanup = Callable[[], Awaitable[None]]
 
 
-class Result(amplifier_core.ToolResult):  # type: ignore[misc]
+class _Result(amplifier_core.ToolResult):  # type: ignore[misc]
     """Amplifier's own result, whose `str` is what a model should read.
 
     Amplifier's hooks turn a result into its `str`; its own makes Python text of a dict, and
@@ -84,8 +84,8 @@ class Exported:
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
         self.tool = tool
         self.context: Context[Any] = Context() if context is None else context
-        self.name = tool.name
-        self.description = tool.description.strip() or f"The tool {tool.name}."
+        self.name: str = tool.name
+        self.description: str = tool.description.strip() or f"The tool {tool.name}."
         self.input_schema: dict[str, Any] = json.loads(json.dumps(tool.schema.parameters))
 
     async def execute(self, input: dict[str, Any] | None = None) -> amplifier_core.ToolResult:
@@ -285,15 +285,15 @@ async def _cancel(coordinator: Any) -> None:
         _log.error("the session could not be cancelled", exc_info=True)
 
 
-def _native(result: ToolResult) -> Result:
+def _native(result: ToolResult) -> _Result:
     fields: dict[str, Any] = {"output": _output(result, result.text)}
     if result.error is not None:
         fields = {"success": False, "output": result.text, "error": _error(result.error)}
     try:
-        return Result(**fields, content=_blocks(result))
+        return _Result(**fields, content=_blocks(result))
     except ValidationError:
         # An image that Amplifier's own checks refuse: the text says what it was.
-        return Result(**fields)
+        return _Result(**fields)
 
 
 def _error(failure: ToolFailure) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import Any
 try:
     import click
     from click.shell_completion import CompletionItem
-except ModuleNotFoundError as error:
-    raise ImportError("commands need click and rich: pip install 'functool[cli]'") from error
+except ModuleNotFoundError as _error:
+    raise ImportError("commands need click and rich: pip install 'functool[cli]'") from _error
 
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
 from functool.integrations.click_approval import approve

@@ -39,7 +39,9 @@ from functool import (
 from functool.call import failure_of
 from functool.content import base64_of
 from functool.integrations._agents import argument_error
-from functool.integrations.values import Tools, bytes_of, each, json_or_text, text_of, texts_only
+from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
+from functool.layers.passing import passing
+from functool.layers.some_tools import Tools, as_list
 
 try:
     from langchain_core.messages import ToolMessage
@@ -52,10 +54,10 @@ try:
     from langgraph.types import interrupt
 
     from functool.integrations.langchain_runner import runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the LangChain integration needs: pip install 'functool[langchain]'"
-    ) from error
+    ) from _error
 
 __all__ = ["adopt", "export", "export_all", "runner"]
 
@@ -84,7 +86,7 @@ def export(tool: Tool) -> BaseTool:
 
 def export_all(tools: Tools) -> list[BaseTool]:
     """Return each of some tools as a tool of LangChain."""
-    return [export(tool) for tool in each(tools)]
+    return [export(tool) for tool in as_list(tools)]
 
 
 def adopt(native: BaseTool) -> Tool:
@@ -165,8 +167,9 @@ def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
     """
     runtime = _runtime()
     if runtime is None:
-        return Context(), lambda: None
-    context = runtime.context if isinstance(runtime.context, Context) else Context(runtime.context)
+        return passing(Context()), lambda: None
+    given = runtime.context
+    context = given if isinstance(given, Context) else passing(Context(given))
 
     def forward(event: ToolEvent) -> None:
         if event.call_id == call.id:

@@ -17,10 +17,10 @@ try:
     from langgraph.errors import GraphInterrupt
     from langgraph.pregel import Pregel
     from langgraph.types import Command, Interrupt
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the LangChain integration needs: pip install 'functool[langchain]'"
-    ) from error
+    ) from _error
 
 
 async def runner(

@@ -5,9 +5,9 @@ try:
     from functool.integrations.mcp_server import ToolServer, server
     from functool.integrations.mcp_serving import http_app, serve, serve_async
     from functool.integrations.mcp_untrusted import pin
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "httpx2"):
+except ModuleNotFoundError as _error:
+    if (_error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "httpx2"):
         raise
-    raise ImportError("MCP needs the official SDK: pip install 'functool[mcp]'") from error
+    raise ImportError("MCP needs the official SDK: pip install 'functool[mcp]'") from _error
 
 __all__ = ["ToolServer", "connect", "http_app", "pin", "serve", "serve_async", "server"]

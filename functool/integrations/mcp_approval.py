@@ -40,20 +40,23 @@ def approver(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision
     return ask
 
 
-def input_required(asked: ApprovalRequest) -> types.InputRequiredResult:
-    """Return the answer that has the client ask its person and call again (since 2026-07-28)."""
+def input_required(asked: ApprovalRequest, call_id: str) -> types.InputRequiredResult:
+    """Return the answer that has the client ask its person and call again (since 2026-07-28).
+
+    The state holds the id of the call, too: what is asked about may be a call inside of it.
+    """
     question: types.InputRequest = types.ElicitRequest(params=_question(asked))
-    return types.InputRequiredResult(
-        input_requests={APPROVAL: question}, request_state=STATE_PREFIX + asked.to_json()
-    )
+    state = STATE_PREFIX + json.dumps([call_id, asked.to_json()])
+    return types.InputRequiredResult(input_requests={APPROVAL: question}, request_state=state)
 
 
-def asked_before(params: types.CallToolRequestParams) -> ApprovalRequest | None:
-    """Return the request for approval that a client carries in its state, if it does."""
+def asked_before(params: types.CallToolRequestParams) -> tuple[ApprovalRequest, str] | None:
+    """Return what a client carries in its state, if it does: the request, and the call's id."""
     state = params.request_state or ""
     if not state.startswith(STATE_PREFIX):
         return None
-    return ApprovalRequest.from_json(state.removeprefix(STATE_PREFIX))
+    call_id, asked = json.loads(state.removeprefix(STATE_PREFIX))
+    return ApprovalRequest.from_json(asked), call_id
 
 
 def too_long(asked: ApprovalRequest) -> str:

@@ -26,7 +26,7 @@ CONNECT_SECONDS = 30.0
 INVISIBLE = "The tool's schema holds invisible characters; it is refused."
 ACCEPTED = "The change was accepted; connect again to use the tool."
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 
 @asynccontextmanager

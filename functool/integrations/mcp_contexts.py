@@ -13,6 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functool import Context
 from functool.integrations.mcp_approval import Request
+from functool.layers.passing import passing
 
 MakeContext: TypeAlias = Callable[[Request], Context[Any]]
 
@@ -54,7 +55,7 @@ class Contexts:
         """Return the context of the request's conversation."""
         owner = _owner(request)
         if owner is None:
-            return self._make(request)
+            return passing(self._make(request))
         by_principal = self._of(owner)
         principal = authenticated_principal(request)
         if principal not in by_principal:

@@ -109,8 +109,7 @@ class Handlers:
     async def call_tool(self, request: Request, params: types.CallToolRequestParams) -> Any:
         """Answer `tools/call`."""
         served, context = self.find(params.name), self._context_of(request)
-        asked = approval.asked_before(params)
-        call_id = asked.call_id if asked else str(request.request_id)
+        asked, call_id = approval.asked_before(params) or (None, str(request.request_id))
         call = ToolCall(name=params.name, arguments=params.arguments or {}, id=call_id)
         asks, latest = approval.can_ask(request), _is_latest(request)
         if asks and not latest and context.approver is None:
@@ -124,7 +123,7 @@ class Handlers:
         if asks and latest and result.is_error and isinstance(question, ApprovalRequest):
             if reason := approval.too_long(question):
                 return answer(ToolResult.failed(reason, type="ApprovalRequired"), served)
-            return approval.input_required(question)
+            return approval.input_required(question, call.id)
         return answer(result, served)
 
     async def _run(

@@ -30,7 +30,7 @@ MAX_ERROR = 1_000
 ELSEWHERE = "This tool works only inside of `async with connect(...)`, and on its event loop."
 LOST = "The server was lost during the call: it may have run or not. The next call connects again."
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 _call_answer: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 
 

@@ -34,7 +34,8 @@ from functool.call import to_json
 from functool.content import data_url
 from functool.guardrails import require_approval
 from functool.integrations._agents import USAGE, as_it_was, asker, decide, key_of, relayed
-from functool.integrations.values import Tools, each, json_or_text, opened, text_of, texts_only
+from functool.integrations.values import json_or_text, opened, text_of, texts_only
+from functool.layers.some_tools import Tools, as_list
 
 try:
     from agents import (
@@ -58,10 +59,10 @@ try:
     )
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the openai-agents integration needs: pip install 'functool[openai-agents]'"
-    ) from error
+    ) from _error
 
 _contexts: dict[int, Context[Any]] = {}
 
@@ -119,7 +120,7 @@ def export(tool: Tool) -> FunctionTool:
 
 def export_all(tools: Tools) -> list[FunctionTool]:
     """Return each of some tools as a tool of openai-agents."""
-    return [export(tool) for tool in each(tools)]
+    return [export(tool) for tool in as_list(tools)]
 
 
 def adopt(native: FunctionTool) -> Tool:

@@ -24,10 +24,10 @@ try:
         get_tracer,
         use_span,
     )
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the OpenTelemetry integration needs: pip install 'functool[opentelemetry]'"
-    ) from error
+    ) from _error
 
 
 @overload

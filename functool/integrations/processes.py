@@ -40,8 +40,8 @@ from functool.executors import in_thread
 
 try:
     from pebble import ProcessExpired, ProcessPool
-except ImportError as error:
-    raise ImportError("the process executor needs: pip install 'functool[processes]'") from error
+except ImportError as _error:
+    raise ImportError("the process executor needs: pip install 'functool[processes]'") from _error
 
 
 class ProcessExecutor:

@@ -41,14 +41,9 @@ from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import argument_error, as_it_was, relayed
-from functool.integrations.values import (
-    Tools,
-    each,
-    json_or_text,
-    media,
-    output_schema,
-    texts_only,
-)
+from functool.integrations.values import json_or_text, media, output_schema, texts_only
+from functool.layers.passing import passing
+from functool.layers.some_tools import Tools, as_list
 from functool.schema.json_schema import walk
 
 try:
@@ -73,10 +68,10 @@ try:
     from pydantic_ai.usage import RunUsage
 
     from functool.integrations.pydantic_ai_runner import runner
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
-    ) from error
+    ) from _error
 
 __all__ = ["ToolProgressEvent", "adopt", "export", "export_all", "runner"]
 
@@ -149,7 +144,7 @@ def _parameters(schema: ToolSchema) -> dict[str, Any]:
 
 def export_all(tools: Tools) -> list[pydantic_ai.Tool[Any]]:
     """Return each of some tools as a tool of pydantic-ai."""
-    return [export(tool) for tool in each(tools)]
+    return [export(tool) for tool in as_list(tools)]
 
 
 def adopt(native: pydantic_ai.Tool[Any]) -> Tool:
@@ -277,7 +272,7 @@ class _Shared:
     """What the calls of one run share: a context, whose events go to the run's own stream."""
 
     def __init__(self, deps: Any) -> None:
-        self.context: Context[Any] = deps if isinstance(deps, Context) else Context(deps)
+        self.context: Context[Any] = deps if isinstance(deps, Context) else passing(Context(deps))
         self.calls: dict[str, RunContext[Any]] = {}
         self.forget = self.context.subscribe(self._forward)
 

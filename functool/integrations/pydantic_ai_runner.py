@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from functool import ApprovalRequired, Context, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import USAGE, decide, key_of
+from functool import ApprovalRequest, ApprovalRequired, Context, ToolCall, ToolError, ToolResult
+from functool.integrations._agents import USAGE, as_it_was, decide, key_of
 
 try:
     import pydantic_ai
     from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
     from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import UserError
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
-    ) from error
+    ) from _error
 
 
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
@@ -90,17 +90,24 @@ async def _settle(
 ) -> None:
     """Answer what the agent waits for, by the decisions of this context."""
     for part in requests.approvals:
-        if part.tool_call_id not in results.approvals:
-            call = ToolCall(
-                name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id
-            )
-            decision = await decide(call, context)
-            edited = None if decision.arguments is None else dict(decision.arguments)
-            results.approvals[call.id] = (
-                ToolApproved(override_args=edited)
-                if decision.approved
-                else ToolDenied(decision.reason)
-            )
+        number = part.tool_call_id
+        if number in results.approvals:
+            continue
+        call = ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=number)
+        shown = requests.metadata.get(number, {}).get("approval")
+        asked = ApprovalRequest.from_json(shown) if isinstance(shown, str) else None
+        inside = asked is not None and asked.call_id != number
+        if asked is not None and inside:  # A call inside of the tool waits, and the tool with it.
+            call = ToolCall(name=asked.tool, arguments=asked.arguments, id=asked.call_id)
+            results.metadata[number] = {"approval": shown}
+        decision = await decide(call, context)
+        answer = as_it_was(decision) if inside else decision.approved
+        edited = None if decision.arguments is None else dict(decision.arguments)
+        results.approvals[number] = (
+            ToolApproved(override_args=None if inside else edited)
+            if answer is True
+            else ToolDenied(decision.reason if answer is False else str(answer))
+        )
 
 
 def _history(thread: Any) -> dict[str, Any]:

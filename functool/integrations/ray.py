@@ -19,8 +19,8 @@ from functool.layers.some_tools import OneTool, each
 
 try:
     from functool.integrations.ray_pool import Pool, WorkerLost
-except ImportError as error:
-    raise ImportError("Ray needs: pip install 'functool[ray]'") from error
+except ImportError as _error:
+    raise ImportError("Ray needs: pip install 'functool[ray]'") from _error
 
 __all__ = ["WorkerLost", "on_ray"]
 

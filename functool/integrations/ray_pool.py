@@ -24,7 +24,7 @@ from functool.integrations.ray_worker import (
     unpacked_answers,
 )
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 
 CANCEL_SECONDS = 0.8
 """How long a cancelled call waits until its body has cleaned up."""

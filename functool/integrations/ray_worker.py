@@ -13,6 +13,7 @@ from functool import Content, Context, TextContent, ToolCall, ToolResult, Toolse
 from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
+from functool.layers.passing import passing
 
 GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they travel together."""
@@ -106,7 +107,8 @@ class Worker:
             return pickle.dumps(failure_of(error, _unprepared(error)))
         result: ToolResult | Tripwire
         try:
-            result = await tools[name].invoke(call, with_approval(Context(deps), approved))
+            context = with_approval(passing(Context(deps)), approved)
+            result = await tools[name].invoke(call, context)
         except asyncio.CancelledError:
             result = ToolResult.failed("The call was cancelled.", type="CancelledError")
         except Tripwire as wire:

@@ -28,8 +28,8 @@ try:
 
     from functool.integrations.temporal_engines import Limits, Standalone, WithinWorkflow
     from functool.integrations.temporal_worker import activities
-except ImportError as error:
-    raise ImportError("Temporal needs: pip install 'functool[temporal]'") from error
+except ImportError as _error:
+    raise ImportError("Temporal needs: pip install 'functool[temporal]'") from _error
 
 from functool.integrations.temporal_host import Host
 from functool.integrations.temporal_outcome import OutcomeUnknown

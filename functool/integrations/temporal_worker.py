@@ -28,6 +28,7 @@ from functool.integrations.temporal_outcome import (
     unknown_outcome,
 )
 from functool.layers.journal import Journal
+from functool.layers.passing import passing
 
 MakeContext = Callable[[ToolCall], "Context[Any] | Awaitable[Context[Any]]"]
 _BEATS = 3  # Signs of life within the time after which a worker counts as lost.
@@ -127,6 +128,7 @@ async def _run(
         context = Context() if make_context is None else await inline(make_context, call)
         if not isinstance(context, Context):
             raise TypeError(f"context(call) must return a Context, not {type(context).__name__}")
+        passing(context)
     except Exception as error:
         return outcome_for(request, "refused", error)
     context = with_approval(context, request["approved"])

@@ -14,10 +14,10 @@ from functool.content import data_url, from_data_url
 
 try:
     from PIL import Image
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "images for Unique need pillow, as unique-toolkit does: pip install 'functool[unique]'"
-    ) from error
+    ) from _error
 
 FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 """The formats that models take, and their media types."""

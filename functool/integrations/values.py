@@ -1,11 +1,11 @@
-"""What every bridge does alike: it takes some tools, and turns content into other forms."""
+"""What every bridge does alike: it turns content and values into other forms."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import Any, TypeAlias
+from typing import Any
 
 from functool import (
     AudioContent,
@@ -15,24 +15,10 @@ from functool import (
     TextContent,
     Tool,
     ToolResult,
-    Toolset,
     WrapperTool,
 )
 from functool.call import to_json
 from functool.content import from_data_url
-
-Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
-"""Some tools: one, several, or a toolset."""
-
-
-def each(tools: Tools) -> list[Tool]:
-    """Return some tools as a list.
-
-    Raises:
-        DefinitionError: Something is no tool, or two tools have one name.
-    """
-    given: Any = [tools] if isinstance(tools, Tool) else tools  # A Toolset takes another one too.
-    return list(Toolset(given).values())
 
 
 def levels(tool: Tool) -> Iterator[Tool]:

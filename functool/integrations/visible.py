@@ -1,5 +1,35 @@
-"""What a person sees of a text that somebody else wrote: `functool.bundled.visible`."""
+"""Texts that somebody else wrote, without what a person does not see and a terminal obeys."""
 
-from functool.bundled.visible import is_hidden, visible
+from __future__ import annotations
 
-__all__ = ["is_hidden", "visible"]
+import unicodedata
+
+INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
+COLOURED = "\ufe0f"
+"""The variation selector that asks for the coloured form of an emoji."""
+
+
+def visible(text: str) -> str:
+    """Return `text` without the characters that a person does not see and a model reads.
+
+    Escapes, which a terminal obeys, and marks of direction are among them. Line ends and tabs stay,
+    and so does the selector that colours a symbol.
+    """
+    if text.isascii():
+        return text if text.isprintable() else "".join(c for c in text if not is_hidden(c))
+    kept: list[str] = []
+    for char in text:
+        stray = char == COLOURED and not (kept and unicodedata.category(kept[-1]) in ("So", "Sm"))
+        if not (stray or is_hidden(char)):
+            kept.append(char)
+    return "".join(kept)
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a person does not see a character."""
+    if char.isascii():
+        return not (char.isprintable() or char in "\n\t")
+    # Variation selectors can carry a whole text. One alone, behind a symbol, colours an emoji.
+    selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
+    return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES

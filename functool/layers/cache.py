@@ -23,8 +23,8 @@ from functool.layers.some_tools import OneTool, each
 
 try:
     from cachetools import TTLCache
-except ImportError as error:
-    raise ImportError("the cache needs cachetools: pip install 'functool[cache]'") from error
+except ImportError as _error:
+    raise ImportError("the cache needs cachetools: pip install 'functool[cache]'") from _error
 
 Per: TypeAlias = Literal["context", "process"]
 Key: TypeAlias = tuple[str, str]

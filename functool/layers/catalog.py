@@ -92,8 +92,8 @@ class Catalog:
         examples: Mapping[str, Sequence[str]] = {},
         rank: Rank | None = None,
     ) -> None:
-        self.tools = tools if isinstance(tools, Toolset) else Toolset(_listed(tools))
-        self.pinned = self._with_pinned(pinned)
+        self.tools: Toolset = tools if isinstance(tools, Toolset) else Toolset(_listed(tools))
+        self.pinned: Toolset = self._with_pinned(pinned)
         for name in (SEARCH, CALL):
             if name in self.tools:
                 raise DefinitionError(

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from functool import ApprovalRequest, Decision, FunctoolError
 from functool.approval import Grant, json_copy
@@ -36,10 +37,12 @@ SILENCE = 10.0
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS requests (
-    id TEXT PRIMARY KEY, request TEXT NOT NULL, seen REAL NOT NULL,
+    id TEXT PRIMARY KEY, conversation TEXT NOT NULL, request TEXT NOT NULL, seen REAL NOT NULL,
     approved INTEGER, reason TEXT, arguments TEXT, digest TEXT
 );
-CREATE TABLE IF NOT EXISTS grants (id TEXT PRIMARY KEY, granted TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS grants (
+    id TEXT PRIMARY KEY, conversation TEXT NOT NULL, granted TEXT NOT NULL
+);
 """
 
 
@@ -73,17 +76,22 @@ class Inbox:
     def __repr__(self) -> str:
         return f"Inbox({str(self._path)!r})"
 
-    async def approver(self, request: ApprovalRequest) -> Decision:
-        """File a request and wait for the answer: an approver for a `Context`.
+    @property
+    def approver(self) -> InboxApprover:
+        """An approver for one `Context`: each time another, for another conversation."""
+        return InboxApprover(self)
+
+    async def ask(self, request: ApprovalRequest, conversation: str) -> Decision:
+        """File a request of a conversation and wait for the answer.
 
         It waits as long as the call may take. A call without a time limit waits until somebody
         answers.
         """
         asked, digest = request.to_json(), request.digest
-        if await in_thread(self._use_grant, request):
-            return Decision(approved=True)
+        if (grant := await in_thread(self._use_grant, request, conversation)) is not None:
+            return Decision(approved=True, reason=f"allowed beforehand by the grant {grant}")
         # On this thread: a cancelled call must not leave a thread behind that files it later.
-        self._file(request.id, asked)
+        self._file(request.id, conversation, asked)
         try:
             while True:
                 for _ in range(max(1, round(1 / POLL))):
@@ -102,22 +110,33 @@ class Inbox:
         )
         return [ApprovalRequest.from_json(row[0]) for row in rows]
 
-    def approve(self, id: str, arguments: Mapping[str, Any] | None = None) -> None:
+    def approve(
+        self,
+        id: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        grant: Grant | None = None,
+    ) -> None:
         """Let the call of a request run.
 
         Args:
             id: The id of the request.
             arguments: All arguments of the edited call that shall run instead. They are validated,
                 and meet every input guardrail, before they run.
+            grant: Calls like this one that may run from now on without asking a person. It holds
+                for the conversation that asks, and for no other. It covers a call only where each
+                argument stands in the grant, or is free: an inbox knows no defaults.
 
         Raises:
             InboxError: No such request waits any more.
-            TypeError: `arguments` is no mapping.
-            ValueError: The arguments hold something that JSON cannot say, or the request in the
-                file does not match its digest.
+            TypeError: `arguments` is no mapping, or `grant` no `Grant`.
+            ValueError: The arguments hold something that JSON cannot say, the grant does not cover
+                the call, or the request in the file does not match its digest.
         """
+        if grant is not None and not isinstance(grant, Grant):
+            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
         edited = None if arguments is None else json.dumps(json_copy(arguments))
-        self._decide(id, True, "", edited)
+        self._decide(id, True, "", edited, grant)
 
     def deny(self, id: str, reason: str = "") -> None:
         """Refuse the call of a request; the model reads `reason`.
@@ -125,40 +144,31 @@ class Inbox:
         Raises:
             InboxError: No such request waits any more.
         """
-        self._decide(id, False, reason, None)
-
-    def grant(self, grant: Grant) -> None:
-        """Let the calls that `grant` covers run without asking a person again.
-
-        It holds for every call that asks in this inbox, whoever makes it. It covers a call only
-        where each argument stands in the grant, or is free: an inbox knows no defaults.
-
-        Raises:
-            TypeError: It is no `Grant`.
-        """
-        if not isinstance(grant, Grant):
-            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
-        with self._database() as database:
-            database.execute(
-                "INSERT INTO grants VALUES (?, ?) ON CONFLICT DO NOTHING",
-                (grant.id, grant.to_json()),
-            )
+        self._decide(id, False, reason, None, None)
 
     def grants(self) -> list[Grant]:
         """Return the grants that still cover a call; `uses` is how many more."""
         rows = self._rows("SELECT granted FROM grants ORDER BY rowid")
         return [grant for row in rows if (grant := Grant.from_json(row[0])).is_open]
 
+    def conversations(self) -> dict[str, str]:
+        """Return the conversation of each request and grant in the file, by its id."""
+        both = "SELECT id, conversation FROM requests UNION SELECT id, conversation FROM grants"
+        return dict(self._rows(both))
+
     def revoke(self, grant: Grant) -> None:
         """Let `grant` cover no further call."""
         with self._database() as database:
             database.execute("DELETE FROM grants WHERE id = ?", (grant.id,))
 
-    def _use_grant(self, request: ApprovalRequest) -> bool:
-        """Count a call for a grant that covers it, before it runs; False where none does."""
+    def _use_grant(self, request: ApprovalRequest, conversation: str) -> str | None:
+        """Count a call for a grant that covers it, before it runs; None where none does."""
         with self._database() as database:
             database.execute("BEGIN IMMEDIATE")  # Two calls never share the last use.
-            for row in database.execute("SELECT granted FROM grants ORDER BY rowid").fetchall():
+            rows = database.execute(
+                "SELECT granted FROM grants WHERE conversation = ? ORDER BY rowid", (conversation,)
+            )
+            for row in rows.fetchall():
                 grant = Grant.from_json(row[0])
                 if not grant.covers(request, {}):
                     continue
@@ -166,14 +176,14 @@ class Inbox:
                 database.execute(
                     "UPDATE grants SET granted = ? WHERE id = ?", (grant.to_json(), grant.id)
                 )
-                return True
-        return False
+                return grant.id
+        return None
 
-    def _file(self, id: str, request: str) -> None:
+    def _file(self, id: str, conversation: str, request: str) -> None:
         with self._database() as database:
             database.execute(
-                "INSERT INTO requests (id, request, seen) VALUES (?, ?, ?)",
-                (id, request, time.time()),
+                "INSERT INTO requests (id, conversation, request, seen) VALUES (?, ?, ?, ?)",
+                (id, conversation, request, time.time()),
             )
 
     def _live(self, id: str) -> None:
@@ -190,18 +200,28 @@ class Inbox:
         )
         return rows[0] if rows else None
 
-    def _decide(self, id: str, approved: bool, reason: str, arguments: str | None) -> None:
+    def _decide(
+        self, id: str, approved: bool, reason: str, arguments: str | None, grant: Grant | None
+    ) -> None:
         asked = next((each for each in self.pending() if each.id == id), None)
         if asked is None:
             raise InboxError(f"no request {id!r} waits: it was answered, withdrawn or never made")
         if approved and not asked.matches_itself:
             raise ValueError("the request does not match its own digest: it was changed")
+        if grant is not None and not grant.covers(asked, {}):
+            raise ValueError("the grant does not cover the call that asks")
         with self._database() as database:
             done = database.execute(
                 "UPDATE requests SET approved = ?, reason = ?, arguments = ?, digest = ? "
                 "WHERE id = ? AND approved IS NULL",
                 (approved, reason, arguments, asked.digest, id),
             )
+            if grant is not None and done.rowcount == 1:
+                database.execute(
+                    "INSERT INTO grants SELECT ?, conversation, ? FROM requests WHERE id = ? "
+                    "ON CONFLICT DO NOTHING",
+                    (grant.id, grant.to_json(), id),
+                )
         if done.rowcount != 1:
             raise InboxError(f"the request {id!r} has just been answered by somebody else")
 
@@ -233,6 +253,26 @@ class Inbox:
         finally:
             if database is not None:
                 database.close()
+
+
+class InboxApprover:
+    """Asks in an inbox, for the calls of one conversation: the approver of a `Context`.
+
+    What a person allows for next time holds for this conversation, and for no other: each has an
+    approver of its own. `context.fresh()` asks `fresh()` for it.
+    """
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
+        self.conversation = uuid4().hex
+
+    async def __call__(self, request: ApprovalRequest) -> Decision:
+        """File the request, and wait for the answer or the end of the call."""
+        return await self.inbox.ask(request, self.conversation)
+
+    def fresh(self) -> InboxApprover:
+        """Return an approver for another conversation."""
+        return InboxApprover(self.inbox)
 
 
 def _decision(row: Any, digest: str) -> Decision:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -119,6 +119,27 @@ class Journal:
         """
         _check_run(run)
         return each(tools, lambda tool: tool.around(self._once.around(tool, run)))
+
+    async def note(
+        self, run: str, name: str, note_id: str, data: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Keep JSON data beside the calls of a run, and return what is kept under this id.
+
+        What was kept first stays. A note survives the process at once, and a loss of power as soon
+        as another call begins. It stands among the `calls` as one of a tool of this name, done.
+
+        Args:
+            run: The run.
+            name: Whose notes these are.
+            note_id: The id of the note among them.
+            data: The data; JSON.
+
+        Raises:
+            JournalError: It could not be written.
+        """
+        _check_run(run)
+        kept: dict[str, Any] = await self._once.note(run, name, note_id, data)
+        return kept
 
     def replay(self, run: str, tools: Toolset | None = None, *, strict: bool = True) -> Toolset:
         """Return tools that answer from the record of a run alone.

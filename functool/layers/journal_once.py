@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
+import json
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
@@ -43,7 +44,7 @@ MAX_KEY = 200
 Keep = Callable[[ToolResult], "ToolResult | Awaitable[ToolResult]"]
 T = TypeVar("T")
 
-logger = logging.getLogger("functool")
+logger: logging.Logger = logging.getLogger("functool")
 _inside: ContextVar[tuple[str, ...]] = ContextVar("functool.journal", default=())
 
 
@@ -81,6 +82,31 @@ class Once:
             return await self._run(row, context, proceed)
 
         return once
+
+    async def note(self, run: str, name: str, note_id: str, data: Mapping[str, Any]) -> Any:
+        """Keep data beside the calls of a run, and return what is kept under this id.
+
+        Raises:
+            JournalError: It could not be written.
+        """
+        now = time.time()
+        row = Row(
+            key=key_of(run, name, note_id),
+            run=run,
+            tool=name,
+            call_id=note_id,
+            arguments=arguments_text(data),
+            definition="",
+            repeatable=1,
+            state="done",
+            attempt=uuid4().hex,
+            owner=self._leases.owner,
+            lease=0.0,
+            started=now,
+            ended=now,
+            result=text_of(ToolResult.of(None)),
+        )
+        return json.loads(await _patient(partial(self._store.note, row)))
 
     def _row(self, tool: Tool, run: str, call: ToolCall, appending: bool) -> Row:
         """Return what to write of a call before it runs.

@@ -5,6 +5,7 @@ A process may die between any two of them:
     fetch                nothing is written: the call was not begun, or somebody else's stands
     start, take_over     durable (`synchronous=FULL`) before the body. Killed before: not begun.
                          Killed after: `started` without a living owner, which is `unknown`
+    note                 lost with the power, and only if no call began after it
     finish               lost with the power, but not with the process: then the call is `unknown`
     interrupt            lost: the lease runs out, and the call is `unknown`
     forget               lost: the call is `unknown`, although it only paused
@@ -103,7 +104,7 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.realpath(os.fspath(path))
+        self.path: str = os.path.realpath(os.fspath(path))
         refuse_network(self.path)
         self._open()
 
@@ -144,6 +145,20 @@ class Store:
         return self._changed(
             f"INSERT INTO calls ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING", row
         )
+
+    @_told
+    def note(self, row: Row) -> str:
+        """Write a row that is done, unless its key is there; return the arguments that are there.
+
+        The disk is not waited for: whatever begins next waits for this, too.
+        """
+        self.refuse_removed()
+        with self._undurable():
+            self._connection.execute(
+                f"INSERT INTO calls ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING", row
+            )
+        found = self._connection.execute("SELECT arguments FROM calls WHERE key = ?", (row.key,))
+        return str(found.fetchone()[0])
 
     @_told
     def take_over(self, row: Row, attempt: str) -> bool:

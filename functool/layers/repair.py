@@ -25,8 +25,8 @@ from functool.schema.json_schema import resolved
 
 try:
     from json_repair import repair_json
-except ImportError as error:
-    raise ImportError("repairing needs json-repair: pip install 'functool[repair]'") from error
+except ImportError as _error:
+    raise ImportError("repairing needs json-repair: pip install 'functool[repair]'") from _error
 
 MAX_TEXT = 50_000
 """Longer texts of arguments are not mended, in characters."""

@@ -1,13 +1,26 @@
-"""What every layer takes and gives back: a tool, several tools, or a toolset."""
+"""What layers and bridges take: a tool, several tools, or a toolset."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypeVar, overload
 
 from functool import Tool, Toolset
 
+Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
+"""Some tools: one, several, or a toolset."""
+
 OneTool = TypeVar("OneTool", bound=Tool)
+
+
+def as_list(tools: Tools) -> list[Tool]:
+    """Return some tools as a list.
+
+    Raises:
+        DefinitionError: Something is no tool, or two tools have one name.
+    """
+    given: Any = [tools] if isinstance(tools, Tool) else tools  # A Toolset takes another one too.
+    return list(Toolset(given).values())
 
 
 @overload
@@ -30,6 +43,5 @@ def each(tools: Any, change: Callable[[Any], Any]) -> Any:
         return change(tools)
     if isinstance(tools, Toolset):
         return Toolset(map(change, tools.values()), max_concurrency=tools.max_concurrency)
-    known = Toolset(tools.values() if isinstance(tools, Mapping) else tools)
-    changed = [change(tool) for tool in known.values()]
+    changed = [change(tool) for tool in as_list(tools)]
     return tuple(changed) if type(tools) is tuple else changed

@@ -121,7 +121,7 @@ class Spill:
         self._lock = threading.Lock()
         self._directory = self._prepared(directory)
         self.guardrail: OutputGuardrail = self._make_guardrail()
-        self.tools = Toolset([self._reader(), self._searcher()])
+        self.tools: Toolset = Toolset([self._reader(), self._searcher()])
 
     def _prepared(self, directory: str | os.PathLike[str] | None) -> Path:
         """Return the directory, without what an earlier process has left in it too long ago."""

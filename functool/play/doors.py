@@ -51,7 +51,7 @@ class Door:
             )
         if token is not None and (len(token) < LEAST_TOKEN or not token.isascii()):
             raise ValueError(f"a token has at least {LEAST_TOKEN} ASCII characters")
-        self.token = token or token_urlsafe(32)
+        self.token: str = token or token_urlsafe(32)
         self._app = app
         self._cookie = COOKIE.format(port=port)
         self._once = token is None

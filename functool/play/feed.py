@@ -7,6 +7,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 MOST = 500
@@ -23,31 +24,39 @@ class Feed:
     """The messages of one call. Only the latest progress waits for its delivery."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._waiting: deque[dict[str, Any]] = deque()
         self._events = 0
         self._woken = asyncio.Event()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Add a message."""
-        if message["kind"] == "progress":
-            if self._waiting and self._waiting[-1]["kind"] == "progress":
-                self._waiting.pop()
-        elif message["kind"] in ("event", "step") and not self._counts():
-            return
-        self._waiting.append(message)
-        self._woken.set()
+        """Add a message, from any thread: a sync tool may call others on one of its own."""
+        with self._lock:
+            if message["kind"] == "progress":
+                if self._waiting and self._waiting[-1]["kind"] == "progress":
+                    self._waiting.pop()
+            elif message["kind"] in ("event", "step") and not self._counts():
+                return
+            self._waiting.append(message)
+        self._wake()
 
     def close(self) -> None:
         """Add no more."""
         self._closed = True
-        self._woken.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._woken.set)
 
     async def lines(self, run: Callable[[], Awaitable[None]]) -> AsyncIterator[str]:
         """Run the call, and yield its messages as lines of JSON.
 
         Cancel it when the reader leaves.
         """
+        self._loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(run())
         try:
             while self._waiting or not self._closed:
@@ -55,8 +64,10 @@ class Feed:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._woken.wait(), SILENCE)
                 self._woken.clear()
-                lines = [json.dumps(message) for message in self._waiting]
-                self._waiting.clear()
+                with self._lock:
+                    messages = list(self._waiting)
+                    self._waiting.clear()
+                lines = [json.dumps(message) for message in messages]
                 yield "\n".join(lines) + "\n"
                 if not self._closed:
                     await asyncio.sleep(TICK)

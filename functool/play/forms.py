@@ -96,6 +96,8 @@ class _Copy:
             made["format"] = _FORMATS[says]
         elif isinstance(says, str) and says in _FILES:
             made["options"] = {"functool": _FILES[says]}
+        if made.get("type") == "string" and not {"enum", "format"} & made.keys():
+            made["format"] = "textarea"  # An input of one line would take the line ends out.
 
     def _children(self, schema: Mapping[str, Any], made: dict[str, Any], depth: int) -> None:
         properties = schema.get("properties")

@@ -22,6 +22,7 @@ from functool import (
     WrapperTool,
 )
 from functool.guardrails.asking import name_of
+from functool.play.inner import InnerCalls
 from functool.play.shown import cut, shown_result
 
 Tell = Callable[[dict[str, Any]], None]
@@ -37,13 +38,13 @@ async def travel(tool: Tool, text: str, call_id: str, context: Context[Any], tel
     _bind(tool, text, tell)
     stops: Tripwire | None = None
     call = ToolCall(name=tool.name, arguments=text, id=call_id)
-    view = context.heard_by(_listener(call_id, tell))
+    view = context.heard_by(_listener(tell))
     try:
         result = await Toolset([watched(tool, tell)]).call(call, view)
     except Tripwire as tripwire:
         stops = tripwire
         result = ToolResult.failed(f"The run was stopped: {stops}", type=type(stops).__name__)
-    _step(tell, "output", "", "failed" if result.is_error else "done", begun)
+    _step(tell, "output", "", "failed" if result.is_error else "done")
     tell({"kind": "result", "ms": _since(begun), **shown_result(result)})
 
 
@@ -139,9 +140,12 @@ def _problem(problem: Any) -> dict[str, Any]:
     return {"path": cut(path, 500), "expected": cut(expected, 500), "choices": choices}
 
 
-def _listener(call_id: str, tell: Tell) -> Callable[[ToolEvent], None]:
+def _listener(tell: Tell) -> Callable[[ToolEvent], None]:
+    calls = InnerCalls(tell)
+
     def listen(event: ToolEvent) -> None:
-        inner = event.call_id != call_id
+        if calls.hear(event):
+            return
         if event.kind == "tool:progress":
             said = event.data.get("message") or event.data.get("value")
             tell(
@@ -153,7 +157,7 @@ def _listener(call_id: str, tell: Tell) -> Callable[[ToolEvent], None]:
                     "total": _number(event.data.get("total")),
                 }
             )
-        elif inner or not event.kind.startswith("tool:"):
+        else:
             tell(
                 {
                     "kind": "event",

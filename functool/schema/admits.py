@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -52,35 +52,30 @@ def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def kinds_of(schemas: list[Any]) -> set[str]:
+def kinds_of(schemas: Iterable[Any]) -> set[str]:
     """Return the types that JSON Schemas name at any depth.
 
     A schema that says nothing adds `any`. `$ref`, `enum` and `const` are added where they stand,
     and `listed number` where an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
-    todo = [schema for schema in schemas if schema is not False]
+    todo = [*schemas]
     while todo:
         schema = todo.pop()
         if not isinstance(schema, Mapping):
-            kinds.add("any")
+            kinds |= {"any"} if schema is not False else set()
             continue
         named = schema.get("type", [])
-        kinds.update(named if isinstance(named, list) else [named])
-        kinds.update(word for word in ("$ref", "enum", "const") if word in schema)
+        said = {*(named if isinstance(named, list) else [named])}
+        said |= schema.keys() & {"$ref", "enum", "const"}
+        parts = [part for _, part in children(schema) if part is not False]
+        if not parts and said <= {"array", "object"}:
+            said.add("any")
         choices = (*schema.get("enum", ()), schema.get("const"))
         if any(type(choice) in (int, float) for choice in choices):
-            kinds.add("listed number")
-        parts = [part for _, part in children(schema)]
-        todo += [part for part in parts if part is not False]
-        says = named not in ("array", "object") and schema.keys() & {
-            "type",
-            "$ref",
-            "enum",
-            "const",
-        }
-        if not (parts or says):
-            kinds.add("any")
+            said.add("listed number")
+        kinds |= said
+        todo += parts
     return kinds
 
 

@@ -38,11 +38,8 @@ def way_of(func: Any) -> str:
 def has_own_signature(func: Any) -> bool:
     """Whether the defaults that the signature names are really the callable's own."""
     func = getattr(func, "__func__", func)
-    return (
-        isinstance(func, FunctionType)
-        and not hasattr(func, "__wrapped__")
-        and not hasattr(func, "__signature__")
-    )
+    looks_like_another = hasattr(func, "__wrapped__") or hasattr(func, "__signature__")
+    return isinstance(func, FunctionType) and not looks_like_another
 
 
 def docs_of(func: Any) -> docstrings.Docstring:
@@ -67,24 +64,26 @@ def inferred_name(func: Any) -> str:
     func = unpartialled(func)
     name = getattr(func, "__name__", None)
     if name is None:
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(func).__name__).lower()
+        name = snake_case(type(func).__name__)
     if not _NAME.fullmatch(name):
         raise DefinitionError(f"the name {name!r} does not match {_NAME.pattern}: pass name=...")
     return str(name)
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as that of a tool: `HTTPFetch` is `http_fetch`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def located(error: DefinitionError, func: Any) -> DefinitionError:
     """Return the error with the function's name, file and line in front."""
     func = unpartialled(func)
     inner = inspect.unwrap(getattr(func, "__func__", func))
-    code: Any = getattr(
-        inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner).__call__,
-        "__code__",
-        None,
-    )
-    where = (
-        f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(inner, "__module__", "?")
-    )
+    written = inspect.isroutine(inner) or inspect.isclass(inner)
+    code: Any = getattr(inner if written else type(inner).__call__, "__code__", None)
+    where = getattr(inner, "__module__", "?")
+    if code is not None:
+        where = f"{code.co_filename}:{code.co_firstlineno}"
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     return _with_message(error, f"{name} ({where}): {error}")
 

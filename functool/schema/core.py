@@ -9,7 +9,7 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaValidator
 
 from functool.errors import DefinitionError
-from functool.schema.hints import Unresolved
+from functool.schema.hints import Unresolved, unreadable
 from functool.schema.rewrite import rewritten
 
 
@@ -28,14 +28,11 @@ def core_of(annotation: Any, name: str) -> Any:
         reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
         if error.code == "class-not-fully-defined":
             raise Unresolved(f"parameter {name!r}: {reason}") from error
-        raise DefinitionError(
-            f"parameter {name!r}: the type {annotation!r} has no schema: {reason}. "
-            "Use a type that JSON can say, or hide the parameter with Annotated[T, Inject(...)]"
-        ) from error
+        remedy = "Use a type that JSON can say, or hide it with Annotated[T, Inject(...)]"
+        wrong = f"the type {annotation!r} has no schema: {reason}. {remedy}"
+        raise DefinitionError(f"parameter {name!r}: {wrong}") from error
     except Exception as error:
-        raise DefinitionError(
-            f"parameter {name!r}: the annotation {annotation!r} cannot be read: {error}"
-        ) from error
+        raise unreadable(annotation, name, error) from error
 
 
 def is_cacheable(annotation: Any) -> bool:

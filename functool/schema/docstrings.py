@@ -20,15 +20,8 @@ _PARAMS = {
 _ATTRIBUTES = {"attribute", "attributes"}
 _RETURNS = {"return", "returns", "yield", "yields"}
 _DROPPED = {
-    "raise",
-    "raises",
-    "except",
-    "exceptions",
-    "warns",
-    "example",
-    "examples",
-    "references",
-    "see also",
+    *("raise", "raises", "except", "exceptions", "warns"),
+    *("example", "examples", "references", "see also"),
 }
 _READ = _PARAMS | _ATTRIBUTES | _RETURNS
 _TITLE = "|".join(sorted(title.replace(" ", r"[ ]") for title in _READ | _DROPPED))
@@ -160,7 +153,5 @@ def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
     if title not in _RETURNS:
         return [(item.arg_name or "", item.description or "") for item in items]
     # NumPy wants a type on the first line; many authors write their sentence there.
-    return [
-        (_OUTCOME, item.description or (item.type_name if " " in (item.type_name or "") else ""))
-        for item in items
-    ]
+    firsts = ((item.description, item.type_name or "") for item in items)
+    return [(_OUTCOME, text or (first if " " in first else "")) for text, first in firsts]

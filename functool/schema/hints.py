@@ -49,6 +49,12 @@ def fixed_keywords(func: Any) -> set[str]:
     return fixed
 
 
+def unreadable(annotation: Any, name: str, error: Exception) -> DefinitionError:
+    """Return the error for an annotation of the parameter `name` that cannot be read."""
+    wrong = f"the annotation {annotation!r} cannot be read: {error}"
+    return DefinitionError(f"parameter {name!r}: {wrong}")
+
+
 class Hints:
     """Resolves the annotations of one function, one at a time.
 
@@ -64,9 +70,10 @@ class Hints:
             func = func.__init__ if inspect.isclass(func) else type(func).__call__
         func = inspect.unwrap(getattr(func, "__func__", func))
         module = sys.modules.get(getattr(func, "__module__", ""), SimpleNamespace())
-        self.globals = getattr(func, "__globals__", None) or vars(module)
-        self.locals = {**_local_names(frame, self.globals), **_class_names(owner)}
-        self.locals |= {variable.__name__: variable for variable in _type_parameters(func)}
+        self.globals: dict[str, Any] = getattr(func, "__globals__", None) or vars(module)
+        self.locals: dict[str, Any] = {**_local_names(frame, self.globals), **_class_names(owner)}
+        variables: Any = getattr(func, "__type_params__", ())
+        self.locals |= {variable.__name__: variable for variable in variables}
 
     def __call__(self, annotation: Any, name: str = "return") -> Any:
         """Return what an annotation of the parameter `name` means.
@@ -83,17 +90,11 @@ class Hints:
         except NameError as error:
             raise Unresolved(f"parameter {name!r}: {error}") from error
         except Exception as error:
-            raise DefinitionError(
-                f"parameter {name!r}: the annotation {annotation!r} cannot be read: {error}"
-            ) from error
+            raise unreadable(annotation, name, error) from error
 
     def of(self, holder: Any) -> dict[str, Any]:
         """Return the annotations of a class or an object, resolved with the function's names."""
         return get_type_hints(holder, self.globals, self.locals, include_extras=True)
-
-
-def _type_parameters(func: Any) -> Any:
-    return getattr(func, "__type_params__", ())
 
 
 def _owner(func: Any) -> Any:

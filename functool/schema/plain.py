@@ -6,6 +6,7 @@ from inspect import cleandoc
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef
+from pydantic_core import core_schema
 
 from functool.schema.docstrings import parse
 
@@ -97,12 +98,12 @@ class PlainJsonSchema(GenerateJsonSchema):
         return {key: value for key, value in made.items() if key != "description" or value}
 
     def _with_keys(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
-        if "keys_schema" not in core:
-            return made
         # pydantic writes a pattern of keys as `patternProperties`, which admit any other name.
         for value in made.pop("patternProperties", {}).values():
             made["additionalProperties"] = value or True
-        names = self._key_text(self.generate_inner(core["keys_schema"]))
+        names = self._key_text(
+            self.generate_inner(core.get("keys_schema", core_schema.any_schema()))
+        )
         made.pop("propertyNames", None)
         return {**made, "propertyNames": names} if names.keys() - {"type", "title"} else made
 

@@ -29,12 +29,8 @@ def publish(
     if strict not in (False, True, "refuse"):
         raise DefinitionError(f'strict must be False, True or "refuse", not {strict!r}')
     coder = codec(plain, refuse=strict == "refuse", rest=rest) if strict else None
-    schema = ToolSchema(
-        name=name,
-        description=description,
-        parameters=plain if coder is None else coder.schema,
-        plain=plain,
-        strict=coder is not None,
-        output=None if output is None else dict(output),
-    )
+    schema = ToolSchema(name=name, description=description, parameters=plain, plain=plain)
+    schema.output = None if output is None else dict(output)
+    if coder is not None:
+        schema.parameters, schema.strict = coder.schema, True
     return schema, coder

@@ -31,13 +31,9 @@ def rewritten(core: Any) -> Any:
 
     A model with an `__init__` of its own checks its arguments itself: it stays as it is.
     """
-    if isinstance(core, (list, tuple)):
-        return type(core)(map(rewritten, core))
-    if not isinstance(core, dict) or core.get("custom_init"):
+    if core.get("custom_init"):
         return core
-    made: Any = {
-        key: _inner(part, rewritten) if key in _INNER else part for key, part in core.items()
-    }
+    made = _inside(core, rewritten)
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
         made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
         # pydantic writes "ignore" for a TypedDict that says nothing.
@@ -58,21 +54,24 @@ def rewritten(core: Any) -> Any:
 
 def failing_fast(core: Any) -> Any:
     """Return a core schema whose lists stop at their first wrong item, at every depth."""
-    if isinstance(core, (list, tuple)):
-        return type(core)(map(failing_fast, core))
-    if not isinstance(core, dict):
-        return core
-    made = {
-        key: _inner(part, failing_fast) if key in _INNER else part for key, part in core.items()
-    }
+    made = _inside(core, failing_fast)
     return {**made, "fail_fast": True} if core.get("type") in _LISTS else made
 
 
+def _inside(core: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a core schema with every one that it holds directly changed."""
+    return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
+
+
 def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
-    """Change what stands under a key: a core schema, a list of them, or some by name."""
-    if isinstance(part, dict) and not isinstance(part.get("type"), str):
-        return {name: change(inner) for name, inner in part.items()}
-    return change(part)
+    """Change what stands under a key: a core schema, some in a list, or some by name."""
+    if isinstance(part, (list, tuple)):
+        return type(part)(_inner(item, change) for item in part)
+    if not isinstance(part, dict):
+        return part
+    if isinstance(part.get("type"), str):
+        return change(part)
+    return {name: _inner(inner, change) for name, inner in part.items()}
 
 
 def _sets_extra(cls: Any) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from functool.schema.json_schema import UNSET, lookup
+from functool.schema.json_schema import UNSET, lookup, resolved
 
 SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 0, "boolean": True, "null": None}
-NAMES = {
+NAMES: dict[type, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -123,8 +123,7 @@ def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
 
 def has_tags(schema: Any, value: Any, root: Any) -> bool:
     """Say whether a value names an object by the constants that it has."""
-    while isinstance(schema, dict) and "$ref" in schema:
-        schema = lookup(root, schema["$ref"])
+    schema = resolved(root, schema)
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return False
     fields = schema.get("properties", {}).items()
@@ -147,8 +146,5 @@ def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> li
     if not all(fields.values()):
         return []
     first, last = ({name: values[end] for name, values in fields.items()} for end in (0, -1))
-    return [
-        last,
-        first,
-        *({**first, name: value} for name, values in fields.items() for value in values[1:]),
-    ][:_MOST]
+    others = [{**first, name: value} for name, own in fields.items() for value in own[1:]]
+    return [last, first, *others][:_MOST]

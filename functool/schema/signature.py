@@ -217,10 +217,8 @@ def _compile(parts: FunctionSchema) -> None:
             inner = core_schema.definitions_schema(rest, shared) if shared else rest
             parts.rest_schema = PlainJsonSchema().generate(inner) or True
     except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise DefinitionError(
-            f"parameter {_culprit(parts, shared)!r} has no JSON Schema: {reason}"
-        ) from error
+        wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"
+        raise DefinitionError(f"parameter {_culprit(parts, shared)!r} {wrong}") from error
     if isinstance(parts.rest_schema, dict):
         parts.definitions |= parts.rest_schema.pop("$defs", {})
     parts.properties, parts.required = schema.get("properties", {}), schema.get("required", [])

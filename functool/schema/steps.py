@@ -102,16 +102,12 @@ def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[St
     def encode(value: Any, memo: Memo) -> Any:
         if not isinstance(value, dict):
             return value
-        done = {
-            name: form.encode(value[name], memo)
-            for name, form in forms.items()
-            if form.encode and name in value
-        }
-        return {
-            **{name: None for name in forms if name in absent or name in value},
-            **value,
-            **done,
-        }
+        # In the order of the schema; what is absent is null.
+        strict = {**{name: None for name in forms if name in absent or name in value}, **value}
+        for name, form in forms.items():
+            if form.encode and name in value:
+                strict[name] = form.encode(value[name], memo)
+        return strict
 
     return decode, encode
 
@@ -153,17 +149,13 @@ def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step,
         if isinstance(value, dict) and not form.decode and value.keys() == items.keys():
             return [value[name] for name in names]
         found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
-        if (
-            not isinstance(found, dict)
-            or not found.keys() <= items.keys()
-            or len(found) != len(value)
-        ):
+        known = isinstance(found, dict) and found.keys() <= items.keys()
+        if not known or len(found) != len(value):
             return value
         found = form.decode(found, memo) if form.decode else found
         given = names[: max((names.index(name) + 1 for name in found), default=0)]
-        plain = [
-            found[name] if name in found else deepcopy(default_of(items[name])) for name in given
-        ]
+        defaults = {name: default_of(items[name]) for name in given if name not in found}
+        plain = [found[name] if name in found else deepcopy(defaults[name]) for name in given]
         return value if UNSET in plain or len(plain) < least else plain
 
     def encode(value: Any, memo: Memo) -> Any:
@@ -206,18 +198,17 @@ def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tup
             if fits(member, plain, root, memo):
                 return plain
         # A mistake inside of a member should be the only one that validation finds.
-        named = next(
-            (form for member, form in pairs if form.decode and has_tags(member, value, root)), None
-        )
-        return named.decode(value, memo) if named and named.decode else value
+        for member, form in pairs:
+            if form.decode and has_tags(member, value, root):
+                return form.decode(value, memo)
+        return value
 
     def decode(value: Any, memo: Memo) -> Any:
         key = (id(pairs), id(value))
         if key not in memo:
             memo[key] = (value, value)
-            if isinstance(value, (dict, list)) and not any(
-                fits(member, value, root, memo) for member in members
-            ):
+            is_scalar = not isinstance(value, (dict, list))
+            if not (is_scalar or any(fits(member, value, root, memo) for member in members)):
                 memo[key] = (read_as(value, memo), value)
         return memo[key][0]
 
@@ -235,11 +226,10 @@ def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bo
     """Say whether a union decodes strict values of a member otherwise than that member does."""
     bare = [_bare(defs.get(form.strict.get("$ref", ""), form.strict)) for form in forms]
     for form, own in zip(forms, bare, strict=True):
-        if (step := form.decode) and bare.count(own) > 1:
-            return True
-        if step and any(
-            decode(value, {}) != step(value, {}) for value in samples(form.strict, defs)
-        ):
+        if (step := form.decode) is None:
+            continue
+        values = samples(form.strict, defs)
+        if bare.count(own) > 1 or any(decode(value, {}) != step(value, {}) for value in values):
             return True
     return False
 

@@ -47,7 +47,7 @@ class Codec:
     """A schema in strict form, and the way of a value into it and back.
 
     Attributes:
-        schema: The strict form; `violations(schema)` is empty.
+        schema: The strict form, inside of the subset.
         encode: Brings a plain value into strict form.
         decode: Brings a value into plain form, whether it is strict, plain, or each in places. What
             has another shape stays as it is. Neither raises or changes what it is given.

@@ -3,15 +3,18 @@
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 
 from functool import (
     ApprovalRequired,
+    ArgumentError,
     Context,
     Decision,
     DefinitionError,
     FunctionTool,
+    GuardrailError,
     SchemaTool,
     ToolCall,
     ToolError,
@@ -139,6 +142,18 @@ def test_a_program_reads_the_answer_and_not_the_data():
         ("import json as pay", "another meaning"),
         ("try: pass\nexcept ValueError as pay: pass", "another meaning"),
         ("lambda pay: 1", "another meaning"),
+        ("(pay := 3)", "another meaning"),
+        ("[pay for pay in []]", "another meaning"),
+        ("class pay: pass", "another meaning"),
+        ("with x as pay: pass", "another meaning"),
+        ("del pay", "another meaning"),
+        ("async def join(): pass", "another meaning"),
+        ("match 1:\n    case pay: pass", "another meaning"),
+        ("any = 3", "another meaning"),
+        ("def all(a, b): pass", "another meaning"),
+        ("match 1:\n    case {**pay}: pass", "another meaning"),
+        ("global pay", "another meaning"),
+        ("import itertools\nitertools.takewhile", "a comprehension"),
         ("_functool_call('pay', {})", "reserved"),
         ("if:", "no Python"),
         ("x = '\ud800'", "not valid JSON"),
@@ -296,12 +311,75 @@ def test_a_tripwire_stops_the_run():
 )
 def test_limits_end_in_an_error_result(code, said):
     """Spinning, memory, recursion, floods, files and modules end in an answer; the next program runs."""
-    tool = code_mode([teams], limits=CodeLimits(seconds=0.5, calls=5))
+    # On a busy machine the other limits take their time.
+    seconds = 0.5 if said == "time limit" else 60
+    tool = code_mode([teams], limits=CodeLimits(seconds=seconds, calls=5))
     result = run(tool, code)
 
     assert said in result.text
     assert len(result.text) <= 20_000
     assert run(tool, "1 + 1").value["value"] == 2
+
+
+def test_built_in_functions_that_are_replaced_work_as_ever():
+    """`bool`, `any` and `all` are what they were, and `bool` is still a type."""
+    code = (
+        "def f(x: bool) -> bool:\n    return x\n"
+        "y: bool = f(True)\n"
+        "match y:\n    case bool():\n        z = 'bool'\n"
+        "[isinstance(1, bool), isinstance(True, (bool, str)), type(y) is bool, bool, bool([]), bool(),"
+        " any(x > 1 for x in [1, 2]), all([]),"
+        " sorted([2, 0], key=bool), z]"
+    )
+    value = run(code_mode([teams]), code).value["value"]
+
+    assert value[:3] == [False, True, True]
+    assert value[4:] == [
+        *(False, False, True, True, [0, 2], "bool"),
+    ]
+
+
+def test_what_ran_is_not_called_refused():
+    """A call is refused only where its body did not run: not by an output guardrail, nor by its body."""
+    ran = []
+
+    def refuse(result, context):
+        raise GuardrailError("not this")
+
+    @FunctionTool(output_guardrails=[refuse])
+    def first() -> str:
+        ran.append("first")
+        return "x"
+
+    @FunctionTool
+    def second() -> str:
+        ran.append("second")
+        raise ArgumentError("inside")
+
+    tool = code_mode([first, second])
+
+    assert outcomes(run(tool, "await first()")) == [("first", "failed")]
+    assert outcomes(run(tool, "await second()")) == [("second", "failed")]
+    assert ran == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "more", ["context", "call", "id", "metadata", "sources", "self", "name", "arguments"]
+)
+def test_a_program_cannot_name_what_is_the_hosts(more):
+    """A context, an id or sources that a program makes up are unknown arguments, and nothing runs."""
+    got = []
+
+    @FunctionTool
+    def look(n: int, context: Context, call: ToolCall) -> None:
+        got.append((context, call))
+
+    forged = {more: {"/n": []}}
+    code = f"from typing import Any\nmore: Any = {forged!r}\nawait look(n=1, **more)"
+    result = run(code_mode([look]), code)
+
+    assert "unknown" in result.text
+    assert got == []
 
 
 def test_a_flood_of_text_is_cut():
@@ -567,3 +645,57 @@ def test_the_outer_pause_is_like_any_other():
         run(code_mode([Bank().tool]), "await pay(to='b', amount=99)").unwrap()
     assert issubclass(ApprovalRequired, ToolError)
     assert isinstance(run(code_mode([teams]), "1"), ToolResult)
+
+
+SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
+"""A value that stands for a million million others, and takes up almost nothing."""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        SHARED + "x",
+        SHARED + "{x}",
+        SHARED + "{x: 1}",
+        SHARED + "[{'a': x}]",
+        SHARED + "await keep(value=x)",
+        SHARED + "await keep(value=[{x}])",
+        SHARED + "await keep(value={x: 1})",
+        SHARED + "join(x)",
+        "u = await page()\nfor _ in range(30):\n    u = join(u, u)\nu.count()",
+        "u = await page()\nfor _ in range(10):\n    u = join(u, u)\nawait keep(value=[u] * 10_000)",
+        "u = await page()\n[u] * 1_000_000",
+        "x = 'a' * 1_000_000\n[x] * 10_000",
+        "x = 'a' * 1_000_000\nawait keep(value=[x] * 10_000)",
+    ],
+)
+def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
+    """What is shared in a program, or joined in the host, is refused before it is written out."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "x" * 1000
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+
+    assert not result.success
+    assert not kept
+
+
+def test_tuples_and_sets_are_answered_as_lists():
+    """A last value with tuples for keys, or a set of them, is shown as JSON."""
+    tool = code_mode([teams])
+
+    assert run(tool, "{(1, 'a'): {2}, 3: (4,), None: 5}").value["value"] == {
+        "(1, 'a')": [2],
+        "3": [4],
+        "None": 5,
+    }
+    assert run(tool, "[{(1, 2)}]").value["value"] == [[[1, 2]]]

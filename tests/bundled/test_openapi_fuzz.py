@@ -1,6 +1,5 @@
 """Odd OpenAPI documents: tools, or an error that names the place, and the sound operations stay."""
 
-import asyncio
 import copy
 import json
 
@@ -9,8 +8,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functool import DefinitionError, ToolCall, ToolResult
+from functool import DefinitionError, ToolResult
 from functool.bundled.openapi import openapi_tools, pin
+from tests.support import call
 
 SCHEMA = {
     "type": ["object", "null"],
@@ -251,5 +251,5 @@ def test_a_long_chain_of_schemas_becomes_a_tool(link):
     definitions = tool.schema.parameters["$defs"]
     assert definitions["S1000"] == {"type": "integer"}
     assert len(definitions) == (1_001 if link != "$ref" else 1)
-    result = asyncio.run(tool(ToolCall(name="x", arguments={"body": {"next": [None]}})))
+    result = call(tool, {"body": {"next": [None]}})
     assert isinstance(result, ToolResult)

@@ -15,6 +15,7 @@ from functool.bundled.fetch import fetch_tool
 from functool.bundled.openapi import openapi_tools
 from functool.bundled.retry_after import retry_seconds
 from tests.bundled.loopback import serve
+from tests.support import call
 
 
 def busy(server, path, times, status=429, wait="0"):
@@ -38,7 +39,7 @@ def busy(server, path, times, status=429, wait="0"):
 
 def fetch(url):
     tool = fetch_tool(allow=["127.0.0.1"])
-    return asyncio.run(tool.invoke(ToolCall(name="fetch", arguments={"url": url})))
+    return call(tool, {"url": url})
 
 
 def api(server, method):

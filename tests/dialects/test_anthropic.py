@@ -116,7 +116,7 @@ def test_a_recursive_tool_is_not_strict_and_says_so_first():
     assert made["input_schema"] == tool.schema.plain
     assert (
         anthropic.losses(tool)[0]
-        == "plant: strict is false: Tree holds itself, and a strict schema may not"
+        == "plant: strict is false: Tree is recursive, and a strict schema may not be"
     )
 
 

@@ -76,7 +76,7 @@ def test_a_recursive_tool_is_not_strict_and_says_so_first():
     assert bedrock.definition(tool)["toolSpec"]["strict"] is False
     assert (
         bedrock.losses(tool)[0]
-        == "plant: strict is false: Tree holds itself, and a strict schema may not"
+        == "plant: strict is false: Tree is recursive, and a strict schema may not be"
     )
 
 

@@ -261,7 +261,7 @@ def test_recursion_is_cut_at_the_way_back():
         "description": "x (the same shape as A)",
     }
     assert losses == [
-        "#/$defs/B/items: $ref #/$defs/A is cut: a schema that holds itself cannot be said here"
+        "#/$defs/B/items: $ref #/$defs/A is cut: the provider takes no recursive schema here"
     ]
     whole = render(obj(a={"$ref": "#"}), CUT)[0]
     assert whole["properties"]["a"] == {
@@ -292,7 +292,7 @@ def test_a_circle_is_cut_where_nothing_in_it_may_be_left_out():
         "B": {"type": "array", "items": {"$ref": "#"}},
     }
     assert losses == [
-        "#/properties/a/anyOf/1: $ref #/$defs/B is cut: a schema that holds itself cannot be said here"
+        "#/properties/a/anyOf/1: $ref #/$defs/B is cut: the provider takes no recursive schema here"
     ]
     made, losses = render(
         {**schema, "$defs": {**schema["$defs"], "A": obj(b={"type": "null"})}},

@@ -171,7 +171,7 @@ def test_what_is_lost_is_told_apart_from_what_is_moved():
         }
     recursive = FunctionTool(plant, strict=True)
     lost = [loss for loss in anthropic.losses(recursive) if isinstance(loss, Lost)]
-    assert lost == ["plant: strict is false: Tree holds itself, and a strict schema may not"]
+    assert lost == ["plant: strict is false: Tree is recursive, and a strict schema may not be"]
 
 
 def test_a_strict_form_without_annotations_of_others():

@@ -20,7 +20,8 @@ from functool import (
 )
 from functool.approval import Grant
 from functool.guardrails import budget, max_repeats, rate_limit, redact, require_approval
-from tests.guardrails.tools import call, echo_tool
+from tests.guardrails.tools import echo_tool
+from tests.support import call
 
 
 def guarded(when=None, name="pay"):
@@ -283,7 +284,7 @@ def test_an_error_function_does_not_lose_the_request():
 def test_approval_without_a_schema_fails_closed():
     """Outside of a call nobody knows what would be approved."""
     with pytest.raises(TypeError, match="needs the schema"):
-        asyncio.run(require_approval()(ToolCall(name="pay"), Context()))
+        asyncio.run(require_approval()(ToolCall(name="t"), Context()))
 
 
 def test_the_definition_is_name_description_and_parameters():

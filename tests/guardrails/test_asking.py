@@ -13,6 +13,7 @@ from functool import (
     GuardrailError,
     InputGuardrail,
     OutputGuardrail,
+    SchemaTool,
     TextContent,
     ToolCall,
     ToolError,
@@ -20,7 +21,8 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
-from tests.guardrails.tools import call, echo_tool
+from tests.guardrails.tools import echo_tool
+from tests.support import call
 
 
 def test_the_aliases_are_generic():
@@ -125,7 +127,7 @@ def test_the_name_of_a_partial_is_its_functions():
 
     for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
         tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
-        assert asyncio.run(tool(ToolCall(name="one"))).metadata["guardrails"] == [
+        assert call(tool).metadata["guardrails"] == [
             {"name": name, "stage": "input", "did": "refused"}
         ]
 
@@ -217,6 +219,58 @@ def test_output_guardrails_see_the_labels():
         output_guardrails=[lambda result, context: seen.append(dict(result.metadata))],
         settings=ToolSettings(untrusted=True),
     )
-    asyncio.run(tool.invoke(ToolCall(name="mail")))
+    call(tool)
 
     assert seen == [{"sources": ["mail"]}]
+
+
+def test_a_guardrail_without_a_readable_signature_is_taken():
+    """A builtin that has no signature is taken as it is; what it raises refuses the call."""
+    result = call(echo_tool("x", input_guardrails=[max]))
+
+    assert result.error.type == "GuardrailError"
+    assert "max failed" in result.text
+
+
+def test_a_guardrail_that_stands_last_stands_last():
+    """Behind an output guardrail that has to stand last, only one of its kind may stand."""
+
+    def keep(result, context):
+        return None
+
+    def other(result, context):
+        return None
+
+    keep.stands_last = True
+
+    assert echo_tool("x", output_guardrails=[other, keep, keep]).output_guardrails == [
+        other,
+        keep,
+        keep,
+    ]
+    with pytest.raises(DefinitionError, match="keep has to stand last: put other before it"):
+        echo_tool("x", output_guardrails=[keep, other])
+
+
+def test_what_json_cannot_say_may_not_be_put_into_arguments():
+    """An object that a guardrail puts into the arguments in place refuses the call."""
+
+    def smuggle(call, context):
+        call.arguments["n"] = object()
+
+    result = call(echo_tool("x", input_guardrails=[smuggle]))
+
+    assert "smuggle changed the arguments of the call in place" in result.text
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), ([1], (1,)), ("1", 1)])
+def test_a_change_in_place_is_seen_where_the_values_are_equal(before, after):
+    """A guardrail that changes only the type of an argument in place is refused."""
+    schema = {"type": "object", "properties": {"x": {"default": before}}}
+
+    def alter(call, context):
+        call.arguments["x"] = after
+
+    tool = SchemaTool("echo", "Echo.", schema, lambda arguments: "ran", input_guardrails=[alter])
+
+    assert "alter changed the arguments of the call in place" in call(tool).text

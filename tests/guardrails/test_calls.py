@@ -19,7 +19,8 @@ from functool import (
     Toolset,
 )
 from functool.guardrails import block, budget, max_repeats, rate_limit
-from tests.guardrails.tools import call, echo_tool
+from tests.guardrails.tools import echo_tool
+from tests.support import call
 
 
 def run_command(**options):
@@ -445,7 +446,7 @@ def test_a_rate_limit_counts_by_the_tools_own_name():
     """The name on the call may be anything: what counts is the tool; outside of one there is only the call."""
     limit, context = rate_limit(1, 60), Context()
     tool = echo_tool(1, name="one", input_guardrails=[limit])
-    results = [asyncio.run(tool.invoke(ToolCall(name=name), context)) for name in ("a", "b")]
+    results = [call(tool, {}, context) for name in ("a", "b")]
 
     assert [result.success for result in results] == [True, False]
     assert limit(ToolCall(name="a"), context) is None

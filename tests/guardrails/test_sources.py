@@ -1,8 +1,10 @@
 """`trusted_only`: values from untrusted tools are refused, or asked about."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from pydantic import BaseModel
 
 from functool import (
     Context,
@@ -127,3 +129,54 @@ def test_bad_definitions_and_names():
 
     assert run(tool, {"to": "a", "amount": 1}).is_error
     assert paid == []
+
+
+def test_a_host_can_ask_whether_a_call_will_be_asked_about():
+    """`asks_approval` says of each call whether a person will be asked."""
+    guardrail = trusted_only("to", ask=True)
+    tool, _ = pay_tool(guardrail)
+    arguments = tool.bind({"to": "a", "amount": 1}).arguments
+    context = Context()
+
+    async def asked(sources):
+        call = ToolCall(name="pay", arguments=arguments, id="c", metadata={"sources": sources})
+        return await guardrail.asks_approval(call, context.for_call(call, tool.schema))
+
+    assert asyncio.run(asked({})) is False
+    assert asyncio.run(asked({"/to": ["web"]})) is True
+
+
+def test_every_value_of_a_list_is_looked_at():
+    """Each item of a list has to stand in the user's words; null and booleans say nothing."""
+    tool, _ = pay_tool(
+        trusted_only("parts", "amount", wrote=lambda context: "bread and milk for 5")
+    )
+
+    assert run(tool, {"to": "x", "amount": 5, "parts": ["bread", "milk"]}).success
+    assert run(tool, {"to": "x", "amount": 5, "parts": None}).success
+    assert run(tool, {"to": "x", "amount": 5.0}).success
+    refused = run(tool, {"to": "x", "amount": 5, "parts": ["bread", "wine"]})
+    assert "/parts/1 is from the model" in refused.text
+    assert "/parts/0" not in refused.text
+
+
+def test_fields_of_models_that_trusted_tools_return_count():
+    """Values inside of a model count one by one, and what JSON cannot say counts as its text."""
+
+    class Contact(BaseModel):
+        name: str
+        mail: str
+
+    @FunctionTool
+    def find(name: str) -> object:
+        return [Contact(name=name, mail="ada@example.com")] if name == "ada" else {1, object}
+
+    context = Context()
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay ada"))
+    call = ToolCall(name="find", arguments={"name": "ada"}, id="f1")
+    assert run(tool, {"to": "ada@example.com", "amount": 1}, context).is_error
+    asyncio.run(find.invoke(call, context))
+    asyncio.run(find.invoke(replace(call, arguments={"name": "x"}), context))
+
+    assert run(tool, {"to": "ada@example.com", "amount": 1}, context).success
+    assert len(paid) == 1

@@ -1,6 +1,5 @@
 """`truncate` and `redact`: how long a result gets, and what a model never reads."""
 
-import asyncio
 import dataclasses
 import itertools
 import json
@@ -20,12 +19,12 @@ from functool import (
     FunctionTool,
     ImageContent,
     TextContent,
-    ToolCall,
     ToolError,
     ToolResult,
 )
 from functool.guardrails import block, redact, truncate
-from tests.guardrails.tools import call, echo_tool
+from tests.guardrails.tools import echo_tool
+from tests.support import call
 
 
 def test_truncate_keeps_the_limit_and_says_what_is_missing():
@@ -417,7 +416,7 @@ def test_redact_reads_a_value_that_the_output_does_not_show(value):
     async def show() -> ToolResult:
         return ToolResult(output=[TextContent(text="fine")], value=value)
 
-    result = asyncio.run(show(ToolCall(name="show")))
+    result = call(show)
 
     assert "7777" not in repr(result) and result.text == "fine"
     assert type(result.value) is type(value) and "[redacted]" in repr(result.value)
@@ -431,7 +430,7 @@ def test_redact_reads_names_and_addresses():
     async def show() -> FileContent:
         return content
 
-    result = asyncio.run(show(ToolCall(name="show")))
+    result = call(show)
 
     assert result.output == [
         FileContent(data=b"7777", uri="https://example.org/?key=[redacted]", name="[redacted].txt")
@@ -660,7 +659,7 @@ def test_redact_leaves_a_picture_alone():
     async def show() -> ImageContent:
         return picture
 
-    assert asyncio.run(show(ToolCall(name="show"))).value is picture
+    assert call(show).value is picture
 
 
 def test_a_match_inside_of_another_is_redacted_with_it():

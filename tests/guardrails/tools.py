@@ -1,11 +1,6 @@
-"""What the tests of guardrails share: a tool that says something, and a call of it."""
+"""What the tests of guardrails share: a tool that says something."""
 
-import asyncio
-
-from functool import (
-    FunctionTool,
-    ToolCall,
-)
+from functool import FunctionTool
 
 
 def echo_tool(value, **options):
@@ -16,7 +11,3 @@ def echo_tool(value, **options):
         return value
 
     return FunctionTool(echo, **options)
-
-
-def call(tool, arguments="{}", context=None, id="c1"):
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))

@@ -87,14 +87,21 @@ def as_dict(arguments: Any) -> dict[str, Any]:
     return json.loads(arguments) if isinstance(arguments, str) else arguments
 
 
-class OpenAIAgents:
+class Bridge:
+    """A framework by its package, with the vocabulary of functool's bridge to it."""
+
+    name: str
+
+    def __init_subclass__(cls, module: Any, package: str) -> None:
+        cls.version = version(package)
+        cls.export = staticmethod(module.export)
+        cls.runner = staticmethod(module.runner)
+
+
+class OpenAIAgents(Bridge, module=openai_agents, package="openai-agents"):
     """openai-agents, its own `ScriptedModel`, `Runner.run` and `Runner.run_streamed`."""
 
     name = "openai-agents"
-    version = version("openai-agents")
-    export = staticmethod(openai_agents.export)
-    adopt = staticmethod(openai_agents.adopt)
-    runner = staticmethod(openai_agents.runner)
 
     def model(self, turns: tuple[Turn, ...]) -> ScriptedModel:
         return ScriptedModel(
@@ -149,10 +156,18 @@ class OpenAIAgents:
         outcome.declared = {
             t["name"]: {k: t[k] for k in ("description", "parameters", "strict")} for t in wire
         }
-        for item in calls[-1].input:
-            if item.get("type") == "function_call_output":
-                outcome.read.append(self._read(item["call_id"], item["output"]))
+        outcome.read = self.read(agent)
         return outcome
+
+    def read(self, agent: Any) -> list[Read]:
+        return [
+            self._read(item["call_id"], item["output"])
+            for item in agent.model.calls[-1].input
+            if item.get("type") == "function_call_output"
+        ]
+
+    def event(self, item: Any) -> str:
+        return getattr(item, "name", "")
 
     def _read(self, call_id: str, output: Any) -> Read:
         if isinstance(output, str):
@@ -164,23 +179,16 @@ class OpenAIAgents:
         )
 
 
-class PydanticAI:
+class PydanticAI(Bridge, module=bridge_pydantic_ai, package="pydantic-ai-slim"):
     """pydantic-ai, its own `FunctionModel`, `Agent.run` and an event stream handler."""
 
     name = "pydantic-ai"
-    version = version("pydantic-ai-slim")
-    export = staticmethod(bridge_pydantic_ai.export)
-    adopt = staticmethod(bridge_pydantic_ai.adopt)
-    runner = staticmethod(bridge_pydantic_ai.runner)
 
-    def agent(
-        self, tools: list[Any], *turns: Turn, seen: list[Any] | None = None
-    ) -> pydantic_ai.Agent:
-        script = iter(turns)
+    def agent(self, tools: list[Any], *turns: Turn) -> pydantic_ai.Agent:
+        script, seen = iter(turns), []
 
         def answer(messages: list[Any], info: AgentInfo) -> ModelResponse:
-            if seen is not None:
-                seen.append((list(messages), info))
+            seen.append((list(messages), info))
             turn = next(script)
             if isinstance(turn, str):
                 return ModelResponse(parts=[TextPart(turn)])
@@ -189,8 +197,7 @@ class PydanticAI:
             )
 
         async def stream(messages: list[Any], info: AgentInfo):
-            if seen is not None:
-                seen.append((list(messages), info))
+            seen.append((list(messages), info))
             turn = next(script)
             if isinstance(turn, str):
                 yield turn
@@ -200,10 +207,10 @@ class PydanticAI:
                     for k, (i, n, a) in enumerate(turn)
                 }
 
+        model = FunctionModel(answer, stream_function=stream)
+        model.seen = seen
         outputs = [str, pydantic_ai.DeferredToolRequests]
-        return pydantic_ai.Agent(
-            FunctionModel(answer, stream_function=stream), tools=tools, output_type=outputs
-        )
+        return pydantic_ai.Agent(model, tools=tools, output_type=outputs)
 
     def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
         return self.agent(tools, *turns), []
@@ -224,8 +231,8 @@ class PydanticAI:
         decide: Decide | None = None,
         stream: bool = False,
     ) -> Outcome:
-        outcome, seen = Outcome(), []
-        agent = self.agent([self.export(tool) for tool in tools], *turns, seen=seen)
+        outcome = Outcome()
+        agent = self.agent([self.export(tool) for tool in tools], *turns)
         options: dict[str, Any] = {}
 
         async def listen(ctx: Any, events: Any) -> None:
@@ -249,21 +256,29 @@ class PydanticAI:
                 **options,
             )
         outcome.final = run.output
-        for definition in seen[0][1].function_tools:
+        for definition in agent.model.seen[0][1].function_tools:
             shown = {
                 "description": definition.description,
                 "parameters": definition.parameters_json_schema,
             }
             outcome.declared[definition.name] = {**shown, "strict": bool(definition.strict)}
-        for message in seen[-1][0]:
+        outcome.read = self.read(agent)
+        return outcome
+
+    def read(self, agent: Any) -> list[Read]:
+        read = []
+        for message in agent.model.seen[-1][0]:
             for part in message.parts if isinstance(message, ModelRequest) else ():
                 if isinstance(part, ToolReturnPart):
-                    outcome.read.append(self._read(part))
+                    read.append(self._read(part))
                 elif isinstance(part, RetryPromptPart):
-                    outcome.read.append(Read(part.tool_call_id, part.model_response()))
+                    read.append(Read(part.tool_call_id, part.model_response()))
                 else:
                     assert isinstance(part, UserPromptPart)
-        return outcome
+        return read
+
+    def event(self, item: Any) -> str:
+        return item.event_kind
 
     def _read(self, part: ToolReturnPart) -> Read:
         images = [file.data for file in part.files]
@@ -305,14 +320,10 @@ class _ScriptedChat(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-class LangChain:
+class LangChain(Bridge, module=langchain, package="langchain"):
     """LangChain's `create_agent` (a LangGraph graph with its `ToolNode`), a chat model, `ainvoke` and `astream`."""
 
     name = "langchain"
-    version = version("langchain")
-    export = staticmethod(langchain.export)
-    adopt = staticmethod(langchain.adopt)
-    runner = staticmethod(langchain.runner)
 
     def agent(self, tools: list[Any], *turns: Turn, checkpointer: Any = None) -> Any:
         model = _ScriptedChat(script=list(turns), seen=[], shown=[])
@@ -365,7 +376,12 @@ class LangChain:
             outcome.declared[function["name"]] = {
                 k: function.get(k) for k in ("description", "parameters", "strict")
             }
-        for message in graph.scripted.seen[-1]:
+        outcome.read = self.read(graph)
+        return outcome
+
+    def read(self, agent: Any) -> list[Read]:
+        read = []
+        for message in agent.scripted.seen[-1]:
             if isinstance(message, ToolMessage):
                 blocks = [message.content] if isinstance(message.content, str) else message.content
                 texts = [
@@ -378,8 +394,11 @@ class LangChain:
                     for b in blocks
                     if isinstance(b, dict) and b["type"] == "image"
                 ]
-                outcome.read.append(Read(message.tool_call_id, "\n".join(texts), images))
-        return outcome
+                read.append(Read(message.tool_call_id, "\n".join(texts), images))
+        return read
+
+    def event(self, item: Any) -> str:
+        return next(iter(item))
 
 
 class _ScriptedClient(
@@ -420,14 +439,10 @@ class _ScriptedClient(
         return respond()
 
 
-class AgentFramework:
+class AgentFramework(Bridge, module=agent_framework, package="agent-framework-core"):
     """agent-framework, its function-calling loop over a chat client, `Agent.run` streamed or not."""
 
     name = "agent-framework"
-    version = version("agent-framework-core")
-    export = staticmethod(agent_framework.export)
-    adopt = staticmethod(agent_framework.adopt)
-    runner = staticmethod(agent_framework.runner)
 
     def agent(self, tools: list[Any], *turns: Turn) -> AFAgent:
         return AFAgent(client=_ScriptedClient(turns), tools=tools)
@@ -474,6 +489,11 @@ class AgentFramework:
         outcome.declared = {
             shown["name"]: {**shown, "strict": shown.get("strict")} for shown in agent.client.shown
         }
+        outcome.read = self.read(agent)
+        return outcome
+
+    def read(self, agent: Any) -> list[Read]:
+        read = []
         for message in agent.client.seen[-1]:
             for content in message.contents:
                 if content.type == "function_result":
@@ -483,8 +503,11 @@ class AgentFramework:
                     ]
                     urls = [item.uri for item in items if item.type == "data"]
                     images = [base64.b64decode(url.partition(",")[2]) for url in urls]
-                    outcome.read.append(Read(content.call_id, "\n".join(texts), images))
-        return outcome
+                    read.append(Read(content.call_id, "\n".join(texts), images))
+        return read
+
+    def event(self, item: Any) -> str:
+        return item.contents[0].type if item.contents else ""
 
 
 BRIDGES = [OpenAIAgents(), PydanticAI(), LangChain(), AgentFramework()]

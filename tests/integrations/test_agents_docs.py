@@ -13,13 +13,14 @@ pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
-from functool import Context, ToolCall
+from functool import Context
 from tests.integrations.bridges import BRIDGES
 from tests.integrations.test_matrix import LIMITS
+from tests.support import call
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```py(?:thon)?\n(.*?)```", TEXT, re.DOTALL)
-OWN, *AGENTS, TOOLS, RULE = BLOCKS
+TOOLS, RULE, OWN, *AGENTS = BLOCKS
 MODELS = dict(
     zip(("openai-agents", "pydantic-ai", "langchain", "agent-framework"), AGENTS, strict=True)
 )
@@ -39,7 +40,7 @@ def run(code: str, **names: Any) -> dict[str, Any]:
 
 
 def ask(tool: Any, text: str) -> Any:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments={"input": text}), Context()))
+    return call(tool, {"input": text}, Context())
 
 
 def test_own_agent() -> None:

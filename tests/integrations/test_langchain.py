@@ -38,21 +38,15 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
-from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.integrations import langchain
 from tests.integrations.bridges import LangChain
+from tests.support import ask, call
 
 bridge = LangChain()
 
 
-def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context)
-    )
-
-
-def call(name: str, arguments: dict[str, Any], id: str = "c1") -> dict[str, Any]:
+def made(name: str, arguments: dict[str, Any], id: str = "c1") -> dict[str, Any]:
     return {"type": "tool_call", "name": name, "args": arguments, "id": id}
 
 
@@ -64,14 +58,9 @@ async def half(number: int) -> float:
     return number / 2
 
 
-def test_export_all_keeps_order() -> None:
-    """Every tool of a toolset is exported, in its order, with its tags."""
-    tools = [FunctionTool(lambda x: x, name="b", description="d"), half]
-
-    assert [(tool.name, tool.tags) for tool in langchain.export_all(Toolset(tools))] == [
-        ("b", None),
-        ("half", ["math"]),
-    ]
+def test_the_tags_of_a_tool_go_along() -> None:
+    """The exported tool has the tags of the tool's settings."""
+    assert langchain.export(half).tags == ["math"]
 
 
 def test_alone_a_tool_returns_its_value_and_raises_its_failure() -> None:
@@ -90,8 +79,8 @@ def test_a_whole_call_gives_a_message() -> None:
     exported = langchain.export(half)
 
     fine, failed = (
-        exported.invoke(call("half", {"number": 3})),
-        asyncio.run(exported.ainvoke(call("half", {"number": -1}))),
+        exported.invoke(made("half", {"number": 3})),
+        asyncio.run(exported.ainvoke(made("half", {"number": -1}))),
     )
 
     assert (fine.content, fine.status, fine.tool_call_id, fine.artifact.value) == (
@@ -117,7 +106,7 @@ def test_any_argument_name() -> None:
 
     arguments = {"config": "a", "run_manager": "b", "callbacks": "c", "call": "d"}
 
-    assert asyncio.run(langchain.export(odd).ainvoke(call("odd", arguments))).content == "abcd"
+    assert asyncio.run(langchain.export(odd).ainvoke(made("odd", arguments))).content == "abcd"
 
 
 def test_exported_tool_in_a_chain() -> None:
@@ -152,26 +141,6 @@ def test_sync_graph() -> None:
 
     assert (pending.value["tool"], pending.value["arguments"]) == ("pay", {"amount": 7})
     assert [m.content for m in last["messages"] if isinstance(m, ToolMessage)] == ["ada paid 7"]
-
-
-def test_two_pending_approvals_have_their_own_answers() -> None:
-    """Two calls of one turn that wait for approval are answered each by its own."""
-    paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
-    outcome = asyncio.run(
-        bridge.play([pay], calls, "done", decide=lambda name, arguments: arguments["amount"] == 2)
-    )
-
-    assert paid == [2]
-    assert outcome.of("c2").text == "paid 2" and "paid" not in outcome.of("c1").text
-    assert outcome.final == "done"
 
 
 @pytest.mark.parametrize("shown", [False, True])
@@ -258,32 +227,6 @@ def test_a_graph_is_resumed_with_a_decision_of_langchain(
     assert (messages[-2].content, ran) == (read, paid)
 
 
-def test_an_edit_that_does_not_fit_runs_nothing() -> None:
-    """What a person wrote is checked like what a model wrote."""
-    ran: list[int] = []
-    pay = paying(ran, input_guardrails=[require_approval()])
-    call_pay = [("c1", "pay", {"amount": 7})]
-    graph = bridge.agent([langchain.export(pay)], call_pay, "done", checkpointer=InMemorySaver())
-    asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, CONFIG))
-    edit = {"type": "edit", "edited_action": {"args": {"amount": "lots"}}}
-    messages = asyncio.run(graph.ainvoke(Command(resume=edit), CONFIG))["messages"]
-
-    assert (messages[-2].artifact.error.type, ran) == ("ArgumentError", [])
-
-
-def test_a_grant_of_the_context_lets_its_calls_run() -> None:
-    """A call that a grant covers does not interrupt the graph, and uses the grant up; another call does."""
-    ran: list[int] = []
-    pay = paying(ran, input_guardrails=[require_approval()])
-    context = Context()
-    context.grant(Grant.of(pay, {"amount": 1}))
-    calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
-    outcome = asyncio.run(bridge.play([pay], calls, "done", deps=context, decide=lambda *_: False))
-
-    assert outcome.paused == [("pay", {"amount": 2, "currency": "CHF"})]
-    assert (ran, context.grants()) == ([1], [])
-
-
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
 def test_the_frameworks_own_review_edits_an_exported_tool(mode: Any) -> None:
     """`HumanInTheLoopMiddleware` edits the call of a tool that asks for no approval itself."""
@@ -367,28 +310,13 @@ def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
         """Pay."""
         raise AssertionError("never")
 
-    message = asyncio.run(langchain.export(pay).ainvoke(call("pay", {"amount": 1})))
+    message = asyncio.run(langchain.export(pay).ainvoke(made("pay", {"amount": 1})))
 
     assert (message.status, message.artifact.error.type) == ("error", "ApprovalRequired")
 
 
-def test_host_context_is_used_as_it_is() -> None:
-    """A functool `Context` as the graph's context reaches the body with its state and its approver; nothing is interrupted."""
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def note(text: str, context: Context) -> str:
-        """Note."""
-        context.state["note"] = text
-        return str(context.deps)
-
-    host = Context("ada", approver=lambda request: True)
-    outcome = asyncio.run(bridge.play([note], [("c1", "note", {"text": "x"})], "done", deps=host))
-
-    assert (outcome.of("c1").text, host.state["note"]) == ("ada", "x")
-
-
-def test_tripwire_leaves_the_graph() -> None:
-    """A tripwire leaves the graph, unless its `ToolNode` is told to handle every exception: then the model reads it."""
+def test_a_tool_node_that_handles_every_exception_makes_an_answer_of_a_tripwire() -> None:
+    """A tripwire leaves a `ToolNode`, unless it is told to handle every exception: then the model reads it."""
 
     def trip(call: ToolCall, context: Context) -> None:
         raise Tripwire("stop everything")
@@ -403,37 +331,28 @@ def test_tripwire_leaves_the_graph() -> None:
         graph.add_node("tools", ToolNode([langchain.export(noop)], **options))
         graph.set_entry_point("tools")
         return await graph.compile().ainvoke(
-            {"messages": [AIMessage("", tool_calls=[call("noop", {})])]}
+            {"messages": [AIMessage("", tool_calls=[made("noop", {})])]}
         )
 
-    with pytest.raises(Tripwire, match="stop everything"):
-        asyncio.run(bridge.play([noop], [("c1", "noop", {})], "done"))
     with pytest.raises(Tripwire, match="stop everything"):
         asyncio.run(node())
     assert "stop everything" in asyncio.run(node(handle_tool_errors=True))["messages"][-1].content
 
 
-@pytest.mark.parametrize("sync", [False, True])
-def test_disabled_tool_says_so(sync: bool) -> None:
-    """A tool that is switched off in the graph's context does not run, and says so."""
+def test_a_disabled_tool_says_so_in_a_sync_graph() -> None:
+    """A tool that is switched off in the context of a graph that is run synchronously does not run, and says so."""
 
     @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
     async def secret() -> str:
         """Tell."""
         return "x"
 
-    read = {}
+    read = []
     for user in ("ada", "bob"):
         graph = bridge.agent([langchain.export(secret)], [("c1", "secret", {})], "done")
-        start = {"messages": [("user", "go")]}
-        state = (
-            graph.invoke(start, context=user)
-            if sync
-            else asyncio.run(graph.ainvoke(start, context=user))
-        )
-        read[user] = state["messages"][-2].content
+        read.append(graph.invoke({"messages": [("user", "go")]}, context=user)["messages"][-2].text)
 
-    assert read == {"ada": "x", "bob": "The tool 'secret' is disabled."}
+    assert read == ["x", "The tool 'secret' is disabled."]
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -466,20 +385,6 @@ def test_only_progress_is_told(sync: bool) -> None:
     assert heard == ["tool:progress"]
 
 
-def test_time_limit_is_what_the_model_reads() -> None:
-    """A tool whose time is up answers the model, and the run goes on."""
-
-    @FunctionTool(timeout=0.05)
-    async def slow() -> str:
-        """Sleep."""
-        await asyncio.sleep(30)
-        return "never"
-
-    outcome = asyncio.run(bridge.play([slow], [("c1", "slow", {})], "done"))
-
-    assert "0.05" in outcome.of("c1").text and outcome.final == "done"
-
-
 @pytest.mark.parametrize(
     ("content", "block"),
     [
@@ -505,13 +410,13 @@ def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
         """Give."""
         return [block], None
 
-    message = langchain.export(give).invoke(call("give", {}))
+    message = langchain.export(give).invoke(made("give", {}))
     adopted = langchain.adopt(
         StructuredTool.from_function(back, response_format="content_and_artifact")
     )
 
     assert message.content == [{"type": "text", "text": "here"}, block]
-    assert invoke(adopted).output == [content]
+    assert call(adopted).output == [content]
 
 
 def test_a_sound_is_named_and_costs_no_image() -> None:
@@ -557,10 +462,10 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
     assert (tool.name, tool.description) == ("add", "Add two numbers.")
     assert tool.schema.parameters["properties"]["a"]["description"] == "The first."
     assert tool.schema.parameters["required"] == ["a"]
-    assert invoke(tool, {"a": 1}).value == 3
-    assert invoke(tool, {"a": "x"}).error.type == "ArgumentError"
-    assert invoke(tool, {"a": 1, "c": 2}).error.type == "ArgumentError"
-    assert invoke(tool, {"a": -1}).text == "a is too small"
+    assert call(tool, {"a": 1}).value == 3
+    assert call(tool, {"a": "x"}).error.type == "ArgumentError"
+    assert call(tool, {"a": 1, "c": 2}).error.type == "ArgumentError"
+    assert call(tool, {"a": -1}).text == "a is too small"
 
 
 @pytest.mark.parametrize("response_format", ["content", "content_and_artifact"])
@@ -586,10 +491,10 @@ def test_handled_errors_stay_failures(response_format: Any, handler: Any, words:
         half, response_format=response_format, handle_tool_error=handler
     )
     tool = langchain.adopt(native)
-    result = invoke(tool, {"number": 1})
+    result = call(tool, {"number": 1})
 
     assert (result.is_error, result.text) == (True, words)
-    assert invoke(tool, {"number": 8}).value == (
+    assert call(tool, {"number": 8}).value == (
         4 if response_format == "content_and_artifact" else (4,)
     )
     assert native.handle_tool_error is handler
@@ -609,7 +514,7 @@ def test_content_blocks_of_a_native_tool_are_content() -> None:
         ]
 
     image = ImageContent(data=b"ab", media_type="image/png")
-    result = invoke(langchain.adopt(StructuredTool.from_function(show)))
+    result = call(langchain.adopt(StructuredTool.from_function(show)))
 
     assert result.output == [
         TextContent(text="see"),
@@ -618,7 +523,7 @@ def test_content_blocks_of_a_native_tool_are_content() -> None:
         TextContent(text='{"type":"json","json":{"n":1}}'),
     ]
     assert (
-        invoke(
+        call(
             langchain.adopt(
                 StructuredTool.from_function(lambda: [{"n": 1}], name="rows", description="Rows.")
             )
@@ -641,9 +546,9 @@ def test_tool_runtime_holds_deps_and_call_id() -> None:
     context.subscribe(lambda event: seen.append((event.kind, event.data["value"])))
 
     assert list(tool.schema.parameters["properties"]) == ["word"]
-    assert invoke(tool, {"word": "hi"}, context).text == "hi ada c1 t1"
+    assert call(tool, {"word": "hi"}, context).text == "hi ada c1 t1"
     assert seen == [("tool:progress", "half")]
-    assert invoke(tool, {"word": "hi", "runtime": {}}, context).error.type == "ArgumentError"
+    assert call(tool, {"word": "hi", "runtime": {}}, context).error.type == "ArgumentError"
 
 
 def test_a_tool_that_only_a_graph_can_run_is_refused() -> None:
@@ -664,8 +569,8 @@ def test_a_tool_of_one_text_is_adopted() -> None:
 
     assert tool.settings.tags == ("loud",)
     assert tool.schema.parameters["properties"] == {"tool_input": {"type": "string"}}
-    assert invoke(tool, {"tool_input": "hi"}).text == "HI"
-    assert invoke(tool, {}).error.type == "ArgumentError"
+    assert call(tool, {"tool_input": "hi"}).text == "HI"
+    assert call(tool, {}).error.type == "ArgumentError"
 
 
 def test_injected_call_id_and_thread() -> None:
@@ -681,7 +586,7 @@ def test_injected_call_id_and_thread() -> None:
     tool = langchain.adopt(who)
 
     assert list(tool.schema.parameters["properties"]) == ["word"]
-    assert invoke(tool, {"word": "hi"}, Context(thread="t1")).text == "hi c1 t1"
+    assert call(tool, {"word": "hi"}, Context(thread="t1")).text == "hi c1 t1"
 
 
 def test_artifact_is_the_value() -> None:
@@ -692,7 +597,7 @@ def test_artifact_is_the_value() -> None:
         """Find."""
         return "two rows", [1, 2]
 
-    result = invoke(langchain.adopt(find))
+    result = call(langchain.adopt(find))
 
     assert (result.text, result.value) == ("two rows", [1, 2])
 
@@ -702,19 +607,11 @@ def test_round_trip() -> None:
     tool = langchain.adopt(langchain.export(half))
 
     assert tool.schema.parameters["properties"] == half.schema.parameters["properties"]
-    assert invoke(tool, {"number": 3}).value == 1.5
-    assert invoke(tool, {"number": -1}).text == "ValueError: too small"
+    assert call(tool, {"number": 3}).value == 1.5
+    assert call(tool, {"number": -1}).text == "ValueError: too small"
 
 
 # --- runner
-
-
-def ask(
-    tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1"
-) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
-    )
 
 
 def test_runner_answers_with_usage() -> None:
@@ -750,30 +647,6 @@ def test_runner_of_a_runnable() -> None:
     assert ask(AgentTool(RunnableLambda(str.upper), "expert", "d"), text="hi").text == "HI"
 
 
-def test_runner_passes_deps_and_thread() -> None:
-    """The deps are the graph's context, and a thread remembers; usage counts this call's messages only."""
-
-    @FunctionTool
-    async def who(context: Context) -> str:
-        """Tell."""
-        return context.deps
-
-    graph = bridge.agent(
-        [langchain.export(who)],
-        [("i1", "who", {})],
-        "first",
-        "second",
-        checkpointer=InMemorySaver(),
-    )
-    tool = AgentTool(graph, "expert", "d", runner=langchain.runner, thread=lambda context: "t1")
-
-    assert ask(tool, Context("ada"), "one", "c1").text == "first"
-    second = ask(tool, Context("ada"), "two", "c2")
-
-    assert [m.text for m in graph.scripted.seen[-1]] == ["one", "", "ada", "first", "two"]
-    assert (second.text, second.metadata["usage"]["requests"]) == ("second", 1)
-
-
 def pausing(
     *turns: Any, thread: str | None = "t1", keeps: bool = True
 ) -> tuple[AgentTool, Any, list[int]]:
@@ -793,17 +666,6 @@ def pausing(
         graph,
         paid,
     )
-
-
-def test_denied_approval_is_what_the_agent_reads() -> None:
-    """The reason of a refusal is what the sub-agent's model reads."""
-    tool, graph, paid = pausing([("i1", "pay", {"amount": 1})], "well")
-    context = Context()
-
-    context.deny(ask(tool, context).metadata["approval"], "not today")
-
-    assert ask(tool, context).text == "well"
-    assert "not today" in graph.scripted.seen[-1][-1].content and paid == []
 
 
 def test_a_graph_with_a_checkpointer_starts_fresh_without_a_thread() -> None:
@@ -883,29 +745,6 @@ def test_interrupt_of_a_graph_of_its_own() -> None:
     assert ask(tool, context).text == "sent: True"
 
 
-def test_events_of_the_agent_are_progress() -> None:
-    """While somebody listens, the updates of the graph are `tool:progress` of the outer call."""
-    heard: list[Any] = []
-    context = Context()
-    context.subscribe(heard.append)
-
-    result = ask(
-        AgentTool(
-            bridge.agent([add], [("i1", "add", {"a": 1})], "three"),
-            "expert",
-            "d",
-            runner=langchain.runner,
-        ),
-        context,
-    )
-
-    assert result.text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
-        ("tool:progress", "expert", "c1")
-    }
-    assert [next(iter(event.data["value"])) for event in heard] == ["model", "tools", "model"]
-
-
 def test_refusal_keeps_the_guardrails_name_in_the_artifact() -> None:
     """The host finds in the artifact which guardrail refused."""
 
@@ -917,7 +756,7 @@ def test_refusal_keeps_the_guardrails_name_in_the_artifact() -> None:
         """Do nothing."""
         return "x"
 
-    message = langchain.export(noop).invoke(call("noop", {}))
+    message = langchain.export(noop).invoke(made("noop", {}))
 
     assert message.content == "No."
     assert message.artifact.metadata["guardrails"] == [
@@ -933,11 +772,4 @@ def test_text_content_is_text() -> None:
         """Give."""
         return [TextContent(text="a"), TextContent(text="b")]
 
-    assert langchain.export(give).invoke(call("give", {})).content == "a\nb"
-
-
-def test_create_agent_takes_exported_tools() -> None:
-    """`create_agent` takes them beside its own."""
-    graph = create_agent(bridge.agent([], "done").scripted, tools=[langchain.export(half), add])
-
-    assert graph.invoke({"messages": [("user", "go")]})["messages"][-1].text == "done"
+    assert langchain.export(give).invoke(made("give", {})).content == "a\nb"

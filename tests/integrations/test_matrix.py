@@ -34,9 +34,10 @@ from functool import (
     Toolset,
     Tripwire,
 )
+from functool.dialects._subset import violations
 from functool.guardrails import redact, require_approval
-from functool.schema.subset import violations
 from tests.integrations.bridges import BRIDGES, Outcome
+from tests.support import call
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -442,7 +443,7 @@ def test_tripwire_of_a_sub_agent_stops_the_outer_run(bridge: Any) -> None:
     tool = AgentTool(agent, "expert", "d", runner=bridge.runner)
 
     with pytest.raises(Tripwire, match="stop everything"):
-        asyncio.run(tool.invoke(ToolCall(name="expert", arguments={"input": "go"})))
+        call(tool, {"input": "go"})
 
 
 @pytest.mark.parametrize("outer", BRIDGES, ids=lambda bridge: bridge.name)

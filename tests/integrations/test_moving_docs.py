@@ -15,6 +15,7 @@ pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 from functool import Context, ToolCall
 from functool.integrations import langchain, openai_agents
 from functool.integrations import pydantic_ai as bridge_pydantic_ai
+from tests.support import call
 
 TEXT = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
 SECTIONS = {
@@ -149,9 +150,7 @@ def test_from_fastmcp() -> None:
     listed, answer = asyncio.run(served())
     context = Context()
     context.subscribe(lambda event: heard.append((event.data["done"], event.data["total"])))
-    result = asyncio.run(
-        tool.invoke(ToolCall(name="search", arguments={"query": "tea", "limit": 2}), context)
-    )
+    result = call(tool, {"query": "tea", "limit": 2}, context)
 
     shown = getattr(listed, "input_schema", None) or listed.inputSchema
     assert (listed.name, listed.description) == (tool.name, tool.description)

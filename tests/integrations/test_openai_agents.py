@@ -18,7 +18,6 @@ from agents import (
     Agent,
     RunContextWrapper,
     Runner,
-    SQLiteSession,
     ToolGuardrailFunctionOutput,
     ToolOutputFileContent,
     ToolOutputImage,
@@ -33,7 +32,6 @@ from pydantic import BaseModel, Field
 
 from functool import (
     AgentTool,
-    ApprovalRequest,
     AudioContent,
     Context,
     Decision,
@@ -42,15 +40,13 @@ from functool import (
     ImageContent,
     TextContent,
     ToolCall,
-    ToolResult,
     Toolset,
-    ToolSettings,
     Tripwire,
     WrapperTool,
 )
-from functool.approval import Grant
-from functool.guardrails import rate_limit, require_approval
+from functool.guardrails import require_approval
 from functool.integrations import openai_agents
+from tests.support import ask, call
 
 agents.set_tracing_disabled(True)
 
@@ -72,12 +68,6 @@ def outputs(agent: Agent) -> list[str]:
         for item in agent.model.calls[-1].input
         if item.get("type") == "function_call_output"
     ]
-
-
-def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context)
-    )
 
 
 class Leaf(BaseModel):
@@ -104,61 +94,6 @@ def test_schema_is_taken_as_it_is(strict: bool) -> None:
 
     assert exported.params_json_schema == grow.schema.parameters
     assert exported.strict_json_schema is strict
-
-
-def test_disabled_tool_is_not_shown() -> None:
-    """A tool that is switched off in the run's context is not shown to the model."""
-
-    @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
-    async def secret() -> str:
-        """Tell."""
-        return "x"
-
-    shown = {}
-    for user in ("ada", "bob"):
-        agent = agent_with([openai_agents.export(secret)], "done")
-        asyncio.run(Runner.run(agent, "go", context=user))
-        shown[user] = [tool.name for tool in agent.model.calls[0].tools]
-
-    assert shown == {"ada": ["secret"], "bob": []}
-
-
-def test_one_context_a_run() -> None:
-    """The calls of one run share their context, and so a rate limit; another run begins anew."""
-
-    @FunctionTool(input_guardrails=[rate_limit(1, 60, per="context")])
-    async def count(context: Context) -> int:
-        """Count."""
-        context.state["n"] = context.state.get("n", 0) + 1
-        return context.state["n"]
-
-    def run() -> list[str]:
-        agent = agent_with(
-            [openai_agents.export(count)], [("c1", "count", "{}")], [("c2", "count", "{}")], "done"
-        )
-        asyncio.run(Runner.run(agent, "go", context={"unhashable": True}))
-        return outputs(agent)
-
-    for first, second in (run(), run()):
-        assert first == "1" and second.startswith("Too many calls: at most 1 in 60 seconds.")
-
-
-def test_host_context_is_used_as_it_is() -> None:
-    """A functool `Context` as the run's context reaches the body with its state, its deps and its approver; nothing pauses."""
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def note(text: str, context: Context) -> str:
-        """Note."""
-        context.state["note"] = text
-        return str(context.deps)
-
-    asked: list[ApprovalRequest] = []
-    host = Context("ada", approver=lambda request: asked.append(request) is None)
-    agent = agent_with([openai_agents.export(note)], [("c1", "note", '{"text": "x"}')], "done")
-    run = asyncio.run(Runner.run(agent, "go", context=host))
-
-    assert (run.interruptions, outputs(agent), host.state["note"]) == ([], ["ada"], "x")
-    assert [request.arguments for request in asked] == [{"text": "x"}]
 
 
 def _big(call: ToolCall, context: Context) -> bool:
@@ -243,23 +178,6 @@ def test_always_approve_holds_for_later_calls() -> None:
     assert paid == [1, 2]
 
 
-def test_a_grant_of_the_context_lets_its_calls_run() -> None:
-    """A call that a grant covers does not interrupt the run, and uses the grant up; another call does."""
-    calls = [("c1", "pay", '{"amount": 1}'), ("c2", "pay", '{"amount": 2}')]
-    agent, paid = paying(calls, [("c3", "pay", '{"amount": 1}')], "done")
-    context = Context()
-    context.grant(Grant.of(agent.pay, {"amount": 1}))
-
-    run = asyncio.run(Runner.run(agent, "go", context=context))
-    assert ([item.call_id for item in run.interruptions], paid) == (["c2"], [1])
-    assert context.grants() == []
-
-    state = run.to_state()
-    state.reject(run.interruptions[0])
-    run = asyncio.run(Runner.run(agent, state))
-    assert ([item.call_id for item in run.interruptions], paid) == (["c3"], [1])
-
-
 def test_the_readme_names_the_extra_that_excludes_this_one() -> None:
     """The package needs a version of openai that unique-toolkit refuses, and the README says so."""
     needed = [line for line in requires("openai-agents") or () if re.match("openai[<>=]", line)]
@@ -287,7 +205,7 @@ def test_an_edited_call_of_a_sub_agent_is_told_to_its_model() -> None:
     agent, paid = paying([("i1", "pay", '{"amount": 7}')], "done")
     tool = AgentTool(agent, "clerk", "d", runner=openai_agents.runner)
     edit = Decision(approved=True, arguments={"amount": 3})
-    invoke(tool, {"input": "pay"}, Context(approver=lambda request: edit))
+    call(tool, {"input": "pay"}, Context(approver=lambda request: edit))
 
     assert paid == []
     assert outputs(agent) == [
@@ -313,42 +231,6 @@ def test_a_condition_that_cannot_be_told_asks() -> None:
     )
 
     assert [item.call_id for item in run.interruptions] == ["c1"]
-
-
-def test_tripwire_ends_the_run_as_a_tripwire() -> None:
-    """A tripwire leaves `Runner.run` as a functool `Tripwire`, streamed or not."""
-
-    def trip(call: ToolCall, context: Context) -> None:
-        raise Tripwire("stop everything")
-
-    @FunctionTool(input_guardrails=[trip])
-    async def noop() -> str:
-        """Do nothing."""
-        return "x"
-
-    async def streamed(agent: Agent) -> None:
-        async for _ in Runner.run_streamed(agent, "go").stream_events():
-            pass
-
-    for start in (Runner.run, None):
-        agent = agent_with([openai_agents.export(noop)], [("c1", "noop", "{}")], "done")
-        with pytest.raises(Tripwire, match="stop everything"):
-            asyncio.run(Runner.run(agent, "go") if start else streamed(agent))
-
-
-def test_time_limit_is_what_the_model_reads() -> None:
-    """A tool whose time is up answers the model, and the run goes on."""
-
-    @FunctionTool(timeout=0.05)
-    async def slow() -> str:
-        """Sleep."""
-        await asyncio.sleep(30)
-        return "never"
-
-    agent = agent_with([openai_agents.export(slow)], [("c1", "slow", "{}")], "done")
-
-    assert asyncio.run(Runner.run(agent, "go")).final_output == "done"
-    assert "0.05" in outputs(agent)[0]
 
 
 @pytest.mark.parametrize(
@@ -406,10 +288,10 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
     assert tool.schema.parameters["required"] == add.params_json_schema["required"] == ["a", "b"]
     assert tool.schema.parameters["properties"]["a"] == add.params_json_schema["properties"]["a"]
     assert tool.strict is True
-    assert invoke(tool, {"a": 1, "b": 4}).value == 5
-    assert invoke(tool, {"a": "x", "b": 4}).error.type == "ArgumentError"
-    assert invoke(tool, {"a": 1, "c": 4}).error.type == "ArgumentError"
-    assert invoke(tool, {"a": -1, "b": 1}).text == "ValueError: too small"
+    assert call(tool, {"a": 1, "b": 4}).value == 5
+    assert call(tool, {"a": "x", "b": 4}).error.type == "ArgumentError"
+    assert call(tool, {"a": 1, "c": 4}).error.type == "ArgumentError"
+    assert call(tool, {"a": -1, "b": 1}).text == "ValueError: too small"
 
 
 def test_adopting_changes_nothing_in_the_native_tool() -> None:
@@ -429,7 +311,7 @@ def test_words_of_the_author_for_a_failure() -> None:
         """Fail."""
         raise ValueError("broken")
 
-    result = invoke(openai_agents.adopt(fail))
+    result = call(openai_agents.adopt(fail))
 
     assert (result.text, result.error.type) == ("Sorry: broken", "ValueError")
 
@@ -449,7 +331,7 @@ def test_adopted_tool_finds_deps_and_call_id() -> None:
         seen.append(ctx.tool_call_id)
         return ctx.context.user
 
-    assert invoke(openai_agents.adopt(who), context=Context(Deps("ada"))).text == "ada"
+    assert call(openai_agents.adopt(who), context=Context(Deps("ada"))).text == "ada"
     assert seen == ["c1"]
 
 
@@ -470,13 +352,13 @@ def test_native_approval_is_functools_approval(needs: Any) -> None:
         return f"paid {amount}"
 
     tool, context = openai_agents.adopt(pay), Context()
-    pending = invoke(tool, {"amount": 7}, context)
+    pending = call(tool, {"amount": 7}, context)
 
     assert tool.requires_approval
     assert pending.error.type == "ApprovalRequired"
     context.approve(pending.metadata["approval"])
-    assert invoke(tool, {"amount": 7}, context).text == "paid 7"
-    assert invoke(tool, {"amount": 3}, Context()).is_error is (needs is True)
+    assert call(tool, {"amount": 7}, context).text == "paid 7"
+    assert call(tool, {"amount": 3}, Context()).is_error is (needs is True)
 
 
 def test_native_guardrails_come_along() -> None:
@@ -507,11 +389,11 @@ def test_native_guardrails_come_along() -> None:
 
     tool = openai_agents.adopt(say)
 
-    assert invoke(tool, {"word": "fine"}).text == "fine"
-    assert invoke(tool, {"word": "bad"}).text == "Not that word."
-    assert invoke(tool, {"word": "secret"}).text == "Not for you."
+    assert call(tool, {"word": "fine"}).text == "fine"
+    assert call(tool, {"word": "bad"}).text == "Not that word."
+    assert call(tool, {"word": "secret"}).text == "Not for you."
     with pytest.raises(Tripwire):
-        invoke(tool, {"word": "worse"})
+        call(tool, {"word": "worse"})
 
 
 def test_native_switch_comes_along() -> None:
@@ -529,8 +411,8 @@ def test_native_switch_comes_along() -> None:
 
     tool = openai_agents.adopt(secret)
 
-    assert invoke(tool, context=Context("ada")).text == "x"
-    assert "not available" in invoke(tool, context=Context("bob")).text
+    assert call(tool, context=Context("ada")).text == "x"
+    assert "not available" in call(tool, context=Context("bob")).text
     assert Toolset([openai_agents.adopt(never)]).enabled() == []
 
 
@@ -543,7 +425,7 @@ def test_native_time_limit_comes_along() -> None:
         await asyncio.sleep(30)
         return "never"
 
-    assert "timed out" in invoke(openai_agents.adopt(slow)).text
+    assert "timed out" in call(openai_agents.adopt(slow)).text
 
 
 def test_native_content() -> None:
@@ -558,7 +440,7 @@ def test_native_content() -> None:
             ToolOutputFileContent(file_url="https://x/y.pdf", filename="y"),
         ]
 
-    assert invoke(openai_agents.adopt(give)).output == [
+    assert call(openai_agents.adopt(give)).output == [
         TextContent(text="a"),
         ImageContent(data=b"\0\1\2", media_type="image/jpeg"),
         FileContent(uri="https://x/y.pdf", name="y"),
@@ -566,14 +448,6 @@ def test_native_content() -> None:
 
 
 # --- runner
-
-
-def ask(
-    tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1"
-) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
-    )
 
 
 def test_runner_answers_with_usage() -> None:
@@ -595,73 +469,6 @@ def test_runner_answers_with_usage() -> None:
     counts = {"requests": 1, "input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
     assert (plain.text, plain.metadata) == ("42", {"usage": counts})
     assert (extracted.text, extracted.metadata) == ("RunResult 42", {"usage": counts})
-
-
-def test_runner_passes_deps_and_thread() -> None:
-    """The deps are the run's context object, and a session as thread remembers."""
-
-    @function_tool
-    def who(ctx: RunContextWrapper[Deps]) -> str:
-        """Tell."""
-        return ctx.context.user
-
-    session = SQLiteSession("s")
-    agent = agent_with([who], [("i1", "who", "{}")], "first", "second")
-    tool = AgentTool(
-        agent, "expert", "d", runner=openai_agents.runner, thread=lambda context: session
-    )
-
-    assert ask(tool, Context(Deps("ada")), "one", "c1").text == "first"
-    assert outputs(agent) == ["ada"]
-    assert ask(tool, Context(Deps("ada")), "two", "c2").text == "second"
-    assert [
-        item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"
-    ] == ["one", "two"]
-
-
-def pausing(*turns: Any) -> tuple[AgentTool, Agent, list[int]]:
-    paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    agent = agent_with([openai_agents.export(pay)], *turns)
-    return AgentTool(agent, "clerk", "d", runner=openai_agents.runner), agent, paid
-
-
-def test_denied_approval_is_what_the_agent_reads() -> None:
-    """The reason of a refusal is what the sub-agent's model reads."""
-    tool, agent, paid = pausing([("i1", "pay", '{"amount": 1}')], "well")
-    context = Context()
-
-    context.deny(ask(tool, context).metadata["approval"], "not today")
-
-    assert ask(tool, context).text == "well"
-    assert "not today" in outputs(agent)[0] and paid == []
-
-
-def test_events_of_the_agent_are_progress() -> None:
-    """While somebody listens, the stream events of the run are `tool:progress` of the outer call."""
-    heard: list[Any] = []
-    context = Context()
-    context.subscribe(heard.append)
-    agent = agent_with([add], [("i1", "add", '{"a": 1, "b": 2}')], "three")
-
-    result = ask(AgentTool(agent, "expert", "d", runner=openai_agents.runner), context)
-
-    names = [
-        event.data["value"].name
-        for event in heard
-        if event.data["value"].type == "run_item_stream_event"
-    ]
-    assert result.text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
-        ("tool:progress", "expert", "c1")
-    }
-    assert names == ["tool_called", "tool_output", "message_output_created"]
 
 
 def test_runner_options() -> None:

@@ -21,12 +21,12 @@ from functool import (
     FunctionTool,
     GuardrailError,
     ToolCall,
-    ToolResult,
     Toolset,
     Tripwire,
 )
 from functool.guardrails import redact, require_approval
 from functool.integrations.opentelemetry import instrument
+from tests.support import call
 
 
 @pytest.fixture
@@ -47,10 +47,6 @@ async def double(number: int) -> int:
     if number < 0:
         raise ValueError(f"{number} is negative")
     return number * 2
-
-
-def call(tool: Any, arguments: Any, id: str = "c1", context: Context | None = None) -> ToolResult:
-    return asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id=id), context))
 
 
 def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

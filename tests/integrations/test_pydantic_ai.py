@@ -50,12 +50,11 @@ from functool import (
     ToolCall,
     ToolResult,
     ToolSettings,
-    Tripwire,
 )
-from functool.approval import Grant
-from functool.guardrails import rate_limit, require_approval, truncate
+from functool.guardrails import require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
 from functool.integrations import pydantic_ai_runner
+from tests.support import ask, call
 
 TestModel.__test__ = False
 
@@ -91,12 +90,6 @@ def run(tools: list[Any], *turns: Any, **options: Any) -> list[Any]:
     )
 
 
-def invoke(tool: Any, arguments: Any = None, context: Context | None = None) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id="c1"), context)
-    )
-
-
 def test_definition() -> None:
     """An exclusive tool is sequential, and a tool whose type is known has a return schema."""
 
@@ -111,27 +104,6 @@ def test_definition() -> None:
     assert definition.return_schema == total.schema.output
     assert definition.strict is None
     assert definition.kind == "function"
-
-
-def test_disabled_tool_is_not_shown() -> None:
-    """A tool that is switched off in the run's context is not shown to the model."""
-
-    @FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
-    async def secret() -> str:
-        """Tell."""
-        return "x"
-
-    shown = {}
-    for user in ("ada", "bob"):
-        seen: list[Any] = []
-        asyncio.run(
-            Agent(scripted("done", seen=seen), tools=[bridge.export(secret)], deps_type=str).run(
-                "go", deps=user
-            )
-        )
-        shown[user] = [tool.name for tool in seen[0][1].function_tools]
-
-    assert shown == {"ada": ["secret"], "bob": []}
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{", '"x"', "null"])
@@ -248,26 +220,6 @@ def test_metadata_is_the_applications() -> None:
     assert (part.content, part.metadata) == ("found", {"source": "x"})
 
 
-def test_one_context_a_run() -> None:
-    """The calls of one run share their context, and so a rate limit; another run begins anew."""
-
-    @FunctionTool(input_guardrails=[rate_limit(1, 60, per="context")])
-    async def count(context: Context) -> int:
-        """Count."""
-        context.state["n"] = context.state.get("n", 0) + 1
-        return context.state["n"]
-
-    for _ in range(2):
-        first, second = (
-            part.content
-            for part in run(
-                [count], [("c1", "count", {})], [("c2", "count", {})], "done", deps={"a": 1}
-            )
-        )
-
-        assert first == "1" and second.startswith("Too many calls: at most 1 in 60 seconds.")
-
-
 def test_agents_that_share_their_usage_do_not_share_deps() -> None:
     """An agent that runs inside another one with its usage finds its own deps, and the outer one still its own."""
     seen: list[Any] = []
@@ -290,21 +242,6 @@ def test_agents_that_share_their_usage_do_not_share_deps() -> None:
     )
 
     assert seen == ["outer", "inner", "outer"]
-
-
-def test_host_context_is_used_as_it_is() -> None:
-    """A functool `Context` as deps reaches the body with its state and its approver; nothing is deferred."""
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def note(text: str, context: Context) -> str:
-        """Note."""
-        context.state["note"] = text
-        return str(context.deps)
-
-    host = Context("ada", approver=lambda request: True)
-    (part,) = run([note], [("c1", "note", {"text": "x"})], "done", deps=host)
-
-    assert (part.content, host.state["note"]) == ("ada", "x")
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -409,17 +346,6 @@ def test_an_edit_that_does_not_fit_runs_nothing() -> None:
     assert till.paid == []
 
 
-def test_a_grant_of_the_context_lets_its_calls_run() -> None:
-    """A call that a grant covers is not deferred, and uses the grant up; another call is."""
-    till = Till([("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})], "done")
-    context = Context()
-    context.grant(Grant.of(till.pay, {"amount": 1}, free=["currency"]))
-    pending = asyncio.run(till.agent.run("go", deps=context))
-
-    assert [part.tool_call_id for part in pending.output.approvals] == ["c2"]
-    assert (till.paid, context.grants()) == ([1], [])
-
-
 def test_an_edited_call_of_a_sub_agent_runs_edited() -> None:
     """What a person makes of a sub-agent's call goes to pydantic-ai as `override_args`."""
 
@@ -517,35 +443,6 @@ def test_only_public_names_of_pydantic_ai_are_used() -> None:
         assert names and not [name for name in names if "._" in name]
 
 
-def test_tripwire_leaves_the_run() -> None:
-    """A tripwire leaves `Agent.run`."""
-
-    def trip(call: ToolCall, context: Context) -> None:
-        raise Tripwire("stop everything")
-
-    @FunctionTool(input_guardrails=[trip])
-    async def noop() -> str:
-        """Do nothing."""
-        return "x"
-
-    with pytest.raises(Tripwire, match="stop everything"):
-        run([noop], [("c1", "noop", {})], "done")
-
-
-def test_time_limit_is_what_the_model_reads() -> None:
-    """A tool whose time is up answers the model, and the run goes on."""
-
-    @FunctionTool(timeout=0.05)
-    async def slow() -> str:
-        """Sleep."""
-        await asyncio.sleep(30)
-        return "never"
-
-    (part,) = run([slow], [("c1", "slow", {})], "done")
-
-    assert "0.05" in part.content and part.outcome == "failed"
-
-
 @pytest.mark.parametrize(
     ("content", "native"),
     [
@@ -577,7 +474,7 @@ def test_content_there_and_back(content: Any, native: Any) -> None:
         return native
 
     assert part.content == ["here", native]
-    assert invoke(bridge.adopt(pydantic_ai.Tool(back))).output == [content]
+    assert call(bridge.adopt(pydantic_ai.Tool(back))).output == [content]
 
 
 # --- adopt
@@ -608,9 +505,9 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
 
     assert (tool.name, tool.description) == ("add", "Add two numbers.")
     assert tool.schema.parameters["properties"]["a"]["description"] == "The first."
-    assert invoke(tool, {"a": 1}).value == 3
-    assert invoke(tool, {"a": "x"}).error.type == "ArgumentError"
-    assert (invoke(tool, {"a": -1}).text, invoke(tool, {"a": 100}).text) == (
+    assert call(tool, {"a": 1}).value == 3
+    assert call(tool, {"a": "x"}).error.type == "ArgumentError"
+    assert (call(tool, {"a": -1}).text, call(tool, {"a": 100}).text) == (
         "a is too small",
         "a is too big",
     )
@@ -631,7 +528,7 @@ def test_what_only_the_native_validator_knows_is_an_argument_error() -> None:
         """Halve."""
         return number // 2
 
-    result = invoke(bridge.adopt(pydantic_ai.Tool(half)), {"number": 777})
+    result = call(bridge.adopt(pydantic_ai.Tool(half)), {"number": 777})
 
     assert result.error.type == "ArgumentError"
     assert "must be even" in result.text and "777" not in result.text
@@ -644,9 +541,7 @@ def test_adopted_tool_finds_deps_and_call_id() -> None:
         """Tell."""
         return f"{ctx.deps.user} {ctx.tool_call_id}"
 
-    assert (
-        invoke(bridge.adopt(pydantic_ai.Tool(who)), context=Context(Deps("ada"))).text == "ada c1"
-    )
+    assert call(bridge.adopt(pydantic_ai.Tool(who)), context=Context(Deps("ada"))).text == "ada c1"
 
 
 def test_native_approval_is_functools_approval() -> None:
@@ -670,10 +565,10 @@ def test_native_approval_is_functools_approval() -> None:
         (pydantic_ai.Tool(big), 7),
     ):
         tool, context = bridge.adopt(native), Context()
-        pending = invoke(tool, {"amount": amount}, context)
+        pending = call(tool, {"amount": amount}, context)
         assert pending.error.type == "ApprovalRequired"
         context.approve(pending.metadata["approval"])
-        assert invoke(tool, {"amount": amount}, context).text == "paid"
+        assert call(tool, {"amount": amount}, context).text == "paid"
 
     assert ran == ["always", "big"]
 
@@ -687,12 +582,12 @@ def test_what_a_native_prepare_says_holds() -> None:
         ]
 
     tool, asked = bridge.adopt(pydantic_ai.Tool(add, prepare=prepare)), Context("ask")
-    away, pending = invoke(tool, {"a": 1}, Context("out")), invoke(tool, {"a": 1}, asked)
+    away, pending = call(tool, {"a": 1}, Context("out")), call(tool, {"a": 1}, asked)
 
     assert (away.error.type, away.text) == ("ToolDisabledError", "The tool 'add' is disabled.")
     assert pending.error.type == "ApprovalRequired"
     asked.approve(pending.metadata["approval"])
-    assert [invoke(tool, {"a": 1}, context).value for context in (asked, Context("in"))] == [3, 3]
+    assert [call(tool, {"a": 1}, context).value for context in (asked, Context("in"))] == [3, 3]
 
 
 def test_native_time_limit_and_args_validator_come_along() -> None:
@@ -707,9 +602,9 @@ def test_native_time_limit_and_args_validator_come_along() -> None:
         if a == b:
             raise ModelRetry("a and b must differ")
 
-    assert "Timed out" in invoke(bridge.adopt(pydantic_ai.Tool(slow, timeout=0.05))).text
+    assert "Timed out" in call(bridge.adopt(pydantic_ai.Tool(slow, timeout=0.05))).text
     assert (
-        invoke(bridge.adopt(pydantic_ai.Tool(add, args_validator=check)), {"a": 2}).text
+        call(bridge.adopt(pydantic_ai.Tool(add, args_validator=check)), {"a": 2}).text
         == "a and b must differ"
     )
 
@@ -725,7 +620,7 @@ def test_tool_return_of_a_native_tool() -> None:
             metadata={"k": 1},
         )
 
-    result = invoke(bridge.adopt(pydantic_ai.Tool(give)))
+    result = call(bridge.adopt(pydantic_ai.Tool(give)))
 
     assert result.output == [
         TextContent(text="value"),
@@ -736,14 +631,6 @@ def test_tool_return_of_a_native_tool() -> None:
 
 
 # --- runner
-
-
-def ask(
-    tool: AgentTool, context: Context | None = None, text: str = "hi", id: str = "c1"
-) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments={"input": text}, id=id), context)
-    )
 
 
 @pytest.mark.parametrize("runner", [bridge.runner, None])
@@ -771,22 +658,6 @@ def test_runner_works_with_output_validators() -> None:
     assert ask(AgentTool(agent, "expert", "d", runner=bridge.runner)).text == "42!"
 
 
-def test_runner_passes_deps() -> None:
-    """The deps of the context are the run's deps."""
-    agent = Agent(scripted([("i1", "who", {})], "done"), deps_type=Deps)
-    seen: list[str] = []
-
-    @agent.tool
-    def who(ctx: RunContext[Deps]) -> str:
-        """Tell."""
-        seen.append(ctx.deps.user)
-        return "x"
-
-    ask(AgentTool(agent, "expert", "d", runner=bridge.runner), Context(Deps("ada")))
-
-    assert seen == ["ada"]
-
-
 @pytest.mark.parametrize("thread", [[], Conversation()])
 def test_thread_remembers(thread: Any) -> None:
     """A list of messages, or a `Conversation`, grows by each run."""
@@ -811,68 +682,6 @@ def test_thread_remembers(thread: Any) -> None:
     assert len(messages) == 4
 
 
-def pausing(*turns: Any, **options: Any) -> tuple[AgentTool, list[Any], list[int]]:
-    paid: list[int] = []
-    seen: list[Any] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    agent = Agent(scripted(*turns, seen=seen), tools=[bridge.export(pay)], **options)
-    return AgentTool(agent, "clerk", "d", runner=bridge.runner), seen, paid
-
-
-def test_denied_approval_is_what_the_agent_reads() -> None:
-    """The reason of a refusal is what the sub-agent's model reads."""
-    tool, seen, paid = pausing([("i1", "pay", {"amount": 1})], "well")
-    context = Context()
-
-    context.deny(ask(tool, context).metadata["approval"], "not today")
-
-    assert ask(tool, context).text == "well"
-    assert "not today" in returns(seen[-1][0])[0].content and paid == []
-
-
-def test_approver_of_the_host_is_asked_in_place() -> None:
-    """With an approver the sub-agent does not stop the outer call."""
-    tool, _, paid = pausing(
-        [("i1", "pay", {"amount": 1})], "all paid", output_type=[str, DeferredToolRequests]
-    )
-
-    assert (
-        ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text
-        == "all paid"
-    )
-    assert paid == [1]
-
-
-def test_events_of_the_agent_are_progress() -> None:
-    """While somebody listens, the calls and results of the agent's tools are `tool:progress` of the outer call."""
-    heard: list[Any] = []
-    context = Context()
-    context.subscribe(heard.append)
-
-    result = ask(
-        AgentTool(
-            Agent(scripted([("i1", "add", {"a": 1})], "three"), tools=[add]),
-            "expert",
-            "d",
-            runner=bridge.runner,
-        ),
-        context,
-    )
-
-    kinds = [event.data["value"].event_kind for event in heard]
-    assert result.text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
-        ("tool:progress", "expert", "c1")
-    }
-    assert "function_tool_call" in kinds and "function_tool_result" in kinds
-
-
 def test_external_call_of_an_agent_is_an_error() -> None:
     """A tool that runs outside of the agent cannot be answered here, and the error says so."""
     from pydantic_ai.exceptions import CallDeferred
@@ -891,4 +700,4 @@ def test_external_call_of_an_agent_is_an_error() -> None:
     )
 
     assert result.is_error and "outside" in result.text
-    assert invoke(bridge.adopt(pydantic_ai.Tool(outside))).is_error
+    assert call(bridge.adopt(pydantic_ai.Tool(outside))).is_error

@@ -20,35 +20,34 @@ from functool import (
     DefinitionError,
     FunctionTool,
     ToolCall,
-    ToolResult,
     Toolset,
+    ToolSettings,
 )
-from functool.guardrails import require_approval
+from functool.approval import Grant
+from functool.guardrails import rate_limit, require_approval
 from functool.integrations import agent_framework, langchain, openai_agents, pydantic_ai
 from tests.integrations.bridges import BRIDGES, Turn
 from tests.integrations.extras import check_missing_extra
+from tests.support import ask
 
 each_bridge = pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+
+
+def paying(paid: list[int]) -> FunctionTool:
+    @FunctionTool(input_guardrails=[require_approval()])
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay
 
 
 def expert(bridge: Any, *turns: Turn) -> tuple[AgentTool, list[int]]:
     """An agent whose only tool has to be approved, and what that tool paid."""
     paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    agent, thread = bridge.threaded([bridge.export(pay)], *turns)
+    agent, thread = bridge.threaded([bridge.export(paying(paid))], *turns)
     return AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread), paid
-
-
-def ask(tool: AgentTool, context: Context) -> ToolResult:
-    return asyncio.run(
-        tool.invoke(ToolCall(name="clerk", arguments={"input": "hi"}, id="c1"), context)
-    )
 
 
 @each_bridge
@@ -80,13 +79,15 @@ def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> 
 
 @each_bridge
 def test_a_denial_runs_nothing(bridge: Any) -> None:
-    """After a refusal the sub-agent goes on without the call."""
+    """After a refusal the sub-agent goes on without the call, and its model reads the reason where the framework has a place for it."""
     tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], "well")
     context = Context()
 
     context.deny(ask(tool, context).metadata["approval"], "not today")
 
     assert (ask(tool, context).text, paid) == ("well", [])
+    (read,) = bridge.read(tool.agent)
+    assert ("not today" in read.text) is (bridge.name != "agent-framework")
 
 
 @each_bridge
@@ -99,6 +100,51 @@ def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
         == "all paid"
     )
     assert paid == [1]
+
+
+@each_bridge
+def test_dependencies_reach_the_tools_of_the_sub_agent(bridge: Any) -> None:
+    """The deps of the outer call are those of the sub-agent's run."""
+
+    @FunctionTool
+    async def who(context: Context) -> str:
+        """Tell."""
+        return context.deps
+
+    agent = bridge.agent([bridge.export(who)], [("i1", "who", {})], "done")
+    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner)
+
+    assert ask(tool, Context("ada")).text == "done"
+    assert [read.text for read in bridge.read(agent)] == ["ada"]
+
+
+EVENTS = {
+    "openai-agents": {"tool_called", "tool_output", "message_output_created"},
+    "pydantic-ai": {"function_tool_call", "function_tool_result"},
+    "langchain": {"model", "tools"},
+    "agent-framework": {"function_call", "function_result", "text"},
+}
+
+
+@each_bridge
+def test_events_of_the_sub_agent_are_progress(bridge: Any) -> None:
+    """While somebody listens, what the framework streams of the inner run is `tool:progress` of the outer call."""
+
+    @FunctionTool
+    async def look() -> str:
+        """Look."""
+        return "x"
+
+    heard: list[Any] = []
+    context = Context()
+    context.subscribe(heard.append)
+    agent = bridge.agent([bridge.export(look)], [("i1", "look", {})], "three")
+
+    assert ask(AgentTool(agent, "clerk", "d", runner=bridge.runner), context).text == "three"
+    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
+        ("tool:progress", "clerk", "c1")
+    }
+    assert EVENTS[bridge.name] <= {bridge.event(event.data["value"]) for event in heard}
 
 
 @each_bridge
@@ -175,6 +221,117 @@ def test_host_context_is_used_as_it_is(bridge: Any) -> None:
     assert [
         (event.kind, event.tool_name, event.call_id, event.data["message"]) for event in heard
     ] == [("tool:progress", "note", "c1", "noted")]
+
+
+# In LangChain and agent-framework a context is one call's, unless the host gives one: docs/contexts.md.
+@pytest.mark.parametrize("bridge", BRIDGES[:2], ids=lambda bridge: bridge.name)
+def test_the_calls_of_a_run_share_one_context(bridge: Any) -> None:
+    """State lives as long as a run, and so does a rate limit; another run begins anew."""
+
+    @FunctionTool(input_guardrails=[rate_limit(1, 60, per="context")])
+    async def count(context: Context) -> int:
+        """Count."""
+        context.state["n"] = context.state.get("n", 0) + 1
+        return context.state["n"]
+
+    turns = [("c1", "count", {})], [("c2", "count", {})], "done"
+    for _ in range(2):
+        outcome = asyncio.run(bridge.play([count], *turns, deps={"unhashable": True}))
+
+        assert outcome.of("c1").text == "1"
+        assert outcome.of("c2").text.startswith("Too many calls: at most 1 in 60 seconds.")
+
+
+@each_bridge
+def test_a_time_limit_is_what_the_model_reads(bridge: Any) -> None:
+    """A tool whose time is up answers the model, and the run goes on."""
+
+    @FunctionTool(timeout=0.05)
+    async def slow() -> str:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        return "never"
+
+    outcome = asyncio.run(bridge.play([slow], [("c1", "slow", {})], "done"))
+
+    assert "0.05" in outcome.of("c1").text and outcome.final == "done"
+
+
+@each_bridge
+def test_two_pending_approvals_have_their_own_answers(bridge: Any) -> None:
+    """Two calls of one turn that wait for approval are answered each by its own."""
+    paid: list[int] = []
+    calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
+    outcome = asyncio.run(
+        bridge.play(
+            [paying(paid)], calls, "done", decide=lambda name, arguments: arguments["amount"] == 2
+        )
+    )
+
+    assert paid == [2]
+    assert outcome.of("c2").text == "paid 2" and "paid" not in outcome.of("c1").text
+    assert outcome.final == "done"
+
+
+# agent-framework asks by itself, before functool sees the call: `approval_rule` tells it of grants.
+asks_the_tool = pytest.mark.parametrize(
+    "bridge",
+    [bridge for bridge in BRIDGES if bridge.name != "agent-framework"],
+    ids=lambda bridge: bridge.name,
+)
+
+
+@asks_the_tool
+def test_the_approver_of_a_hosts_context_is_asked_in_place(bridge: Any) -> None:
+    """With a functool `Context` that has an approver the run does not pause."""
+    paid: list[int] = []
+    asked: list[Any] = []
+    host = Context(approver=lambda request: asked.append(request.arguments) is None)
+    outcome = asyncio.run(
+        bridge.play([paying(paid)], [("c1", "pay", {"amount": 1})], "done", deps=host)
+    )
+
+    assert (outcome.final, outcome.paused) == ("done", [])
+    assert paid == [1] and asked == [{"amount": 1}]
+
+
+@asks_the_tool
+def test_a_grant_of_the_context_lets_its_calls_run(bridge: Any) -> None:
+    """A call that a grant covers does not pause the run, and uses the grant up; another call does, and the same one again."""
+    paid: list[int] = []
+    pay, context = paying(paid), Context()
+    context.grant(Grant.of(pay, {"amount": 1}))
+    turns = (
+        [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})],
+        [("c3", "pay", {"amount": 1})],
+    )
+    outcome = asyncio.run(bridge.play([pay], *turns, "done", deps=context, decide=lambda *_: False))
+
+    assert outcome.paused == [("pay", {"amount": 2}), ("pay", {"amount": 1})]
+    assert (paid, context.grants()) == ([1], [])
+
+
+@FunctionTool(settings=ToolSettings(is_enabled=lambda context: context.deps == "ada"))
+async def secret() -> str:
+    """Tell."""
+    return "x"
+
+
+@each_bridge
+def test_a_disabled_tool_does_not_run(bridge: Any) -> None:
+    """A tool that is switched off in the run's context is not shown to the model, or says so where the framework shows it always."""
+    if bridge.name in ("openai-agents", "pydantic-ai"):
+        shown = [asyncio.run(bridge.play([secret], "done", deps=user)) for user in ("ada", "bob")]
+        assert [list(outcome.declared) for outcome in shown] == [["secret"], []]
+    else:
+        played = [
+            asyncio.run(bridge.play([secret], [("c1", "secret", {})], "done", deps=user))
+            for user in ("ada", "bob")
+        ]
+        assert [outcome.of("c1").text for outcome in played] == [
+            "x",
+            "The tool 'secret' is disabled.",
+        ]
 
 
 @pytest.mark.parametrize(

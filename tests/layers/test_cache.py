@@ -22,6 +22,7 @@ from functool import (
 )
 from functool.guardrails import budget, require_approval
 from functool.layers.catalog import Catalog
+from tests.support import call
 
 cache = pytest.importorskip("functool.layers.cache", exc_type=ImportError)
 cached = cache.cached
@@ -40,12 +41,6 @@ def counting(value=None, **options):
         return value if value is not None else {"n": len(runs)}
 
     return FunctionTool(look, settings=READ_ONLY, **options), runs
-
-
-def call(tool, arguments=None, context=None, id=""):
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=arguments or {}, id=id), context)
-    )
 
 
 def test_an_equal_call_is_answered_from_the_cache():
@@ -248,7 +243,7 @@ def test_threads_share_one_flight():
 
     def look() -> str:
         runs.append(1)
-        go.wait(10)
+        go.wait(60)
         return "done"
 
     tools = Toolset([cached(FunctionTool(look, settings=READ_ONLY), 60, per="process")])
@@ -261,7 +256,7 @@ def test_threads_share_one_flight():
         thread.start()
     while not runs:
         time.sleep(0.001)
-    time.sleep(0.05)
+    time.sleep(0.05)  # Whoever comes later is answered all the same.
     go.set()
     for thread in threads:
         thread.join()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.layers import inbox as module
 from functool.layers.inbox import Inbox, InboxError
+from tests.support import time_passes
 
 RAN = []
 
@@ -138,13 +140,14 @@ async def test_a_call_that_ends_takes_its_request_along(path):
     hasty = FunctionTool(
         lambda path: RAN.append(path),
         name="hasty",
-        timeout=0.2,
+        timeout=60,
         input_guardrails=[require_approval()],
     )
     late = asyncio.create_task(
         hasty(ToolCall(name="hasty", arguments={"path": "a"}), Context(approver=inbox.approver))
     )
     await waiting(inbox)
+    time_passes(61)
 
     assert (await late).error.type == "ToolTimeoutError"
     assert inbox.pending() == []
@@ -226,42 +229,103 @@ def test_a_dead_process_leaves_nothing_to_answer(path, monkeypatch):
 
 @pytest.mark.anyio
 async def test_a_waiting_call_gives_signs_of_life(path, monkeypatch):
-    """A call that waits for longer than the silence stays pending."""
-    monkeypatch.setattr(module, "SILENCE", 1.5)
+    """After a silence that is too long a call that still waits says so, and is pending again."""
     inbox = Inbox(path)
     task = start(inbox, path="a")
-    [request] = await waiting(inbox)
-    filed = time.time()
-    while time.time() < filed + 2.0:
-        await asyncio.sleep(0.05)
+    await waiting(inbox)
+    now = time.time
+    monkeypatch.setattr(module.time, "time", lambda: now() + 2 * module.SILENCE)
+    async with asyncio.timeout(60):
+        [request] = await waiting(inbox)
 
     inbox.approve(request.id)
     assert (await task).text == "removed a"
+
+
+async def granted(inbox, context, grant):
+    """Ask in this context, and answer with a grant."""
+    asking = ask(context, path="first")
+    [request] = await waiting(inbox)
+    inbox.approve(request.id, grant=grant)
+    assert (await asking).text == "removed first"
+
+
+def ask(context, **arguments):
+    call = ToolCall(id="c1", name="remove", arguments=arguments)
+    return asyncio.create_task(remove(call, context))
 
 
 @pytest.mark.anyio
 async def test_grants(path):
     """A grant answers the calls it covers, is counted in the file, and ends."""
     inbox = Inbox(path)
+    context = Context(approver=inbox.approver)
     grant = Grant.of(remove, {"force": False}, free=["path"], uses=2)
-    inbox.grant(grant)
+    await granted(inbox, context, grant)
+    first = await ask(context, path="a")
 
-    assert (await start(Inbox(path), path="a")).text == "removed a"
-    assert [each.uses for each in inbox.grants()] == [1]
-    refused = start(inbox, path="a", force=True)
+    assert first.text == "removed a"
+    assert first.metadata["decision"]["reason"] == f"allowed beforehand by the grant {grant.id}"
+    assert [each.uses for each in Inbox(path).grants()] == [1]
+    refused = ask(context, path="a", force=True)
     [request] = await waiting(inbox)
+    with pytest.raises(ValueError, match="does not cover"):
+        inbox.approve(request.id, grant=grant)
+    with pytest.raises(TypeError, match="Grant"):
+        inbox.approve(request.id, grant="all")
     inbox.deny(request.id)
     assert (await refused).is_error
-    assert (await start(inbox, path="b")).text == "removed b"
+    assert (await ask(context, path="b")).text == "removed b"
     assert inbox.grants() == []
-    inbox.grant(grant)  # A grant that is used up stays so.
+    await granted(inbox, context, grant)  # A grant that is used up stays so.
     assert inbox.grants() == []
     other = Grant.of(remove, {"force": False}, free=["path"], uses=9)
-    inbox.grant(other)
+    await granted(inbox, context, other)
+    assert [each.uses for each in inbox.grants()] == [9]
     inbox.revoke(other)
     assert inbox.grants() == []
-    with pytest.raises(TypeError, match="Grant"):
-        inbox.grant("all")
+
+
+@pytest.mark.anyio
+async def test_a_grant_is_for_one_conversation(path):
+    """What one conversation was granted, no other uses: neither a fresh one nor another approver's."""
+    inbox = Inbox(path)
+    ada = Context(approver=inbox.approver)
+    await granted(inbox, ada, Grant.of(remove, {"force": False}, free=["path"], uses=9))
+    strangers = [
+        ada.fresh(),
+        Context(approver=inbox.approver),
+        Context(approver=Inbox(path).approver),
+    ]
+
+    for stranger in strangers:
+        asking = ask(stranger, path="a")
+        [request] = await waiting(inbox)
+        inbox.deny(request.id)
+        assert (await asking).is_error
+    assert [each.uses for each in inbox.grants()] == [9]
+    copy = pickle.loads(pickle.dumps(ada))  # The same conversation, in a worker elsewhere.
+    assert (await ask(copy, path="b")).text == "removed b"
+    assert (await ask(ada.view(deps="d"), path="c")).text == "removed c"
+    assert [each.uses for each in inbox.grants()] == [7]
+
+
+@pytest.mark.anyio
+async def test_conversations(path):
+    """The file knows which conversation asks, and which one a grant is for."""
+    inbox = Inbox(path)
+    contexts = [Context(approver=inbox.approver) for _ in range(2)]
+    grant = Grant.of(remove, {"force": False}, free=["path"])
+    await granted(inbox, contexts[0], grant)
+    asking = ask(contexts[1], path="a")
+    [request] = await waiting(inbox)
+
+    assert inbox.conversations() == {
+        grant.id: contexts[0].approver.conversation,
+        request.id: contexts[1].approver.conversation,
+    }
+    inbox.approve(request.id)
+    await asking
 
 
 def test_the_file(path, tmp_path):

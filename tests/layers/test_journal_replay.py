@@ -17,6 +17,7 @@ from functool import (
 )
 from functool.layers.journal import Journal, JournalError
 from functool.layers.journal_replay import definition_of, tool_from
+from tests.support import call
 
 
 @pytest.fixture
@@ -127,15 +128,11 @@ def test_replayed_tools_say_what_the_real_ones_said(journal):
         return [day.isoformat(), *tags]
 
     kept = journal.once(plan, run="r")
-    asyncio.run(
-        kept(ToolCall(name="plan", arguments={"day": "2026-01-02", "tags": {"a": 1}}, id="1"))
-    )
+    call(kept, {"day": "2026-01-02", "tags": {"a": 1}}, id="1")
     [replayed] = journal.replay("r").values()
 
     assert repr(replayed.schema) == repr(plan.schema)
-    answer = asyncio.run(
-        replayed(ToolCall(name="plan", arguments={"day": "2026-01-02", "tags": {"a": 1}}))
-    )
+    answer = call(replayed, {"day": "2026-01-02", "tags": {"a": 1}})
     assert answer.value == ["2026-01-02", "a"]
 
 
@@ -164,11 +161,9 @@ def test_tools_that_are_given_keep_their_guardrails(journal):
 def test_failures_and_unknown_calls_are_replayed(journal):
     """A recorded failure fails again, and a call that was interrupted is still unknown."""
 
-    @FunctionTool(timeout=0.3)
+    @FunctionTool
     async def work(how: str) -> None:
-        if how == "fails":
-            raise ToolError("sorry", details={"code": 7})
-        await asyncio.sleep(60)
+        raise ToolError("sorry", details={"code": 7}) if how == "fails" else asyncio.CancelledError
 
     tools = journal.once(Toolset([work]), run="r")
     ask(tools, "work", "1", how="fails"), ask(tools, "work", "2", how="hangs")
@@ -207,6 +202,6 @@ def test_a_tool_from_its_definition_has_no_body():
     """A tool that was made of a record answers nothing by itself."""
     tool = tool_from(definition_of(counting()).form)
 
-    result = asyncio.run(tool(ToolCall(name="next_one", arguments={"about": "x"})))
+    result = call(tool, {"about": "x"})
 
     assert result.error.type == "NotRecorded"

@@ -124,9 +124,9 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
     """A call that was cancelled, refused or waits for a person has no answer to replay."""
     path = tmp_path / "rolls.jsonl"
 
-    @FunctionTool(timeout=0.3)
+    @FunctionTool
     async def hang() -> None:
-        await asyncio.sleep(60)
+        raise asyncio.CancelledError
 
     @FunctionTool
     async def pause(ctx: Context):
@@ -144,20 +144,24 @@ def test_interrupted_and_waiting_calls_are_not_recorded(tmp_path):
 def test_parallel_calls_are_recorded_in_the_order_of_their_beginning(tmp_path):
     """What begins first is first in the file, however long it takes."""
 
+    second_ended = asyncio.Event()
+
     @FunctionTool
-    async def wait(seconds: float) -> float:
-        await asyncio.sleep(seconds)
-        return seconds
+    async def wait(first: bool) -> bool:
+        if first:
+            await second_ended.wait()
+        second_ended.set()
+        return first
 
     path = tmp_path / "waits.jsonl"
     with recording(path) as use:
         used = use(Toolset([wait]))
         used.call_all_sync(
-            ToolCall(name="wait", arguments={"seconds": s}, id="same") for s in (0.05, 0.0)
+            ToolCall(name="wait", arguments={"first": first}, id="same") for first in (True, False)
         )
     lines = [json.loads(line) for line in path.read_text().splitlines()]
 
-    assert [line["result"]["value"] for line in lines if "arguments" in line] == [0.05, 0.0]
+    assert [line["result"]["value"] for line in lines if "arguments" in line] == [True, False]
 
 
 def test_an_exported_run_can_be_replayed(tmp_path):
@@ -260,20 +264,26 @@ def test_without_pytest_the_error_says_what_to_install(monkeypatch):
 
 def test_the_demo_replays_to_the_byte(tmp_path):
     """A replayed run of the demo calls no tool and prints the same bytes."""
-    from examples.agent_loop import agent_loop
-    from examples.demo_tools import TASK, TOOLS, Desk
-    from examples.models import MODELS
+    from examples.agent_loop import agent_loop, person
+    from examples.demo_tools import new_project
+    from examples.models import Scripted
 
-    def printed(tools, context):
+    def printed(tools, project):
+        context = Context(project, approver=person(asks=False))
         with contextlib.redirect_stdout(io.StringIO()) as shown:
-            print(asyncio.run(agent_loop(MODELS["scripted"](TASK, tools), tools, context)))
+            print(asyncio.run(agent_loop(Scripted("", tools), tools, context)))
         return shown.getvalue()
 
-    path = tmp_path / "demo.jsonl"
-    with recording(path) as use, contextlib.closing(Desk(tmp_path)) as desk:
-        real = printed(use(TOOLS), Context(desk))
-
-    assert "result  " in real and "guardrail  " in real
-    # No desk: a body that ran would fail.
+    path, project, gone = tmp_path / "demo.jsonl", tmp_path / "project", tmp_path / "gone"
+    for directory in (project, gone):
+        directory.mkdir()
+    tools, others = new_project(project), new_project(gone)
+    for file in gone.iterdir():
+        file.unlink()
     with recording(path) as use:
-        assert printed(use(TOOLS), Context()) == real
+        real = printed(use(tools), project)
+
+    assert "result  " in real and "refused  " in real and "approval  " in real
+    # Neither project nor files: a body that ran would fail.
+    with recording(path) as use:
+        assert printed(use(others), None) == real

@@ -20,6 +20,7 @@ from functool import (
 )
 from functool.guardrails import block, require_approval
 from tests import bfcl
+from tests.support import call
 
 repair = pytest.importorskip("functool.layers.repair", exc_type=ImportError)
 repaired = repair.repaired
@@ -203,7 +204,7 @@ def test_a_valid_call_is_never_touched():
 def test_what_would_be_a_guess_stays_refused(text):
     """Nothing is completed, invented, dropped or chosen: the tool's own refusal is the answer."""
     result = run(text)
-    own = asyncio.run(book.invoke(ToolCall(name="book", arguments=text)))
+    own = call(book, text)
 
     assert result.error.type == "ArgumentError"
     assert result.text == own.text

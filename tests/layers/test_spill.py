@@ -28,6 +28,7 @@ from functool import (
 from functool.guardrails import redact, truncate
 from functool.layers import spill as spill_module
 from functool.layers.spill import Spill
+from tests.support import call
 
 ROWS = [{"id": n, "name": f"row {n}", "city": "Zürich"} for n in range(500)]
 
@@ -40,7 +41,7 @@ def spilled(value, spill, context=None, **options):
 
     guardrails = [*options.pop("before", []), spill.guardrail]
     tool = FunctionTool(report, output_guardrails=guardrails, **options)
-    result = asyncio.run(tool.invoke(ToolCall(name="report"), context))
+    result = call(tool, {}, context)
     found = re.search(r"kept as ([\w-]{22})", result.text)
     return result, found and found[1]
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Base64Bytes, BaseModel, Field
 
 from functool import (
+    AgentTool,
     AudioContent,
     Context,
     FunctionTool,
@@ -21,9 +22,12 @@ from functool import (
     SchemaTool,
     TextContent,
     ToolCall,
+    ToolError,
     ToolResult,
+    Toolset,
     ToolSettings,
 )
+from functool.bundled.code_mode import code_mode
 from functool.guardrails import redact, require_approval
 
 OPENED: list[str] = []
@@ -282,16 +286,87 @@ async def endless(context: Context) -> str:
         await asyncio.sleep(0.0005)
 
 
+long_asks = SchemaTool(
+    "m" * 10_000,
+    "Ask, under a name without end.",
+    {"type": "object", "properties": {"p" * 10_000: {"type": "string"}}},
+    lambda arguments: "ok",
+    input_guardrails=[require_approval()],
+)
 long_name = SchemaTool(
     "n" * 10_000, "d" * 100_000, {"type": "object", "properties": {}}, lambda arguments: "ok"
 )
 
 
-@FunctionTool
-def program() -> ToolResult:
-    """Run a program with inner calls, as code mode tells of them."""
+@FunctionTool(settings=ToolSettings(read_only=True))
+def cities(country: str) -> list[dict]:
+    """List the cities of a country.
+
+    Args:
+        country: Its name.
+    """
+    if country == "Atlantis":
+        raise ToolError("There is no such country.")
+    return [{"city": f"{country} {n}", "price": 40 + 10 * n} for n in range(3)]
+
+
+@FunctionTool(input_guardrails=[require_approval()])
+def book(city: str, nights: int = 1) -> str:
+    """Book a room, once a person has agreed.
+
+    Args:
+        city: Where.
+        nights: For how long.
+    """
+    return f"booked {nights} in {city}"
+
+
+async def runner(agent: str, text: str, context: Context) -> str:
+    """An agent that makes two calls and answers; the ids are those that a model chose."""
     calls = [
-        {"id": "c1/1", "name": "search", "outcome": "success"},
-        {"id": "c1/2", "name": "pay", "outcome": "ApprovalRequired"},
+        ToolCall(id="call_1", name="cities", arguments={"country": text}),
+        ToolCall(id="call_2", name="cities", arguments={"country": "Atlantis"}),
     ]
-    return ToolResult(value="done", output=[TextContent(text="done")], metadata={"calls": calls})
+    results = await Toolset([cities]).call_all(calls, context)
+    return f"{agent}: {[result.success for result in results]}"
+
+
+scout = AgentTool("Scout", "scout", "Ask an agent about a country.", runner=runner)
+compute = code_mode([cities], name="compute")
+program = code_mode([cities, book, compute, scout], name="program")
+
+PROGRAM = """
+found = await cities(country="Utopia")
+cheap = found[0]["city"]
+try:
+    await cities(country="Atlantis")
+except RuntimeError:
+    pass
+inner = await compute(code="await cities(country='Erewhon')")
+answer = await scout(input="Utopia")
+booked = await book(city=cheap, nights=2)
+[booked, answer]
+"""
+
+
+@FunctionTool
+def many(context: Context, count: int = 400) -> str:
+    """Make many calls from a sync function.
+
+    Args:
+        count: How many.
+    """
+    calls = [ToolCall(id=f"m{n}", name="cities", arguments={"country": "x"}) for n in range(count)]
+    results = Toolset([cities]).call_all_sync(calls, context)
+    return f"{sum(result.success for result in results)} calls"
+
+
+@FunctionTool
+def told() -> ToolResult:
+    """Tell of calls that happened in another process."""
+    calls = [
+        {"id": "c1/1", "name": "search", "outcome": "done"},
+        {"id": "c1/1/1", "name": "fetch", "outcome": "failed"},
+        {"id": "c1/2", "name": "pay", "outcome": "waiting"},
+    ]
+    return ToolResult(output=[TextContent(text="done")], metadata={"calls": calls})

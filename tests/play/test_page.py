@@ -18,13 +18,14 @@ from functool.guardrails import require_approval
 from functool.layers.inbox import Inbox
 from functool.layers.journal import Journal
 from tests.play.conftest import ASSETS, KIT, TOKEN
+from tests.play.kit import PROGRAM
 
 ROOT = Path(__file__).parents[2]
 
 
 def until(page, condition):
     """Wait until an expression of the page is true; the page itself may evaluate no text."""
-    for _ in range(600):
+    for _ in range(2_400):  # A busy machine may take a minute.
         if page.evaluate(condition):
             return
         page.wait_for_timeout(25)
@@ -36,6 +37,15 @@ def elsewhere(work):
     thread = threading.Thread(target=asyncio.run, args=(work,))
     thread.start()
     thread.join()
+
+
+def happened(page, found):
+    """Wait until something is in a list that a listener of the page fills."""
+    for _ in range(2_400):
+        if found:
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError("it never happened")
 
 
 def choose(page, name):
@@ -89,13 +99,13 @@ def test_a_form_of_every_kind(kit, open_page):
     page = open_page(kit)
     choose(page, "order")
     page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
-    page.locator("[data-schemapath='root.items.0.name'] input").fill("tea")
-    page.locator("[data-schemapath='root.items.0.name'] input").blur()
+    page.locator("[data-schemapath='root.items.0.name'] textarea").fill("tea")
+    page.locator("[data-schemapath='root.items.0.name'] textarea").blur()
     page.locator("[data-schemapath='root.day'] input").fill("2026-12-24")
     page.locator("[data-schemapath='root.day'] input").blur()
     page.locator("[data-schemapath='root.pay'] select").first.select_option(label="Bank")
-    page.locator("[data-schemapath='root.pay.iban'] input").fill("DE02")
-    page.locator("[data-schemapath='root.pay.iban'] input").blur()
+    page.locator("[data-schemapath='root.pay.iban'] textarea").fill("DE02")
+    page.locator("[data-schemapath='root.pay.iban'] textarea").blur()
     until(page, "document.querySelector('#raw').value.includes('DE02')")
 
     assert raw(page) == {
@@ -115,11 +125,11 @@ def test_json_and_form_in_step(kit, open_page):
     page = open_page(kit)
     choose(page, "say")
     write(page, text="from JSON")
-    until(page, "document.querySelector('[data-schemapath$=text] input').value === 'from JSON'")
+    until(page, "document.querySelector('[data-schemapath$=text] textarea').value === 'from JSON'")
     page.fill("#raw", '{"text": ')
     assert "Not JSON yet" in page.inner_text("#raw-problem")
-    page.locator("[data-schemapath='root.text'] input").fill("from the form")
-    page.locator("[data-schemapath='root.text'] input").blur()
+    page.locator("[data-schemapath='root.text'] textarea").fill("from the form")
+    page.locator("[data-schemapath='root.text'] textarea").blur()
     until(page, "document.querySelector('#raw').value.includes('from the form')")
     assert page.inner_text("#raw-problem") == ""
     page.fill("#raw", '{"text": "a", "extra": true}')
@@ -130,13 +140,48 @@ def test_values_are_sent_as_they_are(kit, open_page):
     """What looks like HTML in a value is sent as it was written, from the form too."""
     page = open_page(kit)
     choose(page, "say")
-    field = page.locator("[data-schemapath='root.text'] input")
+    field = page.locator("[data-schemapath='root.text'] textarea")
     field.fill("<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>")
     field.blur()
     until(page, "document.querySelector('#raw').value.includes('bold')")
 
     assert raw(page) == {"text": "<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>"}
     assert "You said <b>bold</b> & &lt;i&gt;" in call(page)
+
+
+def test_line_ends(kit, open_page):
+    """A text keeps its line ends in the form, whatever is changed beside it."""
+    page = open_page(kit)
+    choose(page, "program")
+    field = page.locator("[data-schemapath='root.code'] textarea")
+    field.fill("a = 1\n\nif a:\n    a = 2\na")
+    field.press("Control+Enter")
+    page.locator("#result h3").wait_for()
+
+    assert raw(page) == {"code": "a = 1\n\nif a:\n    a = 2\na"}
+    assert '"value": 2' in page.text_content("#result")
+
+
+def test_the_tool_that_was_chosen_last(kit, open_page):
+    """The last tool that was chosen is shown, also where the answer for another comes later."""
+    page = open_page(kit)
+    late = []
+
+    def held(route):
+        if route.request.post_data_json["name"] == "order":
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/tool", held)
+    page.locator("button.tool", has=page.locator(".name:text-is('order')")).click()
+    happened(page, late)
+    choose(page, "say")
+    with page.expect_response("**/api/tool"):
+        late[0].continue_()
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+
+    assert page.inner_text("#tool h2") == "say"
 
 
 def test_the_road(kit, open_page):
@@ -197,16 +242,102 @@ def test_tables_trees_images_and_sounds(kit, open_page):
     assert page.locator("#result audio").count() == 1
 
 
-def test_inner_calls(kit, open_page):
-    """The inner calls of a program are listed with what came of each."""
-    page = open_page(kit)
-    call(page, "program")
-    page.click("summary:text-is('What the host knows')")
+def tree(page):
+    """The inner calls: how deep each stands, its tool, and what came of it."""
+    return page.evaluate(
+        """[...document.querySelectorAll('#inner li')].map((item) => {
+            let depth = 0;
+            for (let up = item; (up = up.parentElement.closest('#inner li')); ) depth += 1;
+            return [depth, item.querySelector('.who').textContent, item.querySelector('.did').textContent];
+        })"""
+    )
 
-    assert page.locator("#result .inner li").all_inner_texts() == [
-        "c1/1 search success",
-        "c1/2 pay ApprovalRequired",
+
+def test_the_calls_of_a_program(kit, open_page):
+    """The calls of a program are a tree; it waits in the middle for a person, and then goes on."""
+    page = open_page(kit)
+    choose(page, "program")
+    write(page, code=PROGRAM)
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.wait_for()
+    before = [
+        [0, "cities", "done"],
+        [0, "cities", "ToolError"],
+        [0, "compute", "done"],
+        [1, "cities", "done"],
+        [0, "scout", "done"],
+        [1, "cities", "done"],
+        [1, "cities", "ToolError"],
     ]
+    page.locator("#inner li[data-did=waits]", has_text="book").wait_for()
+
+    assert tree(page) == [*before, [0, "book", "waits for a person"]]
+    assert page.locator(".road li[data-step=body]").get_attribute("data-did") == "started"
+    assert json.loads(card.locator("textarea").input_value()) == {"city": "Utopia 0", "nights": 2}
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result h3").wait_for()
+    assert tree(page) == [*before, [0, "book", "done"]]
+    assert "booked 2 in Utopia 0" in page.text_content("#result")
+    assert page.locator("#inner table").count() == 0  # What is closed is not drawn.
+    page.locator("#inner summary", has_text="cities").first.click()
+    first = page.locator("#inner li").first
+    first.locator(".told", has_text="Utopia").wait_for()
+    assert first.locator("th").all_inner_texts() == ["city", "price"]
+    page.locator("#inner summary", has_text="ToolError").first.click()
+    page.locator("#inner pre", has_text="There is no such country.").wait_for()
+
+
+def test_a_program_whose_call_is_refused_or_edited(kit, open_page):
+    """A person edits a call in the middle of a program, and refuses another one."""
+    page = open_page(kit)
+    choose(page, "program")
+    write(page, code="[await book(city='a'), await book(city='b')]")
+    page.click("#call")
+    card = page.locator("#waiting .card", has_text="/1")
+    card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
+    card.get_by_text("Approve as edited").click()
+    card = page.locator("#waiting .card", has_text="/2")
+    card.locator("input[type=text]").fill("no rooms")
+    card.get_by_text("Refuse").click()
+    page.locator("#result h3.failed").wait_for()
+
+    assert tree(page) == [[0, "book", "done"], [0, "book", "GuardrailError"]]
+    assert "no rooms" in page.inner_text("#result")
+    page.locator("#inner summary", has_text="book").first.click()
+    page.locator("#inner pre", has_text="booked 3 in Rome").wait_for()
+
+
+def test_a_program_that_is_cancelled(kit, open_page):
+    """When a program is cancelled while it waits, its request goes away and the call has ended."""
+    page = open_page(kit)
+    choose(page, "program")
+    write(page, code="await book(city='a')")
+    page.click("#call")
+    page.locator("#waiting .card").wait_for()
+    page.click("main > .row > .stop")
+    page.locator("#call:not([disabled])").wait_for()
+    page.locator("#waiting .card").wait_for(state="detached")
+
+    assert tree(page) == [[0, "book", "ended"]]
+
+
+def test_many_inner_calls(kit, open_page):
+    """Calls that a sync function makes on a thread are shown too, up to a number."""
+    page = open_page(kit)
+
+    assert "400 calls" in call(page, "many", count=400)
+    assert len(tree(page)) == 300
+    page.click("summary:text-is('Events')")
+    assert "after 300 inner calls" in page.inner_text(".events")
+
+
+def test_calls_of_another_process(kit, open_page):
+    """Calls that only the result tells of stand in the tree by their ids."""
+    page = open_page(kit)
+    call(page, "told")
+
+    assert tree(page) == [[0, "search", "done"], [1, "fetch", "failed"], [0, "pay", "waiting"]]
 
 
 def test_progress_and_events(kit, open_page):
@@ -266,9 +397,24 @@ def test_definitions(kit, open_page):
     for name in names:
         page.get_by_label("Dialect").select_option(name)
         until(page, "document.querySelector('#losses').textContent.length > 0")
+    late = []
+
+    def held(route):
+        if route.request.post_data_json["dialect"] == "gemini":
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/definition", held)
+    page.get_by_label("Dialect").select_option("gemini")
+    happened(page, late)
     page.get_by_label("Dialect").select_option("openai")
     page.get_by_label("strict").check()
     until(page, "document.querySelector('#definition').textContent.includes('\"strict\": true')")
+    with page.expect_response("**/api/definition"):
+        late[0].continue_()
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+    assert '"strict": true' in page.text_content("#definition")  # A late answer changes nothing.
 
 
 def test_spelling_and_history(kit, open_page):
@@ -286,6 +432,12 @@ def test_spelling_and_history(kit, open_page):
     until(page, "document.querySelector('#raw').value.includes('2')")
     call(page)
     assert page.locator("#result tbody tr").count() == 2
+    call(page, "say", text="long " * 2_000)
+    choose(page, "people")
+    page.locator("#history li", has_text="long long").first.locator("button").click()
+    page.locator("#tool h2", has_text="say").wait_for()
+    until(page, "document.querySelector('#raw').value.length > 10000")
+    assert raw(page) == {"text": "long " * 2_000}
 
 
 def test_approve_edit_and_refuse(kit, open_page):
@@ -332,9 +484,11 @@ def test_allow_for_next_time(kit, open_page):
     card.locator("summary").click()
     card.get_by_label("path may be anything").check()
     card.get_by_label("How many calls").fill("3")
+    assert "for the conversation that asks (this page) and for no other" in card.inner_text()
     card.get_by_text("Approve, and allow the next ones").click()
     page.locator("#result h3").wait_for()
     page.locator("#grants li", has_text="3 more").wait_for()
+    assert "for this page" in page.inner_text("#grants")
     assert "removed b" in call(page, path="b")
     page.locator("#grants li", has_text="2 more").wait_for()
     write(page, path="c", force=True)
@@ -346,12 +500,37 @@ def test_allow_for_next_time(kit, open_page):
     page.locator("#grants").wait_for(state="detached")
 
 
+def test_what_is_allowed_ends_with_the_conversation(kit, open_page):
+    """After "New conversation" a call asks again, whatever the one before was allowed."""
+    page = open_page(kit)
+    choose(page, "remove")
+    write(page, path="a")
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("summary").click()
+    card.get_by_text("Approve, and allow the next ones").click()
+    page.locator("#result h3").wait_for()
+    assert "removed a" in call(page)
+    page.click("#fresh")
+    page.locator("#grants li", has_text="for conversation").wait_for()
+    page.click("#call")
+    card.wait_for()
+    card.get_by_text("Refuse").click()
+    page.locator("#grants button").click()
+    page.locator("#grants").wait_for(state="detached")
+
+
 def test_two_tabs(kit, open_page):
     """A call that one tab makes can be answered in another."""
     one, two = open_page(kit), open_page(kit)
     choose(one, "remove")
     write(one, path="x")
     one.click("#call")
+    two.get_by_text("1 call waits for you").click()
+    until(
+        two, "document.activeElement.id === 'waiting-title' || location.hash === '#waiting-title'"
+    )
+    one.locator(".road li", has_text="waits for a person").wait_for()
     two.locator("#waiting .card").get_by_text("Approve", exact=True).click()
     one.locator("#result h3").wait_for()
 
@@ -419,19 +598,148 @@ def test_a_journal(playground, open_page, tmp_path):
     assert [entry.state for entry in journal.calls()] == ["done", "done"]
 
 
+FOREIGN = """
+import anyio
+import mcp_types as types
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel
+from tests.play.kit import png
+
+server = MCPServer("foreign")
+
+class Person(BaseModel):
+    name: str
+    age: int = 20
+
+@server.tool()
+def add(a: int, b: int = 2) -> int:
+    "Add two numbers."
+    return a + b
+
+@server.tool()
+def people(first: Person, more: list[Person] = []) -> list[Person]:
+    "Return people."
+    return [first, *more]
+
+@server.tool()
+def picture() -> Image:
+    "Draw."
+    return Image(data=png(48, 32), format="png")
+
+@server.tool()
+async def slow(steps: int, ctx: Context) -> str:
+    "Take steps."
+    for step in range(steps):
+        await ctx.report_progress(step + 1, steps, f"step {step + 1}")
+        await anyio.sleep(0.01)
+    return "done"
+
+@server.tool()
+def broken(what: str) -> str:
+    "Fail."
+    raise ToolError(f"<b>{what}</b> is broken")
+
+class Trip(BaseModel):
+    city: str
+    nights: int = 2
+
+def form(name, message, schema):
+    params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
+    return {name: types.ElicitRequest(params=params)}
+
+@server.tool()
+async def plan(ctx: Context) -> str | types.InputRequiredResult:
+    "Ask where to go."
+    schema = Trip.model_json_schema()
+    asked = form("trip", "Where do you <b>want</b> to go?", schema)
+    if not ctx.input_responses:
+        return types.InputRequiredResult(input_requests=asked)
+    answer = ctx.input_responses["trip"]
+    return f"{answer.action} {answer.content}"
+
+server.run()
+"""
+
+
 def test_a_foreign_server(playground, open_page, tmp_path):
-    """The target may be an MCP server that somebody else wrote."""
-    (tmp_path / "foreign.py").write_text(
-        "from mcp.server.mcpserver import MCPServer\n"
-        "server = MCPServer('foreign')\n"
-        "@server.tool()\n"
-        "def add(a: int, b: int = 2) -> int:\n"
-        '    """Add two numbers."""\n'
-        "    return a + b\n"
-        "server.run()\n"
-    )
-    page = open_page(playground(f"mcp:{sys.executable} foreign.py"))
+    """The tools of an MCP server that somebody else wrote have forms, roads, pictures and errors."""
+    (tmp_path / "foreign.py").write_text(FOREIGN)
+    env = {"PYTHONPATH": str(ROOT)}
+    page = open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
     assert "5" in call(page, "add", a=3)
+    choose(page, "people")
+    page.locator("[data-schemapath='root.first.name'] textarea").fill("Ada")
+    page.locator("[data-schemapath='root.first.name'] textarea").blur()
+    call(page)
+    assert page.locator("#result .leaf").all_inner_texts() == ['name: "Ada"', "age: 20"]
+    call(page, "picture")
+    until(page, "document.querySelector('#result img').naturalWidth === 48")
+    assert "done" in call(page, "slow", steps=5)
+    page.click("summary:text-is('Events')")
+    assert "5 of 5" in page.inner_text(".events")
+    assert "<b>it</b> is broken" in call(page, "broken", what="it")
+    assert ["body", "", "failed"] in steps(page)
+    call(page, "add", a="x")
+    page.locator("[data-schemapath='root.a'] .problem").wait_for()
+    choose(page, "slow")
+    write(page, steps=100_000)
+    page.click("#call")
+    until(page, "document.querySelector('progress').value > 2")
+    page.click("main > .row > .stop")
+    page.locator("#history li[data-outcome=cancelled]").wait_for()
+    assert "7" in call(page, "add", a=5)
+
+
+def test_a_question_of_a_server(playground, open_page, tmp_path):
+    """What a server asks a person waits on the page: it is answered, or declined."""
+    (tmp_path / "foreign.py").write_text(FOREIGN)
+    env = {"PYTHONPATH": str(ROOT)}
+    page = open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
+    choose(page, "plan")
+    page.click("#call")
+    card = page.locator("#waiting .card", has_text="want</b> to go?")
+    assert "- nights: integer, optional" in card.inner_text()
+    assert json.loads(card.locator("textarea").input_value()) == {"city": None, "nights": 2}
+    card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
+    card.get_by_text("Approve as edited").click()
+    page.locator("#result", has_text="accept {'city': 'Rome', 'nights': 3}").wait_for()
+    page.click("#call")
+    card.get_by_text("Refuse").click()
+    page.locator("#result", has_text="decline").wait_for()
+
+
+def test_an_approval_of_a_served_tool(playground, open_page):
+    """A tool that another `functool serve` asks about is approved on the page."""
+    command = f"mcp:{sys.executable} -c 'from functool.cli import main; main()' serve {KIT}:remove"
+    page = open_page(playground(command))
+    choose(page, "remove")
+    write(page, path="/srv/old")
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("pre", has_text="/srv/old").wait_for()
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result", has_text="removed /srv/old").wait_for()
+
+
+def test_the_tools_of_the_demo(playground, open_page):
+    """The demo's tools show a failing test, a refusal, and an edit that waits for a person."""
+    words = ["examples.playground", "--context", "examples.playground:project"]
+    page = open_page(playground(*words, cwd=ROOT))
+    assert "3.5 != 2.5" in call(page, "run_tests")
+    assert "names no arguments" in page.inner_text("#form")
+    assert "ordered[middle + 1]" in call(page, "read_file", path="median.py")
+    edit = {"old": "ordered[middle + 1]", "new": "ordered[middle - 1]"}
+    refused = call(page, "edit_file", path="test_median.py", old="2.5", new="3.5")
+    assert "Mend the code, not the test." in refused
+    assert ["input guardrail", "tests_stay", "refused"] in steps(page)
+    write(page, path="median.py", **edit)
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    assert json.loads(card.locator("textarea").input_value())["new"] == "ordered[middle - 1]"
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result h3", has_text="Result").wait_for()
+    assert "OK" in call(page, "run_tests")
 
 
 def test_an_openapi_document(playground, open_page, tmp_path):
@@ -479,7 +787,7 @@ def test_axe_finds_no_serious_fault(kit, open_page, scheme, width):
     page.set_viewport_size({"width": width, "height": 800})
     choose(page, "order")
     page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
-    page.locator("[data-schemapath='root.items.0.name'] input").wait_for()
+    page.locator("[data-schemapath='root.items.0.name'] textarea").wait_for()
     call(page)
     call(page, "people")
     choose(page, "remove")

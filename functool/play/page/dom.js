@@ -75,3 +75,8 @@ export function copying(label, text) {
 export function when(seconds) {
   return new Date(seconds * 1000).toLocaleTimeString();
 }
+
+// How long something took, from milliseconds.
+export function took(ms) {
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+}

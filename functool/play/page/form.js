@@ -94,6 +94,7 @@ export class Form {
       }
     }
     for (const field of this.holder.querySelectorAll("input, select, textarea")) this.name(field);
+    for (const area of this.holder.querySelectorAll("textarea")) area.rows = 1;
     for (const button of this.holder.querySelectorAll("button")) {
       button.removeAttribute("title");
       if (!button.textContent.trim()) button.setAttribute("aria-label", button.className || "button");
@@ -107,9 +108,9 @@ export class Form {
   name(field) {
     const path = (field.closest("[data-schemapath]")?.dataset.schemapath || "root").replace(/^root\.?/, "");
     if (field.type === "checkbox" && field.classList.contains("json-editor-opt-in")) {
-      field.setAttribute("aria-label", `Send ${path}`);
+      field.setAttribute("aria-label", `Send ${path.slice(0, 100)}`);
     } else if (!field.labels?.length && !field.getAttribute("aria-label")) {
-      field.setAttribute("aria-label", path ? `Value of ${path}` : "Value");
+      field.setAttribute("aria-label", path ? `Value of ${path.slice(0, 100)}` : "Value");
     }
   }
 

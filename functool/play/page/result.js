@@ -1,6 +1,6 @@
 // A result: texts, tables, trees, images and sounds. Large ones are opened piece by piece.
 
-import { copying, h, media } from "/files/dom.js";
+import { copying, h, media, took } from "/files/dom.js";
 
 const ROWS = 200;
 const CHILDREN = 100;
@@ -14,16 +14,16 @@ export function draw(holder, result) {
   }
   if (!parts.length) parts.push(h("p", { class: "quiet" }, "The result is empty."));
   const metadata = Object.keys(result.metadata || {}).length
-    ? h("details", { class: "metadata" }, h("summary", {}, "What the host knows"), calls(result.metadata), tree(result.metadata, "metadata", true))
+    ? h("details", { class: "metadata" }, h("summary", {}, "What the host knows"), tree(result.metadata, "metadata", true))
     : null;
   holder.replaceChildren(
-    h("h3", { class: result.error ? "failed" : "" }, title, " ", h("span", { class: "quiet" }, `${result.ms} ms`)),
+    h("h3", { class: result.error ? "failed" : "" }, title, " ", h("span", { class: "quiet" }, took(result.ms))),
     ...parts, ...(metadata ? [metadata] : []));
 }
 
 function shown(part) {
   if (part.type === "text") return text(part.text, part.size);
-  const told = `${part.type} · ${part.media_type} · ${part.size.toLocaleString()} bytes${part.name ? ` · ${part.name}` : ""}`;
+  const told = `${part.type} · ${part.media_type} · ${part.size.toLocaleString()} bytes${part.size && !part.base64 ? ", too large to be shown" : ""}${part.name ? ` · ${part.name}` : ""}`;
   const element = part.type === "image" ? media("img", part.media_type, part.base64)
     : part.type === "audio" ? media("audio", part.media_type, part.base64) : null;
   if (element?.tagName === "IMG") element.alt = "Image that the tool returned";
@@ -31,22 +31,23 @@ function shown(part) {
   return h("figure", {}, ...(element ? [element] : []), h("figcaption", {}, told, part.uri ? h("code", {}, ` ${part.uri}`) : null));
 }
 
-function text(value, size) {
+// A text, as a table or a tree where it is JSON; `name` says what it is.
+export function text(value, size, name = "result") {
   const found = parsed(value);
-  if (found === undefined) return plain(value, size);
-  const raw = h("details", {}, h("summary", {}, "As text"), plain(value, size));
-  if (isTable(found)) return h("div", {}, table(found), raw);
-  return h("div", {}, tree(found, "result", true), raw);
+  if (found === undefined) return plain(value, size, name);
+  const raw = h("details", {}, h("summary", {}, "As text"), plain(value, size, name));
+  if (isTable(found)) return h("div", {}, table(found, name), raw);
+  return h("div", {}, tree(found, name, true), raw);
 }
 
-function plain(value, size) {
-  const box = h("pre", { tabindex: "0", "aria-label": "Text of the result" }, value.slice(0, SHORT));
+function plain(value, size, name) {
+  const box = h("pre", { tabindex: "0", "aria-label": `Text of the ${name}` }, value.slice(0, SHORT));
   if (value.length > SHORT) {
     const more = h("button", { type: "button", class: "small" }, `Show all that was sent here (${size.toLocaleString()} characters in the result)`);
     more.addEventListener("click", () => { box.textContent = value; more.remove(); });
     return h("div", {}, box, more);
   }
-  return h("div", { class: "with-copy" }, box, copying("the result", () => value));
+  return h("div", { class: "with-copy" }, box, copying(`the ${name}`, () => value));
 }
 
 function parsed(value) {
@@ -60,12 +61,12 @@ function isTable(value) {
     && new Set(value.slice(0, ROWS).flatMap((row) => Object.keys(row))).size <= 30;
 }
 
-function table(rows) {
+function table(rows, name) {
   const names = [...new Set(rows.slice(0, ROWS).flatMap((row) => Object.keys(row)))];
   const cell = (value) => value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
   const body = rows.slice(0, ROWS).map((row) => h("tr", {}, names.map((name) => h("td", {}, cell(row[name]).slice(0, 1000)))));
   const note = rows.length > ROWS ? h("p", { class: "quiet" }, `The first ${ROWS} of ${rows.length.toLocaleString()} rows.`) : null;
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of the result" },
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table of the ${name}` },
     h("table", {}, h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name.slice(0, 200))))), h("tbody", {}, body)), note);
 }
 
@@ -87,12 +88,4 @@ export function tree(value, name, open = false) {
   node.addEventListener("toggle", () => node.open && make());
   if (open) { make(); node.open = true; }
   return node;
-}
-
-// The inner calls of a program or an agent, by their ids.
-function calls(metadata) {
-  if (!Array.isArray(metadata.calls) || !metadata.calls.length) return null;
-  return h("div", {}, h("h4", {}, "Inner calls"), h("ul", { class: "inner" }, metadata.calls.slice(0, 500).map((call) =>
-    h("li", { data: { depth: String(call.id || "").split("/").length } },
-      h("code", {}, String(call.id)), ` ${call.name} `, h("span", { class: "quiet" }, String(call.outcome))))));
 }

@@ -1,6 +1,7 @@
 // The road of one call, drawn while it happens.
 
-import { h } from "/files/dom.js";
+import { h, took } from "/files/dom.js";
+import { InnerCalls } from "/files/inner.js";
 
 const SHOWN_EVENTS = 200;
 
@@ -11,7 +12,10 @@ export class Road {
     this.message = h("p", { class: "progress-text", role: "status" });
     this.events = h("ol", { class: "events", "aria-label": "Events" });
     this.details = h("details", { hidden: true }, h("summary", {}, "Events"), this.events);
-    holder.replaceChildren(this.list, this.bar, this.message, this.details);
+    this.inner = new InnerCalls();
+    this.id = null;
+    this.asked = new Set();
+    holder.replaceChildren(this.list, this.bar, this.message, this.inner.box, this.details);
     for (const step of ["decode", "validate"]) this.add(step, "");
     for (const name of guardrails.input) this.add("input guardrail", name);
     this.add("body", "");
@@ -35,7 +39,8 @@ export class Road {
     const item = open.find((each) => each.dataset.did === "started" && did !== "started") || open[0] || this.add(step, name);
     item.dataset.did = did;
     item.querySelector(".did").textContent = did === "started" ? "runs…" : did;
-    if (ms !== null) item.querySelector(".ms").textContent = `${ms} ms`;
+    if (ms !== null) item.querySelector(".ms").textContent = took(ms);
+    this.waiting(this.asked);
   }
 
   progress({ message, done, total }) {
@@ -51,8 +56,18 @@ export class Road {
     while (this.events.children.length > SHOWN_EVENTS) this.events.firstChild.remove();
   }
 
+  // Which calls wait for a person now, by their ids: this one, or one inside of it.
+  waiting(ids) {
+    this.asked = ids;
+    this.inner.waiting(ids);
+    for (const item of this.list.querySelectorAll("[data-did=started]")) {
+      if (item.dataset.step === "input guardrail") item.querySelector(".did").textContent = ids.has(this.id) ? "waits for a person" : "runs…";
+    }
+  }
+
   end() {
     this.bar.hidden = true;
+    this.inner.end();
     for (const item of this.list.children) {
       if (item.dataset.did === "waits" || item.dataset.did === "started") {
         item.querySelector(".did").textContent = item.dataset.did === "waits" ? "not reached" : "ended";

@@ -2,8 +2,7 @@
 
 import pytest
 
-from functool.bundled.visible import is_hidden, visible
-from functool.integrations import visible as of_integrations
+from functool.integrations.visible import is_hidden, visible
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,3 @@ def test_what_a_person_does_not_see_is_taken_out(text, seen):
 def test_a_hidden_character_is_one_that_nobody_sees():
     """Line ends and tabs are seen, escapes and tags are not."""
     assert [is_hidden(char) for char in "a\n\t\x1b\u200b\U000e0041"] == [False] * 3 + [True] * 3
-
-
-def test_there_is_one_rule():
-    """Bridges and bundled tools use the same function."""
-    assert of_integrations.visible is visible

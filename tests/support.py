@@ -1,0 +1,46 @@
+"""What the tests of many files do: make a call, wait for something, let time pass."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from functool import Context, Tool, ToolCall, ToolResult
+
+
+def call(
+    tool: Tool,
+    arguments: Any = None,
+    context: Context[Any] | None = None,
+    id: str = "c1",
+    **fields: Any,
+) -> ToolResult:
+    """Make one call of a tool in an event loop of its own."""
+    made = ToolCall(
+        name=tool.name, arguments={} if arguments is None else arguments, id=id, **fields
+    )
+    return asyncio.run(tool.invoke(made, context))
+
+
+def ask(
+    agent: Tool, context: Context[Any] | None = None, text: str = "hi", *, id: str = "c1"
+) -> ToolResult:
+    """Ask an agent that is a tool."""
+    return call(agent, {"input": text}, context, id=id)
+
+
+async def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """Wait until `condition()` is true, and return what it said; a machine may be slow."""
+    async with asyncio.timeout(seconds):
+        while not (said := condition()):
+            await asyncio.sleep(0.005)
+    return said
+
+
+def time_passes(seconds: float) -> None:
+    """Set the clock of the running loop forward: what had to wait for so long is due now.
+
+    A body that calls this under a long time limit is out of time after it began, on any machine.
+    """
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds  # type: ignore[method-assign]

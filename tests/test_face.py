@@ -1,0 +1,21 @@
+"""The package `functool` itself: what happens to a name that it does not have."""
+
+import functools
+
+import pytest
+
+import functool
+
+
+@pytest.mark.parametrize("name", sorted(functools.__all__))
+def test_a_name_of_functools_is_told_from_ours(name):
+    """Whoever forgets the s of `functools` reads so."""
+    with pytest.raises(ImportError, match=f"no '{name}' in 'functool': .* is 'functools'"):
+        exec(f"from functool import {name}", {})
+
+
+def test_an_unknown_name_is_no_attribute():
+    """Any other name is missing as usual: for `hasattr`, and for an import."""
+    assert not hasattr(functool, "nothing_of_the_kind")
+    with pytest.raises(ImportError, match="cannot import name 'nothing_of_the_kind'"):
+        exec("from functool import nothing_of_the_kind", {})
