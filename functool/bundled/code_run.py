@@ -25,7 +25,7 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem, hidden_problems, value_of
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
-from functool.integrations.passing import is_passing
+from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 _MAX_MESSAGE = 4_000
@@ -334,5 +334,5 @@ def _words(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
         return said
     if isinstance(cause, ArgumentError):
         places = set(call.metadata.get("sources", {}))
-        return f"ArgumentError: {hidden_problems(cause.problems, places)}"
+        return f"ArgumentError: {hidden_problems(cause.problems, places, call.arguments)}"
     return f"{call.name} failed. What it said is hidden, for it comes from {', '.join(sources)}."

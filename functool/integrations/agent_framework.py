@@ -26,8 +26,8 @@ from functool import (
 from functool.call import failure_of, to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import asker, relayed
-from functool.integrations.passing import passing
 from functool.integrations.values import media, opened, text_of
+from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
 
 try:

@@ -39,8 +39,8 @@ from functool import (
 from functool.call import failure_of
 from functool.content import base64_of
 from functool.integrations._agents import argument_error
-from functool.integrations.passing import passing
 from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
+from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
 
 try:

@@ -41,8 +41,8 @@ from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
 from functool.integrations._agents import argument_error, as_it_was, relayed
-from functool.integrations.passing import passing
 from functool.integrations.values import json_or_text, media, output_schema, texts_only
+from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
 from functool.schema.json_schema import walk
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from functool import (
 )
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
+from tests.support import time_passes
 
 
 @FunctionTool
@@ -310,12 +312,19 @@ def test_a_tripwire_stops_the_run():
 )
 def test_limits_end_in_an_error_result(code, said):
     """Spinning, memory, recursion, floods, files and modules end in an answer; the next program runs."""
-    tool = code_mode([teams], limits=CodeLimits(seconds=0.5, calls=5))
+<<<<<<< HEAD
+    spins = said == "time limit"  # Whatever else ends a program may take its time.
+    tool = code_mode([teams], limits=CodeLimits(seconds=2 if spins else 60, calls=5))
+=======
+    # Only what shall run out of time gets little of it: other limits need theirs on a busy machine.
+    seconds = 0.5 if said == "time limit" else 60
+    tool = code_mode([teams], limits=CodeLimits(seconds=seconds, calls=5))
+>>>>>>> codemode
     result = run(tool, code)
 
     assert said in result.text
     assert len(result.text) <= 20_000
-    assert run(tool, "1 + 1").value["value"] == 2
+    assert run(code_mode([teams]), "1 + 1").value["value"] == 2
 
 
 def test_built_in_functions_that_are_replaced_work_as_ever():
@@ -360,6 +369,25 @@ def test_what_ran_is_not_called_refused():
     assert ran == ["first", "second"]
 
 
+@pytest.mark.parametrize(
+    "more", ["context", "call", "id", "metadata", "sources", "self", "name", "arguments"]
+)
+def test_a_program_cannot_name_what_is_the_hosts(more):
+    """A context, an id or sources that a program makes up are unknown arguments, and nothing runs."""
+    got = []
+
+    @FunctionTool
+    def look(n: int, context: Context, call: ToolCall) -> None:
+        got.append((context, call))
+
+    forged = {more: {"/n": []}}
+    code = f"from typing import Any\nmore: Any = {forged!r}\nawait look(n=1, **more)"
+    result = run(code_mode([look]), code)
+
+    assert "unknown" in result.text
+    assert got == []
+
+
 def test_a_flood_of_text_is_cut():
     """What the model reads stays within the limit, printed or returned, and says so."""
     tool = code_mode([teams], limits=CodeLimits(output_chars=500))
@@ -374,20 +402,48 @@ def test_waiting_is_not_computing():
 
     @FunctionTool
     async def wait() -> str:
-        await asyncio.sleep(0.6)
+<<<<<<< HEAD
+        await asyncio.sleep(2.1)
         return "done"
 
-    tool = code_mode([wait], limits=CodeLimits(seconds=0.3))
+    tool = code_mode([wait], limits=CodeLimits(seconds=2))
+=======
+        await asyncio.sleep(3.2)
+        return "done"
+
+    tool = code_mode([wait], limits=CodeLimits(seconds=3))
+>>>>>>> codemode
 
     assert run(tool, "await wait()").value["value"] == "done"
 
 
 def test_a_cancelled_program_ends():
     """Cancelling the outer call ends a spinning program; the next one runs."""
-    tool = code_mode([teams], limits=CodeLimits(seconds=60), timeout=0.5)
-    result = run(tool, "while True: pass")
+<<<<<<< HEAD
 
-    assert result.error.type == "ToolTimeoutError"
+    @FunctionTool
+    async def late() -> None:
+        time_passes(61)
+
+    tool = code_mode([late], limits=CodeLimits(seconds=600), timeout=60)
+    result = run(tool, "await late()\nwhile True: pass")
+=======
+    started = threading.Event()
+    mark = FunctionTool(started.set, name="mark", description="Mark.")
+    tool = code_mode([mark], limits=CodeLimits(seconds=600))
+
+    async def main():
+        call = ToolCall(name="run_code", arguments={"code": "await mark()\nwhile True: pass"})
+        spinning = asyncio.ensure_future(tool.invoke(call))
+        while not started.is_set():
+            await asyncio.sleep(0.01)
+        spinning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await spinning
+
+    asyncio.run(main())
+>>>>>>> codemode
+
     assert run(tool, "2").value["value"] == 2
 
 
@@ -623,3 +679,57 @@ def test_the_outer_pause_is_like_any_other():
         run(code_mode([Bank().tool]), "await pay(to='b', amount=99)").unwrap()
     assert issubclass(ApprovalRequired, ToolError)
     assert isinstance(run(code_mode([teams]), "1"), ToolResult)
+
+
+SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
+"""A value that stands for a million million others, and takes up almost nothing."""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        SHARED + "x",
+        SHARED + "{x}",
+        SHARED + "{x: 1}",
+        SHARED + "[{'a': x}]",
+        SHARED + "await keep(value=x)",
+        SHARED + "await keep(value=[{x}])",
+        SHARED + "await keep(value={x: 1})",
+        SHARED + "join(x)",
+        "u = await page()\nfor _ in range(30):\n    u = join(u, u)\nu.count()",
+        "u = await page()\nfor _ in range(10):\n    u = join(u, u)\nawait keep(value=[u] * 10_000)",
+        "u = await page()\n[u] * 1_000_000",
+        "x = 'a' * 1_000_000\n[x] * 10_000",
+        "x = 'a' * 1_000_000\nawait keep(value=[x] * 10_000)",
+    ],
+)
+def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
+    """What is shared in a program, or joined in the host, is refused before it is written out."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "x" * 1000
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+
+    assert not result.success
+    assert not kept
+
+
+def test_tuples_and_sets_are_answered_as_lists():
+    """A last value with tuples for keys, or a set of them, is shown as JSON."""
+    tool = code_mode([teams])
+
+    assert run(tool, "{(1, 'a'): {2}, 3: (4,), None: 5}").value["value"] == {
+        "(1, 'a')": [2],
+        "3": [4],
+        "None": 5,
+    }
+    assert run(tool, "[{(1, 2)}]").value["value"] == [[[1, 2]]]
