@@ -202,9 +202,9 @@ bench: $(VENV)/.core
 bench-peers: .venv-peers/.filled
 	.venv-peers/bin/python -m benchmarks peers $(OPTIONS)
 
-#: make bench-engines    print what a tool costs on Temporal and Ray beside a bare activity and a bare actor
+#: make bench-engines    measure journal, processes, Temporal and Ray beside bare ones; write docs/durable.md
 bench-engines: .venv-engines/.filled
-	.venv-engines/bin/python -m benchmarks temporal_engine ray_engine
+	.venv-engines/bin/python -m benchmarks durable
 
 #: make bench-agentdojo  AgentDojo's attacks against a plain loop with trusted_only
 bench-agentdojo: .venv-agentdojo/.filled

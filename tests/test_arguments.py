@@ -15,7 +15,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
 from functool import (
@@ -1470,6 +1478,7 @@ def test_the_name_of_another_member_is_not_proposed_for_itself():
     ("annotation", "sent", "said"),
     [
         (None, "1", "p: expected null"),
+        (AwareDatetime, '"2020-01-01T00:00"', "p: should have timezone info"),
         (bytes, "1", "p: expected a string"),
         (Path, "1", "p: expected a string"),
         (str, '"é', "EOF while parsing a string at line 1 column 8"),
@@ -1512,3 +1521,92 @@ def test_a_bool_for_a_number_hides_no_other_problem():
     assert call(take, {"a": "x", "b": True}).text == (
         "Invalid arguments. b: expected an integer, not a boolean; a: expected an integer"
     )
+
+
+@pytest.mark.parametrize("levels", [99, 100])
+def test_a_hundred_levels_are_the_most(levels):
+    """A hundred levels pass, the arguments object counted; one more is refused. Brackets in texts are none."""
+
+    def take(value: Any, text: str = "") -> Any:
+        return value
+
+    value = "[" * levels + "]" * levels
+    sent = '{"value": ' + value + ', "text": "' + "[{" * 100 + '\\"["}'
+    if levels == 99:
+        assert FunctionTool(take).bind(sent).arguments["text"].endswith('{"[')
+    else:
+        with pytest.raises(ArgumentError, match="nested more than 100 levels deep"):
+            FunctionTool(take).bind(sent)
+
+
+@pytest.mark.parametrize(
+    ("sent", "message", "said"),
+    [
+        ("abcd", "abcd is no name", "p: expected a value that the tool's own check accepts"),
+        ("abc", "abc is no name", "p: expected a value that the tool's own check accepts"),
+        ("abcd", "abc is no name", "p: abc is no name"),
+        (["wxyz", {"abcd": 1}], "no abcd", "p: expected a value that the tool's own check accepts"),
+        ([{"p": 1}], "p is odd", "p: p is odd"),
+    ],
+)
+def test_a_message_that_repeats_four_characters_is_not_shown(sent, message, said):
+    """An author's message is shown unless it holds a short value whole, or four characters of a longer one."""
+
+    def check(value: Any) -> Any:
+        raise ValueError(message)
+
+    def take(p: Annotated[Any, AfterValidator(check)]) -> None:
+        pass
+
+    with pytest.raises(ArgumentError) as refused:
+        FunctionTool(take).bind({"p": sent})
+
+    assert str(refused.value) == f"Invalid arguments. {said}"
+
+
+def test_an_unknown_name_is_told_what_is_known():
+    """At most twenty names are listed; an object without names says that it has none."""
+
+    class Empty(BaseModel):
+        pass
+
+    def take(p: Empty) -> None:
+        pass
+
+    names = {f"n{i}": {"type": "string"} for i in range(21)}
+    many = {"type": "object", "properties": names, "additionalProperties": False}
+
+    with pytest.raises(
+        ArgumentError, match=r"p.x: unknown argument; no other names are known here$"
+    ):
+        FunctionTool(take).bind({"p": {"x": 1}})
+    with pytest.raises(ArgumentError, match=r"n18, n19$"):
+        SchemaTool("f", "F.", many, dict).bind({"zzzz": 1})
+    with pytest.raises(
+        ArgumentError, match=r"Invalid arguments. x: unknown argument; the tool takes none$"
+    ):
+        FunctionTool(lambda: None, name="none").bind({"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("must be positive", "p: must be positive"), ("a price is above 0", "p: a price is above 0")],
+)
+def test_an_authors_words_stand_as_they_are(words, said):
+    """What a validator's `ValueError` or `assert` says is repeated as it stands."""
+
+    def raises(value: int) -> int:
+        raise ValueError(words)
+
+    def asserts(value: int) -> int:
+        raise AssertionError(words)  # As `assert value, words` does.
+
+    for check in (raises, asserts):
+
+        def take(p: Annotated[int, AfterValidator(check)]) -> None:
+            pass
+
+        with pytest.raises(ArgumentError) as refused:
+            FunctionTool(take).bind({"p": 7})
+
+        assert str(refused.value) == f"Invalid arguments. {said}"

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+import referencing
 
 from functool import (
     Context,
@@ -170,3 +171,101 @@ def test_strict_publishes_further_names_as_pairs():
             "a": "x",
             "b": 3,
         }
+
+
+def test_a_name_that_was_not_evaluated_is_refused_without_repeating_it():
+    """`unevaluatedProperties` refuses a name that another branch knows; the problem still has a place."""
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"type": "string"}},
+        "if": {"properties": {"kind": {"const": "x"}}, "required": ["kind"]},
+        "then": {"properties": {"extra": {"type": "integer"}}},
+        "unevaluatedProperties": False,
+    }
+    tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
+
+    assert call(tool, {"kind": "x", "extra": 1}).text == "done"
+    assert "[key]: unknown argument; known: kind" in call(tool, {"kind": "y", "extra": 1}).text
+
+
+def test_equal_items_are_equal_at_every_depth():
+    """`uniqueItems` compares values as JSON does: 1 is 1.0, true is not 1, and lists and objects count too."""
+    items = {"type": "array", "uniqueItems": True}
+    schema = {"type": "object", "properties": {"items": items}}
+    tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
+
+    for distinct in ([1, True], [[1], [2]], [{"a": [1]}, {"a": [2]}], ["", None, False]):
+        assert call(tool, {"items": distinct}).text == "done"
+    for twice in ([1, 1.0], [[1], [1.0]], [{"a": [1], "b": 2}, {"b": 2, "a": [1]}], [None, None]):
+        assert "items: expected a value with uniqueItems" in call(tool, {"items": twice}).text
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"items": {"enum": list(range(20_000))}}, [-1] * 2_000),
+        ({"items": {"properties": {f"p{n}": {} for n in range(20_000)}}}, [{}] * 2_000),
+        ({"items": {"required": ["p"] * 20_000}}, [{"p": 1}] * 2_000),
+        ({"items": {"type": ["string"] * 20_000 + ["integer"]}}, [1] * 2_000),
+        ({"items": {"$ref": "#" + "/$defs" * 90}}, [1] * 2_000),
+        (
+            {"patternProperties": {f"^x{n}$": {} for n in range(2_000)}},
+            {f"k{n}": 1 for n in range(2_000)},
+        ),
+        ({"pattern": "[ab]*a[ab]{5000}c"}, "ab" * 50_000),
+        ({"pattern": "([ab]*a[ab]{50}){100}c"}, "ab" * 50_000),
+    ],
+)
+def test_long_keywords_count_as_much_work(part, value):
+    """A keyword that looks at all of its members, or a pattern, is no single step of the budget."""
+    nested: dict[str, object] = {}
+    for _ in range(90):
+        nested = {"$defs": nested}
+    tool = _tool({"a": part}, nested)
+
+    assert "too much work" in call(tool, {"a": value}).text
+
+
+def test_ordinary_patterns_and_enums_pass_on_long_arguments():
+    """The budget is for hostile schemas: a megabyte of base64 and a thousand choices fit."""
+    parts = {
+        "data": {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
+        "codes": {"items": {"enum": [f"C{n}" for n in range(250)]}},
+        "names": {"items": {"pattern": r"^[\w .-]{1,64}$"}},
+    }
+    sent = {"data": "ab" * 500_000, "codes": ["C249"] * 1_000, "names": ["a name"] * 1_000}
+
+    assert call(_tool(parts), sent).text == "ok"
+
+
+@pytest.mark.parametrize("word", ["$anchor", "$id"])
+def test_identifiers_are_looked_for_once(word, monkeypatch):
+    """Each reference to an identifier would otherwise walk through the whole schema again."""
+    walks = []
+    crawl = referencing.Registry.crawl
+    monkeypatch.setattr(referencing.Registry, "crawl", lambda self: walks.append(1) or crawl(self))
+    name, reference = ("here", "#here") if word == "$anchor" else ("urn:here", "urn:here")
+    definitions = {"here": {word: name, "type": "integer"}}
+    tool = _tool({"a": {"items": {"$ref": reference}}}, definitions)
+
+    assert call(tool, {"a": [1] * 100}).text == "ok"
+    assert "a[1]: expected an integer" in call(tool, {"a": [1, "x"]}).text
+    assert len(walks) < 10
+
+
+def test_an_unknown_name_is_compared_with_some_of_the_known_ones():
+    """A schema of many names costs no more than one of a few hundred."""
+    parts = {f"name_{n}": {} for n in range(50_000)}
+    schema = {"properties": parts, "additionalProperties": False}
+    result = call(_tool({"a": schema}), {"a": {"nome_7": 1, "nome_49999": 1}})
+
+    assert "a.nome_7: unknown argument; did you mean 'name_7'?" in result.text
+    assert "'name_49999'" not in result.text
+
+
+def _tool(parts, definitions=None):
+    async def handler(arguments):
+        return "ok"
+
+    schema = {"type": "object", "properties": parts, "$defs": definitions or {}}
+    return SchemaTool("x", "", schema, handler, max_argument_bytes=None)

@@ -306,6 +306,19 @@ def test_call_sync_in_a_script():
     assert [r.value for r in Toolset([add]).call_all_sync(calls("add", "add"))] == [1, 2]
 
 
+def test_call_sync_chains_an_error_to_nothing_of_its_own():
+    """A traceback that leaves `call_sync` begins in the tool: how the loop was found is no part of it."""
+
+    def stop(call, context):
+        raise Tripwire("Stop.")
+
+    tool = FunctionTool(add.func, input_guardrails=[stop])
+    with pytest.raises(Tripwire) as stopped:
+        Toolset([tool]).call_sync(calls("add")[0])
+
+    assert stopped.value.__context__ is None
+
+
 def test_call_sync_inside_a_running_loop():
     """Where a loop is running, as in a notebook, it works too, with the caller's context variables; tripwires and exits leave."""
     variable = contextvars.ContextVar("variable", default="unset")
@@ -344,10 +357,13 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
     async def main():
         Toolset([hang]).call_sync(calls("hang")[0])
 
+    # Where the tests run in the background, a shell has them ignore the signal.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     loop = asyncio.new_event_loop()  # `asyncio.run` would take the first interrupt for itself.
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(main())
     loop.close()
+    signal.signal(signal.SIGINT, handler)
     for thread in threading.enumerate():
         if thread.name.startswith("functool-call-sync"):
             thread.join(30)

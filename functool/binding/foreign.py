@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from functool.binding.engine import TooMuchWork, bounded_work, validator_class
+from functool.binding.engine import TooMuchWork, bounded_work, validator_of
 from functool.binding.json_text import (
     Arguments,
     as_text,
@@ -99,12 +99,7 @@ class SchemaBinder:
 
     _known = cached_property(lambda self: set(property_names(self._schema)))
 
-    @cached_property
-    def _validator(self) -> Any:
-        text = json.dumps(self._schema)
-        if '"patternProperties"' in text and '"unevaluatedProperties"' in text:
-            raise ValueError("jsonschema would run the patterns on an engine that can hang")
-        return validator_class()(self._schema)
+    _validator = cached_property(lambda self: validator_of(self._schema))
 
     def _problem(self, error: Any) -> dict[str, Any]:
         path = path_text(error.absolute_path, self._known)

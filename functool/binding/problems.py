@@ -124,11 +124,15 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
     return any(message[i : i + 4] in text for i in range(len(message) - 3))
 
 
+MAX_COMPARED = 200
+"""With how many names an unknown one is compared: a stranger's schema may have 100,000."""
+
+
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     """Return the problem of a name that is unknown, with the nearest known one."""
     # In a union another member may have the name, or all of them the same names.
     names = [known for known in dict.fromkeys(names) if known != name]
-    close = get_close_matches(name[:64], names, n=1)
+    close = get_close_matches(name[:64], names[:MAX_COMPARED], n=1)
     hint = "no other names are known here" if path else "the tool takes none"
     if names:
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:20])}"

@@ -203,7 +203,8 @@ class _CodeTool(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Check and run the program, or go on with it where it stood."""
         code = str(call.arguments["code"])  # type: ignore[index]
-        program = prepared(code, self._stubs.functions)
+        # On a thread: a long program takes the parser a second.
+        program = await in_thread(prepared, code, self._stubs.functions)
         record = await self._record(call, context, code)
         if record.answer is not None:
             return _result(record.answer)

@@ -13,8 +13,36 @@ _PRELUDE = f"""
 def _functool_raise(*_args, **_named):
     raise TypeError({ADVICE!r})
 
+_functool_dict, _functool_list, _functool_str = dict, (list, tuple), str
+_functool_set, _functool_is = (set, frozenset), isinstance
+_functool_plain = (str, int, float, bool, bytes)
+
+# The host makes Python's own objects of what it gets, and to hash a tuple or a frozenset takes it
+# as long as that has members, counted each time that one is shared. So the host gets none to hash.
+def _functool_key(key):
+    return key if _functool_is(key, _functool_plain) or key is None else _functool_str(key)
+
+def _functool_out(value):
+    if _functool_is(value, _functool_dict):
+        return {{{{_functool_key(key): _functool_out(item) for key, item in value.items()}}}}
+    if _functool_is(value, _functool_list) or _functool_is(value, _functool_set):
+        return [_functool_out(item) for item in value]
+    return value
+
+def _functool_sent(value):
+    if _functool_is(value, _functool_dict):
+        for key in value:
+            if not _functool_is(key, _functool_str):
+                raise TypeError("an argument holds an object whose keys are not texts")
+        return {{{{key: _functool_sent(item) for key, item in value.items()}}}}
+    if _functool_is(value, _functool_list):
+        return [_functool_sent(item) for item in value]
+    if _functool_is(value, _functool_set):
+        raise TypeError("an argument holds a set: send texts, numbers, lists and dicts")
+    return value
+
 def _functool_ask(what, number, arguments):
-    answer = _functool_value(what, number, arguments)
+    answer = _functool_value(what, number, _functool_sent(arguments))
     if answer[0] == 2:
         raise ValueError(answer[1])
     return answer[1]
@@ -49,7 +77,7 @@ def _functool_all(values):
     return all([_functool_test(value) for value in values])
 
 async def _functool_tool(name, arguments):
-    answer = await _functool_call(name, arguments)
+    answer = await _functool_call(name, _functool_sent(arguments))
     if answer[0] == 2:
         raise RuntimeError(answer[1])
     if answer[0] == 1:

@@ -334,5 +334,5 @@ def _words(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
         return said
     if isinstance(cause, ArgumentError):
         places = set(call.metadata.get("sources", {}))
-        return f"ArgumentError: {hidden_problems(cause.problems, places)}"
+        return f"ArgumentError: {hidden_problems(cause.problems, places, call.arguments)}"
     return f"{call.name} failed. What it said is hidden, for it comes from {', '.join(sources)}."

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from reprlib import repr as brief
 from typing import Any
 
 from functool import ToolError, ToolResult
@@ -19,6 +20,15 @@ from functool.call import to_json
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
 """How many labelled values a program may make."""
+
+MAX_JOINED = 16 * 1_048_576
+"""Characters of all the texts that a program makes with `join`: they are kept by the host."""
+
+MAX_SIZE = 2 * 1_048_576
+"""How large a value may be that leaves a program: 16 for each value in it, 1 for 8 characters.
+
+A list may hold itself many times over, and then a small one stands for more than any memory holds.
+"""
 
 _SCALARS = (str, int, float, bool)
 
@@ -40,6 +50,7 @@ class Labels:
 
     def __init__(self) -> None:
         self._values: list[Labelled] = []
+        self._joined_left = MAX_JOINED
 
     def keep(self, value: Any, sources: Iterable[str]) -> int:
         """Keep a value, and return its number.
@@ -101,6 +112,11 @@ class Labels:
                     "join() takes texts and numbers, and Untrusted ones: use .part()"
                 )
             texts.append(value if isinstance(value, str) else to_json(value))
+        self._joined_left -= sum(map(len, texts))
+        if self._joined_left < 0:
+            raise ValueProblem(
+                f"the texts that a program joins may have {MAX_JOINED:,} characters in all"
+            )
         text = "".join(texts)
         return [1, self.keep(text, sources)] if labelled else [0, text]
 
@@ -108,57 +124,107 @@ class Labels:
         """Return JSON data for a value of a program, and its sources by JSON pointer.
 
         Raises:
-            ValueProblem: It holds what JSON cannot say.
+            ValueProblem: It holds what JSON cannot say, or is too large.
         """
         sources: dict[str, list[str]] = {}
-        return self._plain(value, "", sources, 0), sources
+        return self._plain(value, "", sources, _Room(), 0), sources
 
     def shown(self, value: Any, revealed: bool) -> tuple[Any, list[str]]:
         """Return JSON data that a model may read, and where it came from.
 
         Unless they are `revealed`, untrusted values are named and not shown.
+
+        Raises:
+            ValueProblem: It is nested too deeply, or too large.
         """
         sources: dict[str, list[str]] = {}
-        data = self._plain(value, "", sources, 0, "reveal" if revealed else "name")
+        data = self._plain(value, "", sources, _Room(), 0, "reveal" if revealed else "name")
         found = [name for names in sources.values() for name in names] if revealed else []
         return data, list(dict.fromkeys(found))
 
     def _plain(
-        self, value: Any, at: str, sources: dict[str, list[str]], depth: int, mode: str = "send"
+        self,
+        value: Any,
+        at: str,
+        sources: dict[str, list[str]],
+        room: _Room,
+        depth: int,
+        mode: str = "send",
     ) -> Any:
         if value is None or isinstance(value, (str, bool, int)):
+            room.take(value)
             return value
         if isinstance(value, float):
+            room.take(value)
             if math.isfinite(value):
                 return value
-            return _unsaid(f"the number {value}", mode, str(value))
+            return _unsaid(f"the number {value}", mode, lambda: str(value))
         if depth > MAX_DEPTH:
             raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
         if (known := self.find(value)) is not None:
             sources[at] = list(known.sources)
-            return _named(known) if mode == "name" else known.value
+            shown = _named(known) if mode == "name" else known.value
+            room.take_all(shown)
+            return shown
         if isinstance(value, Mapping):
             found = {}
             for key, item in value.items():
                 if not isinstance(key, str):
                     key = _key(key, mode)
+                room.take(key)
                 place = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
-                found[key] = self._plain(item, place, sources, depth + 1, mode)
+                found[key] = self._plain(item, place, sources, room, depth + 1, mode)
             return found
         if isinstance(value, (list, tuple)) or (
             mode != "send" and isinstance(value, (set, frozenset))
         ):
-            items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+            items = sorted(value, key=brief) if isinstance(value, (set, frozenset)) else value
+            room.take(None)
             return [
-                self._plain(item, f"{at}/{index}", sources, depth + 1, mode)
+                self._plain(item, f"{at}/{index}", sources, room, depth + 1, mode)
                 for index, item in enumerate(items)
             ]
         if hasattr(value, "isoformat"):
             return value.isoformat()
         attributes = getattr(value, "attributes", None)
         if mode != "send" and isinstance(attributes, Mapping):
-            return self._plain(dict(attributes), at, sources, depth + 1, mode)
-        return _unsaid(f"a {getattr(value, 'name', type(value).__name__)}", mode, str(value))
+            return self._plain(dict(attributes), at, sources, room, depth + 1, mode)
+        name = getattr(value, "name", type(value).__name__)
+        return _unsaid(f"a {name}", mode, lambda: brief(value))
+
+
+class _Room:
+    """How much of a value may still come."""
+
+    def __init__(self) -> None:
+        self._left = MAX_SIZE
+
+    def take(self, value: Any) -> None:
+        """Count one value, or one key.
+
+        Raises:
+            ValueProblem: It is one too many.
+        """
+        self._left -= 16 + (len(value) // 8 if isinstance(value, str) else 0)
+        if self._left < 0:
+            raise ValueProblem("the value is too large: send and return less, in parts")
+
+    def take_all(self, value: Any) -> None:
+        """Count all that is in a value of JSON.
+
+        Raises:
+            ValueProblem: It is too much.
+        """
+        waiting = [value]
+        while waiting:
+            found = waiting.pop()
+            self.take(found)
+            if isinstance(found, Mapping):
+                for key in found:
+                    self.take(key)
+                waiting += found.values()
+            elif isinstance(found, (list, tuple)):
+                waiting += found
 
 
 def value_of(result: ToolResult) -> Any:
@@ -168,17 +234,22 @@ def value_of(result: ToolResult) -> Any:
     return json.loads(to_json(result.value)) if not isinstance(result.value, str) else result.value
 
 
-def hidden_problems(problems: Iterable[Mapping[str, Any]], places: Iterable[str]) -> str:
+def hidden_problems(
+    problems: Iterable[Mapping[str, Any]], places: Iterable[str], given: Iterable[str]
+) -> str:
     """Return what is wrong with arguments, and nothing of what stands at these JSON pointers.
 
-    A problem inside of an untrusted value may hold its keys.
+    A problem inside of an untrusted value may hold its keys. One that begins with no name in
+    `given` is of a call inside of this one, whose arguments are a part of these.
     """
+    known = set(given)
     tops = sorted({_unescaped(place.split("/")[1]) for place in places if place})
     said: list[str] = []
     for problem in problems:
         path = str(problem.get("path", ""))
         name, following = re.match(r"([\w$-]*)(.?)", path).groups()  # type: ignore[union-attr]
-        apart = name and following in "[." and not any(top.startswith(name) for top in tops)
+        apart = name in known and following in "[."
+        apart = apart and not any(top.startswith(name) for top in tops)
         if apart and "" not in places:
             said.append(f"{path}: {problem.get('expected', '')}")
         else:
@@ -217,10 +288,10 @@ def _named(known: Labelled) -> str:
 def _key(key: Any, mode: str) -> str:
     if mode == "send":
         raise ValueProblem(f"keys must be texts, not {type(key).__name__}")
-    return str(key)
+    return str(key) if isinstance(key, _SCALARS) else brief(key)
 
 
-def _unsaid(what: str, mode: str, shown: str) -> str:
+def _unsaid(what: str, mode: str, shown: Callable[[], str]) -> str:
     if mode == "send":
         raise ValueProblem(f"an argument holds {what}: send texts, numbers, lists and dicts")
-    return shown[:200]
+    return shown()[:200]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import mcp_types as types
 from jsonschema.validators import Draft202012Validator
 from referencing import Registry
 
-from functool import DefinitionError, Tool, ToolError, ToolResult, WrapperTool
+from functool import (
+    ArgumentError,
+    DefinitionError,
+    FunctionTool,
+    SchemaTool,
+    Tool,
+    ToolError,
+    ToolResult,
+    WrapperTool,
+)
 from functool.dialects import mcp as dialect
 from functool.integrations.mcp_untrusted import WRAPS
 
@@ -37,9 +48,7 @@ class Served:
         self.tool = tool
         # What an output guardrail may replace is not promised.
         output = None if _is_guarded(tool) else tool.schema.output
-        self._validator = (
-            None if output is None else Draft202012Validator(output, registry=Registry())
-        )
+        self._promised = output
         self.wraps = output is not None and output.get("type") != "object"
         older, latest = dialect.definition(tool, LAST_OLDER), dialect.definition(tool)
         for definition in (older, latest):
@@ -51,6 +60,29 @@ class Served:
         self._older = types.Tool.model_validate(older)
         self._latest = types.Tool.model_validate(latest)
 
+    @cached_property
+    def _fits(self) -> Callable[[Any], bool]:
+        """Tell whether a value fits the promised schema.
+
+        A schema that is not of a function is a stranger's, perhaps: of a server that is served
+        again, or of a document. The front door of a `SchemaTool` fears none.
+        """
+        schema = self._promised or {}
+        if isinstance(_inner(self.tool), FunctionTool):
+            return partial(Draft202012Validator(schema, registry=Registry()).is_valid)
+        part = {"answer": {"$id": "urn:answer", **schema}}
+        parameters = {"type": "object", "properties": part, "required": ["answer"]}
+        door = SchemaTool("answer", "", parameters, lambda given: None, max_argument_bytes=None)
+
+        def fits(value: Any) -> bool:
+            try:
+                door.bind({"answer": value})
+            except ArgumentError:
+                return False
+            return True
+
+        return fits
+
     def definition(self, latest: bool) -> types.Tool:
         """Return what a client of the latest revision, or of an older one, is told."""
         return self._latest if latest else self._older
@@ -61,11 +93,11 @@ class Served:
         Raises:
             ToolError: The value is none that the definition promises.
         """
-        if self._validator is None:
+        if self._promised is None:
             return {}
         try:
             plain = dialect.plain(value)
-            fits = self._validator.is_valid(plain)
+            fits = self._fits(plain)
         except Exception as error:  # Also where a schema of a stranger's breaks the check.
             raise ToolError(BROKEN_PROMISE) from error
         if not fits:
@@ -73,6 +105,13 @@ class Served:
         if not self.wraps:
             return {"structuredContent": plain}
         return {"structuredContent": {"result": plain}, "_meta": UNWRAP}
+
+
+def _inner(tool: Tool) -> Tool:
+    """Return the tool inside of all wrappers."""
+    while isinstance(tool, WrapperTool):
+        tool = tool.tool
+    return tool
 
 
 def _is_guarded(tool: Tool) -> bool:

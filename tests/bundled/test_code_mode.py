@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -655,3 +656,57 @@ def test_the_outer_pause_is_like_any_other():
         run(code_mode([Bank().tool]), "await pay(to='b', amount=99)").unwrap()
     assert issubclass(ApprovalRequired, ToolError)
     assert isinstance(run(code_mode([teams]), "1"), ToolResult)
+
+
+SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
+"""A value that stands for a million million others, and takes up almost nothing."""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        SHARED + "x",
+        SHARED + "{x}",
+        SHARED + "{x: 1}",
+        SHARED + "[{'a': x}]",
+        SHARED + "await keep(value=x)",
+        SHARED + "await keep(value=[{x}])",
+        SHARED + "await keep(value={x: 1})",
+        SHARED + "join(x)",
+        "u = await page()\nfor _ in range(30):\n    u = join(u, u)\nu.count()",
+        "u = await page()\nfor _ in range(10):\n    u = join(u, u)\nawait keep(value=[u] * 10_000)",
+        "u = await page()\n[u] * 1_000_000",
+        "x = 'a' * 1_000_000\n[x] * 10_000",
+        "x = 'a' * 1_000_000\nawait keep(value=[x] * 10_000)",
+    ],
+)
+def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
+    """What is shared in a program, or joined in the host, is refused before it is written out."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "x" * 1000
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+
+    assert not result.success
+    assert not kept
+
+
+def test_tuples_and_sets_are_answered_as_lists():
+    """A last value with tuples for keys, or a set of them, is shown as JSON."""
+    tool = code_mode([teams])
+
+    assert run(tool, "{(1, 'a'): {2}, 3: (4,), None: 5}").value["value"] == {
+        "(1, 'a')": [2],
+        "3": [4],
+        "None": 5,
+    }
+    assert run(tool, "[{(1, 2)}]").value["value"] == [[[1, 2]]]

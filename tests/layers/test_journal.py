@@ -124,7 +124,7 @@ def test_the_same_kind_comes_back(journal):
     assert pay.requires_approval is False and call(pay).value == {"paid": 1}
 
 
-@pytest.mark.parametrize("run", ["", None, 3])
+@pytest.mark.parametrize("run", ["", None, 3, "\ud800"])
 def test_a_run_needs_a_name(journal, run):
     """A run without a name would make calls of different work one."""
     pay, _ = counted()
@@ -133,6 +133,17 @@ def test_a_run_needs_a_name(journal, run):
         journal.once(pay, run=run)
     with pytest.raises(DefinitionError, match="run must be a text"):
         journal.replay(run)
+
+
+def test_an_id_that_is_no_text_is_refused(journal, caplog):
+    """A lone surrogate cannot be stored: the call is an error without a traceback, and nothing runs."""
+    pay, effects = counted()
+
+    result = call(journal.once(pay, run="r"), id="\ud800")
+
+    assert result.error.type == "JournalConflict"
+    assert "its id is no valid text" in result.text
+    assert (effects, journal.calls(), caplog.text) == ([], [], "")
 
 
 def test_a_call_without_an_id_is_refused(journal):
