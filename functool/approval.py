@@ -25,6 +25,12 @@ class Decision:
     reason: str = ""
     arguments: Mapping[str, Any] | None = None
 
+    @property
+    def refusal(self) -> str:
+        """What the model is told where the person refused."""
+        because = f": {self.reason}" if self.reason else "."
+        return f"A person refused this call{because}"
+
 
 @dataclass(slots=True, kw_only=True)
 class ApprovalRequest:

@@ -220,6 +220,12 @@ class ToolSchema:
     output: dict[str, Any] | None = None
 
 
+def wrong_call(given: Any) -> TypeError:
+    """Return the error for what was passed as a call and is none."""
+    wanted = "a ToolCall(name=..., arguments=..., id=...)"
+    return TypeError(f"a call must be {wanted}, not {type(given).__name__}")
+
+
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     """Return the same call with other arguments, as cheaply as `success`."""
     new = _new(ToolCall)
@@ -314,7 +320,7 @@ def fingerprint(arguments: Any) -> bytes:
     try:  # In the second version of the format, equal values are equal bytes.
         return marshal.dumps(arguments, 2)
     except ValueError:  # Somebody put in what JSON cannot say.
-        return to_json(arguments).encode()
+        return b""
 
 
 def to_json(value: Any) -> str:

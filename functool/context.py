@@ -82,6 +82,17 @@ class Context(Generic[Deps]):
         self._answers: dict[str, tuple[float, Decision]] = {}
         self._grants: dict[str, Grant] = {}
 
+    @staticmethod
+    def of(given: Any) -> Context[Any]:
+        """Return the context that was passed, a new one where none was.
+
+        Raises:
+            TypeError: It is no `Context`.
+        """
+        if given is not None and not isinstance(given, Context):
+            raise wrong_context(given)
+        return Context() if given is None else given
+
     def view(self, **changes: Any) -> Context[Deps]:
         """Return this context with some attributes replaced; the rest stays shared.
 
@@ -321,6 +332,11 @@ class Context(Generic[Deps]):
             task = loop.create_task(self._deliver(event))
             _strays.add(task)
             task.add_done_callback(_strays.discard)
+
+
+def wrong_context(given: Any) -> TypeError:
+    """Return the error for what was passed as a context and is none."""
+    return TypeError(f"the context must be a Context or None, not {type(given).__name__}")
 
 
 _strays: set[asyncio.Task[None]] = set()

@@ -101,6 +101,11 @@ class ApprovalRequired(GuardrailError):
         super().__init__(message, stage="input", guardrail="require_approval")
         self.request = request
 
+    @classmethod
+    def of(cls, request: ApprovalRequest) -> ApprovalRequired:
+        """Return the error for a call that nobody has decided about yet."""
+        return cls(f"The call of {request.tool} needs a person's approval first.", request)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.request)
 

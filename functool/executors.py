@@ -100,8 +100,7 @@ def retrying(
     known = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)]
     if not kinds or len(known) < len(kinds):
         raise DefinitionError(f"on must be a class of exceptions or a tuple of them, not {on!r}")
-    if executor is not None and not callable(executor):
-        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    checked_executor(executor)
     seconds_after = _waiting(wait)
 
     async def retry(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -126,6 +125,17 @@ def retrying(
             await asyncio.sleep(seconds)
 
     return retry
+
+
+def checked_executor(executor: Executor | None) -> Executor | None:
+    """Return an executor.
+
+    Raises:
+        DefinitionError: It is neither None nor callable.
+    """
+    if executor is not None and not callable(executor):
+        raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
+    return executor
 
 
 def _waiting(wait: Any) -> Callable[[int, Exception], float]:

@@ -21,15 +21,14 @@ from typing import (
 
 from typing_extensions import Unpack
 
-from functool.binding.door import Binder
+from functool.binding.door import Binder, LateBinder
 from functool.binding.functions import FunctionBinder
-from functool.binding.json_text import Arguments
 from functool.binding.watch import Watch, watching
 from functool.binding.watched_shapes import CoreShapes
 from functool.call import ToolCall, ToolResult, ToolSchema, success
 from functool.context import Context
 from functool.errors import DefinitionError
-from functool.executors import Executor, deliver_last, in_thread, inline
+from functool.executors import Executor, checked_executor, deliver_last, in_thread, inline
 from functool.generators import exhaust, exhaust_async
 from functool.options import ToolOptions
 from functool.schema.callables import (
@@ -134,11 +133,10 @@ class FunctionTool(Tool, Generic[P, R]):
         self._written = _Written(method, of_class, None, frame, description, strict)
         self._published: ToolSchema | None = None
         try:
-            if executor is not None and not callable(executor):
-                raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
             self._equip(inferred_name(inner) if name is None else name, options)
             sync = way_of(inner) in ("function", "generator")
-            self._executor: Executor | None = executor or (in_thread if sync else None)
+            own = checked_executor(executor)
+            self._executor: Executor | None = own or (in_thread if sync else None)
             self._parts: FunctionSchema | None = None
             self._fills: list[tuple[str, Callable[[], Any]]] = []
             self._direct: Any = None
@@ -147,7 +145,7 @@ class FunctionTool(Tool, Generic[P, R]):
             try:
                 self._resolve()
             except Unresolved:
-                self._binder = _LateBinder(self._resolve_late)
+                self._binder = LateBinder(self._resolve_late)
         except DefinitionError as error:
             raise located(error, inner) from error.__cause__
 
@@ -267,7 +265,7 @@ class FunctionTool(Tool, Generic[P, R]):
         bound._written = self._written._replace(method=False, bound_to=target)
         bound._direct = func if self._direct else None
         if self._parts is None:
-            bound._binder = _LateBinder(bound._resolve_late)
+            bound._binder = LateBinder(bound._resolve_late)
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -342,22 +340,6 @@ class _Written(NamedTuple):
     frame: FrameType | None
     description: str | None
     strict: Strict
-
-
-class _LateBinder:
-    """Stands for the binder of a tool whose signature names something that does not exist yet."""
-
-    def __init__(self, resolve: Callable[[], Binder]) -> None:
-        self._resolve = resolve
-
-    def values(self, arguments: Arguments) -> Any:
-        return self._resolve().values(arguments)
-
-    def canonical(self, arguments: Arguments, values: Any) -> Any:
-        return self._resolve().canonical(arguments, values)
-
-    def sent_form(self, arguments: Arguments) -> Arguments:
-        return self._resolve().sent_form(arguments)
 
 
 class _Decorator:

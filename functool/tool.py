@@ -34,8 +34,9 @@ from functool.call import (
     failure_of,
     metadata_of,
     success,
+    wrong_call,
 )
-from functool.context import Context
+from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_told
@@ -282,12 +283,11 @@ class Tool(ABC):
             TypeError: The context is no `Context`, or the call no `ToolCall`.
         """
         if context is not None and not isinstance(context, Context):
-            raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
+            raise wrong_context(context)
         try:
             trip = Trip(self, self._binder, call, context)
         except AttributeError:
-            given = type(call).__name__
-            raise TypeError(f"a call must be a ToolCall(name=..., ...), not {given}") from None
+            raise wrong_call(call) from None
         try:
             if self.timeout is None:
                 result = await self._road(trip)

@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of
+from functool.call import ToolCall, ToolFailure, ToolResult, changed, failure_of, wrong_call
 from functool.context import Context
 from functool.errors import (
     DefinitionError,
@@ -110,7 +110,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, self._named(call), _checked(context), None)
+        return await self._answer(call, self._named(call), Context.of(context), None)
 
     async def call_all(
         self,
@@ -135,7 +135,7 @@ class Toolset(Mapping[str, Tool]):
             Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
                 holds theirs.
         """
-        calls, context = list(calls), _checked(context)
+        calls, context = list(calls), Context.of(context)
         tools = [self._named(call) for call in calls]
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
@@ -171,7 +171,7 @@ class Toolset(Mapping[str, Tool]):
         self, call: ToolCall, error: ToolError, context: Context[Any] | None = None
     ) -> ToolResult:
         """Answer a call that must not run with this error, between the events of any call."""
-        return await self._answer(call, self._named(call), _checked(context), error)
+        return await self._answer(call, self._named(call), Context.of(context), error)
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Answer one call from sync code, also where an event loop is already running."""
@@ -227,8 +227,7 @@ class Toolset(Mapping[str, Tool]):
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
-            wanted = "a ToolCall(name=..., arguments=..., id=...)"
-            raise TypeError(f"a call must be {wanted}, not {type(call).__name__}") from None
+            raise wrong_call(call) from None
 
 
 def _no_tool(given: Any) -> DefinitionError:
@@ -241,19 +240,6 @@ def _no_tool(given: Any) -> DefinitionError:
         remedy = "decorate it with @FunctionTool"
     name = getattr(given, "__name__", type(given).__name__)
     return DefinitionError(f"a Toolset holds tools, not {name}: {remedy}")
-
-
-def _checked(context: Any) -> Context[Any]:
-    """Return the context, a new one where none was passed.
-
-    Raises:
-        TypeError: It is no `Context`.
-    """
-    if context is None:
-        return Context()
-    if not isinstance(context, Context):
-        raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
-    return context
 
 
 def _conflict(tools: list[Tool | None]) -> ToolError | None:
@@ -292,11 +278,12 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
     """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
+    run: Callable[[Coroutine[Any, Any, T]], T] = _run_beside
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    return _run_beside(work)
+        run = asyncio.run
+    return run(work)  # After the `except`, so that no error of the work is chained to its own.
 
 
 def _run_beside(work: Coroutine[Any, Any, T]) -> T:

@@ -1,12 +1,10 @@
 """`--context` and `--save`: dependencies of calls, and results that are no text."""
 
 import asyncio
-import os
 import signal
-import socket
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,12 +14,15 @@ pytest.importorskip("rich")
 from click.testing import CliRunner
 
 from functool.cli import main
+from tests.support import free_port, listening
 
 TOOLS = '''
 import sys
 from contextlib import asynccontextmanager, contextmanager
 
 from functool import Context, FileContent, FunctionTool, ImageContent, ToolSettings
+from functool.guardrails import require_approval
+from functool.layers.inbox import Inbox
 
 
 @FunctionTool
@@ -75,6 +76,16 @@ async def bare():
 
 instance = Context("instance")
 number = 3
+
+
+@FunctionTool(input_guardrails=[require_approval()], timeout=60)
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+def asking():
+    return Context(approver=Inbox("approvals.db").approver)
 '''
 
 
@@ -144,11 +155,6 @@ def test_save(folder):
 SERVE = [sys.executable, "-c", "from functool.cli import main; main()", "serve"]
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_server_closes_its_context(folder, transport, number):
@@ -187,19 +193,68 @@ def test_sessions_share_dependencies_and_no_state(folder):
                 result = await tools.call(ToolCall(name="count", arguments={}))
                 texts.append(result.text)
 
-    with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
-        try:
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.05)
-            asyncio.run(use())
-        finally:
-            os.kill(process.pid, signal.SIGTERM)
+    with serving(words, folder, port):
+        asyncio.run(use())
 
     assert texts == ["ada 1", "ada 2", "ada 1"]
+
+
+@contextmanager
+def serving(words, folder, port):
+    """A server, as soon as it listens."""
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
+        try:
+            listening(port, process)
+            yield
+        finally:
+            process.terminate()
+
+
+def test_a_session_uses_no_grant_of_another_one(folder):
+    """What a person allows one client of a server for next time, another one is asked for."""
+    pytest.importorskip("mcp")
+    from functool import ToolCall
+    from functool.approval import Grant
+    from functool.integrations import mcp
+    from functool.layers.inbox import Inbox
+
+    port, inbox = free_port(), Inbox(folder / "approvals.db")
+    words = [*SERVE, "deps_kit.py:pay", "--context", "deps_kit.py:asking"]
+    words += ["--transport", "http", "--port", str(port)]
+    asked = []
+
+    async def answered(tools, amount, uses=0):
+        """Call, and answer what waits: refuse it, or allow this call and so many more."""
+        call = ToolCall(name="pay", arguments={"amount": amount})
+        calling = asyncio.create_task(tools.call(call))
+        while not calling.done():
+            for request in inbox.pending():
+                asked.append(request.arguments["amount"])
+                names = {"tool": request.tool, "definition": request.definition}
+                grant = Grant(**names, arguments={}, free=("amount",), uses=uses or 1)
+                if uses:
+                    inbox.approve(request.id, grant=grant)
+                else:
+                    inbox.deny(request.id)
+            await asyncio.sleep(0.05)
+        return (await calling).text
+
+    async def use():
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with mcp.connect(url, mode="legacy") as ada, mcp.connect(url, mode="legacy") as max_:
+            return [
+                await answered(ada, 1, uses=5),
+                await answered(ada, 2),
+                await answered(max_, 3),
+                await answered(ada, 4),
+            ]
+
+    with serving(words, folder, port):
+        texts = asyncio.run(use())
+
+    assert texts == ["paid 1", "paid 2", "A person refused this call.", "paid 4"]
+    assert asked == [1, 3]
+    assert [grant.uses for grant in inbox.grants()] == [3]
 
 
 def test_one_state_on_standard_input(folder):

@@ -173,6 +173,33 @@ def test_strict_publishes_further_names_as_pairs():
         }
 
 
+def test_a_name_that_was_not_evaluated_is_refused_without_repeating_it():
+    """`unevaluatedProperties` refuses a name that another branch knows; the problem still has a place."""
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"type": "string"}},
+        "if": {"properties": {"kind": {"const": "x"}}, "required": ["kind"]},
+        "then": {"properties": {"extra": {"type": "integer"}}},
+        "unevaluatedProperties": False,
+    }
+    tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
+
+    assert call(tool, {"kind": "x", "extra": 1}).text == "done"
+    assert "[key]: unknown argument; known: kind" in call(tool, {"kind": "y", "extra": 1}).text
+
+
+def test_equal_items_are_equal_at_every_depth():
+    """`uniqueItems` compares values as JSON does: 1 is 1.0, true is not 1, and lists and objects count too."""
+    items = {"type": "array", "uniqueItems": True}
+    schema = {"type": "object", "properties": {"items": items}}
+    tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
+
+    for distinct in ([1, True], [[1], [2]], [{"a": [1]}, {"a": [2]}], ["", None, False]):
+        assert call(tool, {"items": distinct}).text == "done"
+    for twice in ([1, 1.0], [[1], [1.0]], [{"a": [1], "b": 2}, {"b": 2, "a": [1]}], [None, None]):
+        assert "items: expected a value with uniqueItems" in call(tool, {"items": twice}).text
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [

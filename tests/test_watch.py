@@ -3,11 +3,12 @@
 import json
 import os
 import random
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, RootModel, StringConstraints
 
 from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
 from functool.dialects import CallRefused, openai_chat
@@ -55,13 +56,29 @@ foreign = SchemaTool(
             "any": True,
             "open": {"type": "object", "additionalProperties": True},
             "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "list": {"type": "array", "items": {"type": "integer"}},
+            "pair": {
+                "type": "array",
+                "prefixItems": [{"type": "string", "minLength": 3}, {"type": "integer"}],
+                "items": {"type": "null"},
+            },
+            "word": {"type": "string", "pattern": "^[a-z]+$"},
+            "fixed": {"const": "on"},
+            "one": {"oneOf": [{"type": "string", "maxLength": 2}, {"type": "array"}]},
+            "mixed": {"type": ["string", "boolean"], "enum": ["a", 1, True]},
+            "whole": {"type": ["integer", "null"]},
+            "opt": {"type": "integer"},
         },
         "required": ["n"],
         "additionalProperties": False,
         "$defs": {
             "node": {
                 "type": "object",
-                "properties": {"next": {"$ref": "#/$defs/node"}, "v": {"type": "integer"}},
+                "properties": {
+                    "next": {"$ref": "#/$defs/node"},
+                    "v": {"type": "integer"},
+                    "t": {"enum": ["top", "end"]},
+                },
                 "additionalProperties": False,
             }
         },
@@ -77,6 +94,75 @@ def unbounded(
 ) -> str:
     """Take any number of bytes."""
     return word
+
+
+patterned = SchemaTool(
+    "patterned",
+    "Names that fit a pattern.",
+    {
+        "type": "object",
+        "patternProperties": {"^x-": {"type": "integer", "minimum": 5}},
+        "additionalProperties": False,
+    },
+    lambda arguments: arguments,
+)
+renamed = SchemaTool(
+    "renamed",
+    "A reference into a part with an address of its own.",
+    {
+        "type": "object",
+        "properties": {
+            "p": {
+                "$id": "https://example.com/p",
+                "$defs": {"a": {"type": "string", "minLength": 2}},
+                "$ref": "#/$defs/a",
+            }
+        },
+        "$defs": {"a": {"type": "integer"}},
+    },
+    lambda arguments: arguments,
+)
+strict = SchemaTool(
+    "strict",
+    "Pairs for names.",
+    {
+        "type": "object",
+        "properties": {
+            "m": {
+                "type": "object",
+                "additionalProperties": {"type": "integer"},
+                "minProperties": 1,
+            }
+        },
+        "required": ["m"],
+    },
+    lambda arguments: arguments,
+    strict=True,
+)
+
+
+@dataclass
+class Spot:
+    x: int
+    name: Annotated[str, Field(min_length=2)] = "ab"
+
+
+class Tags(RootModel[list[Literal["a", "b", None]]]):
+    pass
+
+
+@FunctionTool
+def place(
+    spot: Spot,
+    tags: Tags = Tags([]),
+    kind: Literal["in", "out", None] = "in",
+    level: Literal[1, 2] = 1,
+    fast: bool = False,
+    share: float = 0.5,
+    pair: tuple[int, str] = (1, "a"),
+) -> str:
+    """Place a spot."""
+    return spot.name
 
 
 def judged(tool: Tool, text: str, size: int = 1) -> tuple[ArgumentError | None, int]:
@@ -111,6 +197,30 @@ REFUSED = [
     (foreign, '{"level": "b', 'ottom"}', "level"),
     (foreign, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
     (foreign, '{"more": "abc', '"}', "more"),
+    (foreign, '{"more": [', "]}", "more"),
+    (foreign, '{"n": 1.5,', ' "opt": 1}', "n"),
+    (foreign, '{"n": n', "ull}", "n"),
+    (foreign, '{"n": 1, "list": [1, "', 'a"]}', "list[1]"),
+    (foreign, '{"word": "A"', "}", "word"),
+    (foreign, '{"fixed": "of', 'f"}', "fixed"),
+    (foreign, '{"one": "abc', '"}', "one"),
+    (foreign, '{"one": {', "}}", "one"),
+    (foreign, '{"mixed": 1', "}", "mixed"),
+    (foreign, '{"mixed": "b', '"}', "mixed"),
+    (foreign, '{"level": t', "rue}", "level"),
+    (foreign, '{"level": 1, "n": "', '1"}', "n"),
+    (plan, '{"spot": [', "]}", "spot"),
+    (place, '{"spot": [', "]}", "spot"),
+    (place, '{"spot": {"y"', ": 1}}", "spot.y"),
+    (place, '{"spot": {"x": []}', "}", "spot.x"),
+    (place, '{"tags": ["a", "c', '"]}', "tags[1]"),
+    (place, '{"tags": {', "}}", "tags"),
+    (place, '{"kind": "on', '"}', "kind"),
+    (place, '{"fast": {', "}}", "fast"),
+    (place, '{"share": "h', 'alf"}', "share"),
+    (place, '{"share": [', "]}", "share"),
+    (place, '{"pair": {', "}}", "pair"),
+    (foreign, '{"node": {"t": "bottom"}', "}", "node.t"),
     (plan, '{"days": -1.x', "}", ""),
     (plan, '{"spot": nx', "}", ""),
     (plan, '{"days": 01', "}", ""),
@@ -128,14 +238,17 @@ REFUSED = [
 @pytest.mark.parametrize(("tool", "so_far", "rest", "path"), REFUSED)
 def test_a_text_is_refused_as_soon_as_nothing_can_mend_it(tool, so_far, rest, path):
     """The refusal comes with the character that decides it, in the door's own words for its place."""
-    error, at = judged(tool, so_far + rest)
     with pytest.raises(ArgumentError) as whole:
         tool.bind(so_far + rest)
+    for size in (1, 3, 7, 1000):
+        error, at = judged(tool, so_far + rest, size)
 
-    assert error is not None
-    assert (error.problems[0]["path"], at) == (path, len(so_far))
-    if path:
-        assert error.problems[0] in whole.value.problems
+        assert error is not None
+        pieces = -(-len(so_far) // size)
+        expected = min(pieces * size, len(so_far + rest))
+        assert (error.problems[0]["path"], at) == (path, expected)
+        if path:
+            assert error.problems[0] in whole.value.problems
 
 
 PASSES = [
@@ -149,6 +262,15 @@ PASSES = [
     (foreign, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
     (foreign, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
     (plan, '{"days": ' + "9" * 250 + "}"),
+    (plan, '{"code": "", "days": -0, "word": "a", "spots": []}'),
+    (foreign, '{"n": 1, "pair": ["abc", 1, null], "one": "ab", "mixed": true, "opt": null}'),
+    (foreign, '{"n": 1, "fixed": "on", "word": "ab", "whole": null, "list": [], "level": "top"}'),
+    (patterned, '{"x-a": 7}'),
+    (renamed, '{"p": "ab"}'),
+    (strict, '{"m": [{"key": "a", "value": 1}]}'),
+    (strict, '{"m": {"a": 1}}'),
+    (place, '{"spot": {"x": "1", "name": "abc"}, "tags": ["a", null], "kind": null, "level": 2}'),
+    (place, '{"spot": {"x": 1.0}, "fast": "yes", "share": " 1e-1 ", "pair": [1, "b"], "level": 1}'),
     (unbounded, '{"word": " ab ", "words": {"a": " c "}}'),
 ]
 

@@ -1,7 +1,8 @@
-"""What binds the arguments of one tool: the shape of a binder, and the one of a wrapper."""
+"""What binds the arguments of one tool: the shape of a binder, that of a wrapper, a late one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from functool.binding.json_text import Arguments, as_text
@@ -40,8 +41,7 @@ class PassingBinder:
     """
 
     def __init__(self, inner: Binder, limit: int | None = None) -> None:
-        self._inner: Binder = inner._inner if isinstance(inner, PassingBinder) else inner
-        self._limit = limit
+        self._inner, self._limit = inner, limit
 
     def values(self, arguments: Arguments) -> Any:
         """Return the arguments as they came.
@@ -60,3 +60,22 @@ class PassingBinder:
     def sent_form(self, arguments: Arguments) -> Arguments:
         """Return canonical arguments under the names that a model sends."""
         return self._inner.sent_form(arguments)
+
+
+class LateBinder:
+    """Stands for the binder of a tool whose signature names something that does not exist yet."""
+
+    def __init__(self, resolve: Callable[[], Binder]) -> None:
+        self._resolve = resolve
+
+    def values(self, arguments: Arguments) -> Any:
+        """Return the values for the body, now that the names exist."""
+        return self._resolve().values(arguments)
+
+    def canonical(self, arguments: Arguments, values: Any) -> Any:
+        """Return the canonical form of arguments that `values` has checked."""
+        return self._resolve().canonical(arguments, values)
+
+    def sent_form(self, arguments: Arguments) -> Arguments:
+        """Return canonical arguments under the names that a model sends."""
+        return self._resolve().sent_form(arguments)

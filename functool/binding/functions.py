@@ -44,6 +44,8 @@ _NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """From how many characters on the text of arguments is long."""
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 logger: logging.Logger = logging.getLogger("functool")
 
 
@@ -66,7 +68,7 @@ class FunctionBinder:
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
-        self._quoted = [json.dumps(name, ensure_ascii=False) for name in names]
+        self._quoted = [_quoted(name) for name in names]
         inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
         kinds = kinds_of(inner)
         self._names_differ = bool(self._renamed or self._reserved)
@@ -78,7 +80,6 @@ class FunctionBinder:
         # In a flat call every colon outside of a text belongs to an argument: counting them finds
         # unknown ones, and costs less than to have pydantic forbid them.
         self._flat = not (kinds & _NESTING or parts.rest)
-        self._plain = self._flat and not (self._names_differ or self._lists_numbers or self._open)
         counts = self._flat and self._decode is None
         self._validate = self._validator("ignore") if counts else self._validate_closed
 
@@ -98,24 +99,12 @@ class FunctionBinder:
         except Exception as error:
             raise validator_failed(error) from error
         else:
-            if (
-                self._plain
-                and text.count(":") == len(values)
-                and not (self._droppable and "null" in text)
-            ):
-                return values
-            # What was decoded has been looked at already, and written anew: no name stands twice in
-            # it.
-            if (
-                self._decode is None
-                and not (self._flat and text.count(":") == len(values))
-                and not self._are_all(text)
-            ):
+            # What was decoded was looked at then, and written anew: no name stands twice in it.
+            counted = self._decode or (self._flat and text.count(":") == len(values))
+            if not (counted or self._are_all(text)):
                 values = self._second_look(text)
-            bools = self._lists_numbers and ("true" in text or "false" in text)
-            odd = bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text)))
-            if odd and (problems := misfits(decoded(text), self._root, self._known)):
-                raise ArgumentError(problems)
+            if self._open or self._lists_numbers:
+                self._refuse_misfits(text)
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
         return self._named(values) if self._names_differ else values
@@ -167,6 +156,13 @@ class FunctionBinder:
         if problems:
             raise ArgumentError(problems)
         return values
+
+    def _refuse_misfits(self, text: str) -> None:
+        """Refuse what strict mode lets through: listed numbers, infinite ones, deep nesting."""
+        bools = self._lists_numbers and ("true" in text or "false" in text)
+        odd = bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text)))
+        if odd and (problems := misfits(decoded(text), self._root, self._known)):
+            raise ArgumentError(problems)
 
     def _are_all(self, text: str) -> bool:
         """Whether no argument is unknown; one that stands twice is refused."""

@@ -132,7 +132,7 @@ def refuse_infinite(value: Any) -> None:
 def to_text(value: Any) -> str:
     """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
     try:
-        return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False)
+        return _encoder.encode(value)
     except Exception:  # A mapping of the caller's own may raise anything.
         raise ArgumentError("the arguments hold something that JSON cannot say") from None
 
@@ -144,6 +144,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return to_jsonable_python(value)
+
+
+_encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=False)
 
 
 def parsed(text: str) -> Any:
@@ -162,7 +165,7 @@ def is_deep(text: str) -> bool:
 
 def _refuse_depth(text: str) -> None:
     depth = 0
-    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text, re.DOTALL):
+    for mark in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', text):
         depth += mark in "[{"
         depth -= mark in "]}"
         if depth > MAX_DEPTH:

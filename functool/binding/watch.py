@@ -50,7 +50,7 @@ class _Frame:
         self.is_object, self.shape = is_object, shape
         self.closer = "}" if is_object else "]"
         self.ends = (_FIRST_NAME if is_object else _ITEM, _AFTER)  # States in which it may end.
-        self.key: Any = "" if is_object else 0
+        self.key: Any = 0  # Of a list; an object has that of its last name.
         self.names: set[str] = set()
 
 
@@ -155,8 +155,6 @@ class Watch:
         if not self._frames:
             return self._shapes.root
         frame = self._frames[-1]
-        if self._held is not None or frame.shape is OPEN:
-            return OPEN
         if not frame.is_object:
             return self._shapes.of(frame.shape.items)
         shape = self._shapes.of(frame.shape.names.get(frame.key, frame.shape.rest))
@@ -174,12 +172,9 @@ class Watch:
         if self._escape:
             return self._read_escape(text, at)
         end = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
-        if end > at:
-            piece = text[at:end]
-            if self._keeps:
-                self._pieces.append(piece)
-            if self._shape is not OPEN and not self._is_name:
-                self._judge_text(piece, self._base + end)
+        if self._keeps:
+            self._pieces.append(text[at:end])
+        self._judge_text(text[at:end], self._base + end)
         if end == len(text):
             return end
         if text[end] == "\\":
@@ -211,18 +206,20 @@ class Watch:
     def _judge_text(self, piece: str, end: int) -> None:
         """Compare the text so far with the shape. One with an escape is compared when complete."""
         shape, self._count = self._shape, self._count + len(piece)
-        # The door compares long texts, and ones with escapes.
-        so_far = "".join(self._pieces) if self._keeps and self._count <= _LONGEST else "\\"
-        choices = () if shape.choices is None or "\\" in so_far else shape.choices
-        no_choice = choices and not any(choice.startswith(so_far) for choice in choices)
+        no_choice = False
+        if shape.choices and self._count <= _LONGEST:  # The door compares long texts.
+            so_far = "".join(self._pieces)
+            known = (choice.startswith(so_far) for choice in shape.choices)
+            no_choice = "\\" not in so_far and not any(known)
         too_long = shape.longest is not None and self._count > shape.longest
         if no_choice or too_long or (shape.numeric and _NO_NUMBER.search(piece)):
             self._suspect('"', end)
 
     def _judge_whole(self, end: int) -> None:
         shape = self._shape
-        if not self._keeps or (whole := self._whole()) is None:
+        if not self._keeps:
             return
+        whole = self._whole()
         search = None if shape.pattern is None else linear_pattern(shape.pattern)
         no_choice = shape.choices is not None and whole not in shape.choices
         if no_choice or (search is not None and not search(whole)):
@@ -232,9 +229,6 @@ class Watch:
         """Read the end of a name: it may be unknown, or stand there already."""
         frame, name = self._frames[-1], self._whole()
         self._state = _COLON
-        if name is None:  # It holds a lone surrogate: the door will see it.
-            self._silent = True
-            return
         twice, frame.key = name in frame.names, name
         frame.names.add(name)
         if twice and len(self._frames) == 1:
@@ -253,21 +247,21 @@ class Watch:
         if not done and self._count > _LONGEST:
             return end  # Long numbers are judged when they are complete.
         word = "".join(self._pieces)
-        if word[0] in "tfn":
-            fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
-        else:
+        is_number = word[0] not in "tfn"
+        if is_number:
             fits = (_NUMBER if done else _PART).fullmatch(word) is not None
+        else:
+            fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
         if not fits:
             self._refuse()
         elif done:
-            if self._shape is not OPEN and word[0] not in "tfn":
-                self._judge_number(word, end)
+            if is_number:
+                self._judge_number(float(word), end)
             self._end_value(end - 1)
         return end
 
-    def _judge_number(self, word: str, end: int) -> None:
+    def _judge_number(self, number: float, end: int) -> None:
         shape = self._shape
-        number = float(word) if len(word) < 300 else float("inf")
         no_choice = shape.numbers is not None and number not in shape.numbers
         no_integer = shape.whole and not number.is_integer()
         if abs(number) < 2**53 and (no_choice or no_integer):  # Others are not exact.
@@ -279,8 +273,10 @@ class Watch:
         if self._held is not None and len(self._frames) <= self._held[0]:
             self._settle(self._held[1], self._text(self._base + at + 1, ""))
 
-    def _whole(self) -> str | None:
-        return _decoded("".join(self._pieces))
+    def _whole(self) -> str:
+        """Return the text that stands between the quotes."""
+        raw = "".join(self._pieces)
+        return str(json.loads(f'"{raw}"')) if "\\" in raw else raw
 
     def _suspect(self, tail: str, cut: int, through: int | None = None) -> None:
         """Refuse what is wrong here, or hold it back while an object could still replace it.
@@ -330,11 +326,3 @@ def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watc
     if shapes is None:
         shapes = _kept[binder] = make()
     return Watch(shapes, binder.values, limit)
-
-
-def _decoded(raw: str) -> str | None:
-    """Return the text that stands between quotes in JSON, or None for a lone surrogate."""
-    if "\\" not in raw:
-        return raw
-    text: str = json.loads(f'"{raw}"')
-    return text if not re.search("[\ud800-\udfff]", text) else None

@@ -48,15 +48,12 @@ OPEN = Shape()
 
 def either(one: Shape, other: Shape) -> Shape:
     """Return the shape of what may be one or the other. What both say differently is left open."""
-    kinds = "".join({*one.kinds, *other.kinds})
-    if one == OPEN or other == OPEN:
-        return OPEN._replace(kinds=kinds)
     said: dict[str, Any] = {}
     for kind, names in _FIELDS.items():
         parts = [tuple(getattr(s, n) for n in names) for s in (one, other) if kind in s.kinds]
         if parts and parts[0] == parts[-1]:
             said.update(zip(names, parts[0], strict=True))
-    return Shape(kinds, **said)
+    return Shape("".join({*one.kinds, *other.kinds}), **said)
 
 
 _FIELDS = {
@@ -218,9 +215,7 @@ class CoreShapes(Shapes):
             return OPEN if config.keys() - _HARMLESS else self.of(inner)
         if inner["type"] not in ("model-fields", "dataclass-args"):
             return OPEN
-        shape = self._fields(inner, config)
-        is_list_too = source["type"] == "dataclass" and shape != OPEN
-        return shape._replace(kinds="oa") if is_list_too else shape
+        return self._fields(inner, config)
 
     def _fields(self, source: Any, config: Any) -> Shape:
         """Return the shape of what has fields."""

@@ -91,6 +91,7 @@ async def _serve(
 ) -> None:
     from functool.play import app
     from functool.play.desk import Desk
+    from functool.play.questions import asker
 
     kept: Any = None
     if journal is not None:
@@ -98,6 +99,8 @@ async def _serve(
 
         kept = Journal(journal)
     async with AsyncExitStack() as stack:
-        tools = await stack.enter_async_context(opened(target, headers=headers))
+        tools = await stack.enter_async_context(
+            opened(target, headers=headers, elicit=asker(inbox))
+        )
         desk = Desk(tools, target, inbox, context, kept)
         await app.serve(desk, ready=click.echo, **options)

@@ -65,8 +65,9 @@ async def opened(
     may_be_empty: bool = False,
     yes: bool = False,
     headers: Mapping[str, str] | None = None,
+    elicit: Any = None,
 ) -> AsyncIterator[Toolset]:
-    """Yield the tools of a target; `yes` answers what a server asks."""
+    """Yield the tools of a target; `yes` or `elicit`, or else the terminal, answers a server."""
     if not is_remote(target):
         if headers:
             raise click.UsageError("--header is for an MCP server's URL")
@@ -77,7 +78,7 @@ async def opened(
 
     async with mcp.connect(
         target.removeprefix(SERVER),
-        elicit=lambda message, form: answer_form(message, form, yes=yes),
+        elicit=elicit or (lambda message, form: answer_form(message, form, yes=yes)),
         headers=headers or None,
     ) as toolset:
         yield toolset

@@ -100,13 +100,12 @@ class Reader:
         """
         if self._tools is None:
             raise TypeError("to run calls the reader needs tools: StreamReader(tools)")
-        if context is not None and not isinstance(context, Context):
-            raise TypeError(f"the context must be a Context or None, not {type(context).__name__}")
+        context = Context.of(context)
         if chunks is not None and not isinstance(chunks, (AsyncIterable, Iterable)):
             raise TypeError(f"chunks must be an iterable, not {type(chunks).__name__}")
         if self._turn is not None:
             raise ValueError("the calls of this stream have been run already")
-        turn = self._turn = Turn(self._tools, Context() if context is None else context)
+        turn = self._turn = Turn(self._tools, context)
         turn.look(self._reply.calls)
         reading = None if chunks is None else asyncio.ensure_future(self._read(chunks))
         try:

@@ -63,8 +63,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             "grant": grant,
         }
         if not decision.approved:
-            reason = f": {decision.reason}" if decision.reason else "."
-            raise GuardrailError(f"A person refused this call{reason}")
+            raise GuardrailError(decision.refusal)
         if edit is None:
             context.share_decision(request.digest, decision)
             return None
@@ -125,8 +124,7 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
             given = type(answer).__name__
             raise TypeError(f"the approver returned {given}, expected bool or Decision")
     if decision is None:
-        message = f"The call of {request.tool} needs a person's approval first."
-        raise ApprovalRequired(message, request)
+        raise ApprovalRequired.of(request)
     return decision, None
 
 

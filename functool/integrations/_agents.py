@@ -70,9 +70,7 @@ def relayed(
             return True
         if others is not None:
             return others(request)
-        raise ApprovalRequired(
-            f"The call of {request.tool} needs a person's approval first.", request
-        )
+        raise ApprovalRequired.of(request)
 
     return context.view(approver=answer)
 

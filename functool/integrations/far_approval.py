@@ -41,9 +41,7 @@ def with_approval(context: Context[Any], digest: str) -> Context[Any]:
         if request.digest == digest:
             return True
         if otherwise is None:
-            raise ApprovalRequired(
-                f"The call of {request.tool} needs a person's approval first.", request
-            )
+            raise ApprovalRequired.of(request)
         return await inline(otherwise, request)
 
     return context.view(approver=approver)
@@ -64,8 +62,7 @@ async def agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
     if decision is None:
         return False
     if not decision.approved:
-        reason = f": {decision.reason}" if decision.reason else "."
-        raise GuardrailError(f"A person refused this call{reason}")
+        raise GuardrailError(decision.refusal)
     if decision.arguments is not None:
         raise GuardrailError(
             "A person changed the arguments of this call, which only a guardrail of the host can"

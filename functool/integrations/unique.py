@@ -32,6 +32,7 @@ from functool import (
 )
 from functool.executors import in_thread
 from functool.integrations.values import json_or_text
+from functool.layers.some_tools import one_tool
 
 try:
     from pydantic import BaseModel, create_model
@@ -86,8 +87,9 @@ def export(
     Raises:
         DefinitionError: Unique would refuse the tool, its configuration or the policy, or has
             another tool of that name; the message names the rule.
+        TypeError: `tool` is no tool.
     """
-    problems = demands(tool)
+    problems = demands(one_tool(tool))
     problems += _replaced(tool)
     config_class = _config_class(tool.name, config, problems)
     policy = _policy(selection_policy, problems)
@@ -226,6 +228,7 @@ def _construct(
     # Their own way to it is deprecated.
     self.functool_reporter = tool_progress_reporter
     self.functool_state = {}
+    self.functool_approver = None
 
 
 def _identity(tool: Tool, policy: ToolSelectionPolicy | None) -> dict[str, Any]:
@@ -285,7 +288,10 @@ def _texts(tool: Tool) -> dict[str, Any]:
 
 def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolCallResponse]]:
     async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
-        context: Context[Any] = Context(self.config, approver=approver, metadata={"tool": self})
+        if self.functool_approver is None:  # What a person allows for next time is for this run.
+            self.functool_approver = Context(approver=approver).fresh().approver
+        asks, about = self.functool_approver, {"tool": self}
+        context: Context[Any] = Context(self.config, approver=asks, metadata=about)
         # Their tool lives as long as the run of its manager: so does what its calls remember, a
         # rate limit say.
         context.state = self.functool_state

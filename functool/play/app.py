@@ -73,7 +73,7 @@ def app(desk: Desk) -> Starlette:
     async def live(request: Request) -> Response:
         async def events() -> AsyncGenerator[str, None]:
             async for message in desk.live():
-                yield f"data: {json.dumps(message)}\n\n"
+                yield f"data: {message}\n\n"
 
         whole = _while_there(request, events())
         return StreamingResponse(whole, media_type="text/event-stream", headers=HEADERS)
@@ -92,6 +92,7 @@ def app(desk: Desk) -> Starlette:
             _answering("/api/tool", lambda sent: desk.whole(sent.get("name"))),
             _answering("/api/definition", defined),
             _answering("/api/answer", desk.answer),
+            _answering("/api/replayed", desk.replayed),
             _answering("/api/settle", desk.settle),
             _answering("/api/fresh", lambda sent: desk.begin_again()),
         ],
@@ -131,7 +132,12 @@ async def serve(
         door = Door(app(desk), host=host, port=port, token=token)
         # No access log: it would hold the token.
         config = uvicorn.Config(
-            door, access_log=False, log_level="warning", lifespan="off", server_header=False
+            door,
+            access_log=False,
+            log_level="warning",
+            lifespan="off",
+            server_header=False,
+            ws="none",
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]))

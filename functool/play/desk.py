@@ -22,6 +22,9 @@ from functool.play.shown import cut, shown_request, shown_tool, spelling, whole_
 KEPT = 200
 """How many calls the history keeps."""
 
+BRIEF = 200
+"""How many characters of a call's arguments the history shows."""
+
 LOOK = 0.4
 """Seconds between two looks at the inbox."""
 
@@ -94,7 +97,7 @@ class Desk:
         entry: dict[str, Any] = {
             "id": f"play-{uuid4().hex[:12]}",
             "tool": tool.name,
-            "text": text if len(text) <= 100_000 else "",
+            "text": text,
             "at": time.time(),
             "outcome": "running",
             "ms": None,
@@ -128,26 +131,29 @@ class Desk:
             return {}
         return {"spelling": spelling(self._target, tool, arguments)}
 
-    async def live(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield what has changed, whole: the inbox, the grants, the history, the journal."""
+    async def live(self) -> AsyncGenerator[str, None]:
+        """Yield what has changed, as JSON: the inbox, the grants, the history, the journal."""
         before: dict[str, str] = {}
         while True:
             now = await in_thread(self._now)
-            for name, value in now.items():
-                text = json.dumps(value)
+            for name, text in now.items():
                 if before.get(name) != text:
                     before[name] = text
-                    yield {"kind": name, name: value}
+                    yield text
             await anyio.sleep(LOOK)
 
-    def _now(self) -> dict[str, Any]:
+    def _now(self) -> dict[str, str]:
         pending, grants, asks = self.inbox.pending()[:50], self.inbox.grants(), self._asks()
-        return {
+        now = {
             "pending": [{**shown_request(each), **asks(each.id)} for each in pending],
             "grants": [{**json.loads(each.to_json()), **asks(each.id)} for each in grants],
-            "history": [dict(entry) for entry in self._history],
+            "history": [
+                {**entry, "tool": cut(entry["tool"], 200), "text": cut(entry["text"], BRIEF)}
+                for entry in list(self._history)
+            ],
             "entries": self._entries(),
         }
+        return {name: json.dumps({"kind": name, name: told}) for name, told in now.items()}
 
     def _asks(self) -> Callable[[str], dict[str, str]]:
         """Return what tells, of a request or a grant, the conversation that asks."""
@@ -168,13 +174,27 @@ class Desk:
                 "run": cut(each.run, 200),
                 "tool": cut(each.tool, 200),
                 "state": each.state,
-                "text": cut(json.dumps(each.arguments), 5_000),
+                "text": cut(json.dumps(each.arguments), BRIEF),
                 "result": cut(each.result.text, 2_000) if each.result else "",
                 "at": each.started.timestamp(),
             }
             for each in self.journal.calls()[: -KEPT - 1 : -1]
         ]
         return self._entries_then
+
+    def replayed(self, sent: Mapping[str, Any]) -> dict[str, str]:
+        """Return the tool and the whole arguments of a call of the history or the journal.
+
+        Raises:
+            ValueError: It is in neither any more.
+        """
+        for entry in list(self._history):
+            if entry["id"] == sent.get("id"):
+                return {"tool": entry["tool"], "text": entry["text"]}
+        for each in self.journal.calls() if self.journal is not None else ():
+            if each.key == sent.get("key"):
+                return {"tool": each.tool, "text": json.dumps(each.arguments)}
+        raise ValueError("this call is not kept any more")
 
     def answer(self, sent: Mapping[str, Any]) -> None:
         """Answer a request: approve, edit, deny, or allow (approve, and the next ones like it).

@@ -21,6 +21,7 @@ from functool.errors import DefinitionError
 from functool.schema.core import core_of
 
 EMPTY = inspect.Parameter.empty
+_finite_json = json.JSONEncoder(allow_nan=False).encode
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Parameter:
         """
         with suppress(Exception):
             if self.default is not EMPTY and self.factory is None:
-                return json.loads(json.dumps(to_jsonable_python(self.default), allow_nan=False))
+                return json.loads(_finite_json(to_jsonable_python(self.default)))
         return EMPTY
 
 

@@ -1,8 +1,10 @@
 """Labels in code mode: what untrusted tools return is carried, and never looked at."""
 
 import asyncio
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from functool import (
@@ -438,6 +440,7 @@ def test_a_person_who_refuses_a_labelled_call_is_heard():
         "await take(price=m.part('keys'))",
         "await call_tool(name=m.part('name'), arguments={})",
         "await call_tool(name='take', arguments={'price': m.part('keys')})",
+        "await call_tool(name='take', arguments=m.part('keys'))",
         "await take(price={'high': m.part('name')})",
     ],
 )
@@ -460,6 +463,21 @@ def test_a_refusal_never_quotes_what_is_untrusted(line):
     result = run(tool, code)
 
     assert secret not in result.text
+    assert [call["outcome"] == "done" for call in result.metadata["calls"]] == [True, False]
+
+
+def test_a_refusal_of_trusted_arguments_says_why():
+    """A label on one argument does not hide what is wrong with another one."""
+
+    @FunctionTool
+    def pay(amount: Annotated[int, Field(ge=1)], note: str) -> str:
+        """Pay."""
+        return "paid"
+
+    code = "m = await mail()\nawait pay(amount=0, note=m.part(0, 'body'))"
+    result = run(code_mode([mail, pay]), code)
+
+    assert "amount: a value greater than or equal to 1" in result.text
 
 
 @pytest.mark.parametrize("word", ["eval", "exec"])

@@ -45,6 +45,7 @@ from unique_toolkit.language_model.schemas import (
 from unique_toolkit.test_utilities.events import TestEventFactory as EventFactory
 
 from functool import (
+    ApprovalRequest,
     AudioContent,
     Context,
     DefinitionError,
@@ -58,7 +59,7 @@ from functool import (
     WrapperTool,
 )
 from functool.factory import BaseToolConfig as OurConfig
-from functool.guardrails import rate_limit
+from functool.guardrails import rate_limit, require_approval
 from functool.integrations import unique
 from tests.integrations.odd_tools import (
     HUGE,
@@ -434,6 +435,36 @@ def test_the_calls_of_one_manager_share_their_state() -> None:
         "Too many calls: at most 2 in 3600 seconds."
     )
     assert next_host.run(("door", {}))[0].content == "in"
+
+
+def test_each_manager_has_an_approver_of_its_own() -> None:
+    """What a person allows for next time holds for the run of one manager, and not for the next."""
+    asked: list[object] = []
+
+    class Remembers:
+        """Ask once, and remember it."""
+
+        def __init__(self) -> None:
+            self.agreed = False
+
+        def __call__(self, request: ApprovalRequest) -> bool:
+            asked.append(self if not self.agreed else None)
+            self.agreed = True
+            return True
+
+        def fresh(self) -> "Remembers":
+            return Remembers()
+
+    unique.export(
+        FunctionTool(lambda: "in", name="door", input_guardrails=[require_approval()]),
+        approver=Remembers(),
+    )
+    hosts = [Host([{"name": "door", "configuration": {}}]) for _ in range(2)]
+    for host in (*hosts, *hosts):
+        assert [answer.content for answer in host.run(("door", {}))] == ["in"]
+
+    assert [each is None for each in asked] == [False, False, True, True]
+    assert asked[0] is not asked[1]
 
 
 def test_a_bad_configuration_disables_the_tool_and_is_collected() -> None:

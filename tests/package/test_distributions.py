@@ -180,9 +180,14 @@ def test_types_are_complete(distributions, tmp_path):
     assert report["exportedSymbolCounts"]["withKnownType"] > 2000
 
 
-def test_what_is_vendored_has_its_licence():
-    """Each directory of data that somebody else wrote keeps that one's licence beside it."""
+def test_what_is_vendored_has_its_licence(distributions):
+    """What somebody else wrote keeps that one's licence beside it, and the wheel's metadata lists those that it holds."""
     data = [path for path in (ROOT / "tests/data").iterdir() if path.is_dir()]
+    scripts = list((ROOT / "functool/play/vendor").glob("*.js"))
+    names = set(zipfile.ZipFile(distributions[1]).namelist())
 
-    assert data
+    assert data and scripts
     assert [path.name for path in data if not (path / "LICENSE").is_file()] == []
+    for script in scripts:
+        licence = script.with_suffix(".LICENSE").relative_to(ROOT).as_posix()
+        assert [name for name in names if name.endswith(f".dist-info/licenses/{licence}")]

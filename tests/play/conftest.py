@@ -44,7 +44,7 @@ def playground(tmp_path):
     started = []
 
     def start(*words, **options):
-        started.append(Playground(*words, cwd=tmp_path, **options))
+        started.append(Playground(*words, **{"cwd": tmp_path, **options}))
         return started[-1]
 
     yield start
@@ -89,7 +89,7 @@ def open_page(browser):
         context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         page.on(
             "console",

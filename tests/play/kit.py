@@ -286,6 +286,13 @@ async def endless(context: Context) -> str:
         await asyncio.sleep(0.0005)
 
 
+long_asks = SchemaTool(
+    "m" * 10_000,
+    "Ask, under a name without end.",
+    {"type": "object", "properties": {"p" * 10_000: {"type": "string"}}},
+    lambda arguments: "ok",
+    input_guardrails=[require_approval()],
+)
 long_name = SchemaTool(
     "n" * 10_000, "d" * 100_000, {"type": "object", "properties": {}}, lambda arguments: "ok"
 )

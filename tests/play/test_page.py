@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 def until(page, condition):
     """Wait until an expression of the page is true; the page itself may evaluate no text."""
-    for _ in range(600):
+    for _ in range(2_400):  # A busy machine may take a minute.
         if page.evaluate(condition):
             return
         page.wait_for_timeout(25)
@@ -37,6 +37,15 @@ def elsewhere(work):
     thread = threading.Thread(target=asyncio.run, args=(work,))
     thread.start()
     thread.join()
+
+
+def happened(page, found):
+    """Wait until something is in a list that a listener of the page fills."""
+    for _ in range(2_400):
+        if found:
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError("it never happened")
 
 
 def choose(page, name):
@@ -138,6 +147,41 @@ def test_values_are_sent_as_they_are(kit, open_page):
 
     assert raw(page) == {"text": "<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>"}
     assert "You said <b>bold</b> & &lt;i&gt;" in call(page)
+
+
+def test_line_ends(kit, open_page):
+    """A text keeps its line ends in the form, whatever is changed beside it."""
+    page = open_page(kit)
+    choose(page, "program")
+    field = page.locator("[data-schemapath='root.code'] textarea")
+    field.fill("a = 1\n\nif a:\n    a = 2\na")
+    field.press("Control+Enter")
+    page.locator("#result h3").wait_for()
+
+    assert raw(page) == {"code": "a = 1\n\nif a:\n    a = 2\na"}
+    assert '"value": 2' in page.text_content("#result")
+
+
+def test_the_tool_that_was_chosen_last(kit, open_page):
+    """The last tool that was chosen is shown, also where the answer for another comes later."""
+    page = open_page(kit)
+    late = []
+
+    def held(route):
+        if route.request.post_data_json["name"] == "order":
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/tool", held)
+    page.locator("button.tool", has=page.locator(".name:text-is('order')")).click()
+    happened(page, late)
+    choose(page, "say")
+    with page.expect_response("**/api/tool"):
+        late[0].continue_()
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+
+    assert page.inner_text("#tool h2") == "say"
 
 
 def test_the_road(kit, open_page):
@@ -353,9 +397,24 @@ def test_definitions(kit, open_page):
     for name in names:
         page.get_by_label("Dialect").select_option(name)
         until(page, "document.querySelector('#losses').textContent.length > 0")
+    late = []
+
+    def held(route):
+        if route.request.post_data_json["dialect"] == "gemini":
+            late.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/definition", held)
+    page.get_by_label("Dialect").select_option("gemini")
+    happened(page, late)
     page.get_by_label("Dialect").select_option("openai")
     page.get_by_label("strict").check()
     until(page, "document.querySelector('#definition').textContent.includes('\"strict\": true')")
+    with page.expect_response("**/api/definition"):
+        late[0].continue_()
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+    assert '"strict": true' in page.text_content("#definition")  # A late answer changes nothing.
 
 
 def test_spelling_and_history(kit, open_page):
@@ -373,6 +432,12 @@ def test_spelling_and_history(kit, open_page):
     until(page, "document.querySelector('#raw').value.includes('2')")
     call(page)
     assert page.locator("#result tbody tr").count() == 2
+    call(page, "say", text="long " * 2_000)
+    choose(page, "people")
+    page.locator("#history li", has_text="long long").first.locator("button").click()
+    page.locator("#tool h2", has_text="say").wait_for()
+    until(page, "document.querySelector('#raw').value.length > 10000")
+    assert raw(page) == {"text": "long " * 2_000}
 
 
 def test_approve_edit_and_refuse(kit, open_page):
@@ -461,6 +526,11 @@ def test_two_tabs(kit, open_page):
     choose(one, "remove")
     write(one, path="x")
     one.click("#call")
+    two.get_by_text("1 call waits for you").click()
+    until(
+        two, "document.activeElement.id === 'waiting-title' || location.hash === '#waiting-title'"
+    )
+    one.locator(".road li", has_text="waits for a person").wait_for()
     two.locator("#waiting .card").get_by_text("Approve", exact=True).click()
     one.locator("#result h3").wait_for()
 
@@ -528,19 +598,148 @@ def test_a_journal(playground, open_page, tmp_path):
     assert [entry.state for entry in journal.calls()] == ["done", "done"]
 
 
+FOREIGN = """
+import anyio
+import mcp_types as types
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import BaseModel
+from tests.play.kit import png
+
+server = MCPServer("foreign")
+
+class Person(BaseModel):
+    name: str
+    age: int = 20
+
+@server.tool()
+def add(a: int, b: int = 2) -> int:
+    "Add two numbers."
+    return a + b
+
+@server.tool()
+def people(first: Person, more: list[Person] = []) -> list[Person]:
+    "Return people."
+    return [first, *more]
+
+@server.tool()
+def picture() -> Image:
+    "Draw."
+    return Image(data=png(48, 32), format="png")
+
+@server.tool()
+async def slow(steps: int, ctx: Context) -> str:
+    "Take steps."
+    for step in range(steps):
+        await ctx.report_progress(step + 1, steps, f"step {step + 1}")
+        await anyio.sleep(0.01)
+    return "done"
+
+@server.tool()
+def broken(what: str) -> str:
+    "Fail."
+    raise ToolError(f"<b>{what}</b> is broken")
+
+class Trip(BaseModel):
+    city: str
+    nights: int = 2
+
+def form(name, message, schema):
+    params = types.ElicitRequestFormParams(message=message, requested_schema=schema)
+    return {name: types.ElicitRequest(params=params)}
+
+@server.tool()
+async def plan(ctx: Context) -> str | types.InputRequiredResult:
+    "Ask where to go."
+    schema = Trip.model_json_schema()
+    asked = form("trip", "Where do you <b>want</b> to go?", schema)
+    if not ctx.input_responses:
+        return types.InputRequiredResult(input_requests=asked)
+    answer = ctx.input_responses["trip"]
+    return f"{answer.action} {answer.content}"
+
+server.run()
+"""
+
+
 def test_a_foreign_server(playground, open_page, tmp_path):
-    """The target may be an MCP server that somebody else wrote."""
-    (tmp_path / "foreign.py").write_text(
-        "from mcp.server.mcpserver import MCPServer\n"
-        "server = MCPServer('foreign')\n"
-        "@server.tool()\n"
-        "def add(a: int, b: int = 2) -> int:\n"
-        '    """Add two numbers."""\n'
-        "    return a + b\n"
-        "server.run()\n"
-    )
-    page = open_page(playground(f"mcp:{sys.executable} foreign.py"))
+    """The tools of an MCP server that somebody else wrote have forms, roads, pictures and errors."""
+    (tmp_path / "foreign.py").write_text(FOREIGN)
+    env = {"PYTHONPATH": str(ROOT)}
+    page = open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
     assert "5" in call(page, "add", a=3)
+    choose(page, "people")
+    page.locator("[data-schemapath='root.first.name'] textarea").fill("Ada")
+    page.locator("[data-schemapath='root.first.name'] textarea").blur()
+    call(page)
+    assert page.locator("#result .leaf").all_inner_texts() == ['name: "Ada"', "age: 20"]
+    call(page, "picture")
+    until(page, "document.querySelector('#result img').naturalWidth === 48")
+    assert "done" in call(page, "slow", steps=5)
+    page.click("summary:text-is('Events')")
+    assert "5 of 5" in page.inner_text(".events")
+    assert "<b>it</b> is broken" in call(page, "broken", what="it")
+    assert ["body", "", "failed"] in steps(page)
+    call(page, "add", a="x")
+    page.locator("[data-schemapath='root.a'] .problem").wait_for()
+    choose(page, "slow")
+    write(page, steps=100_000)
+    page.click("#call")
+    until(page, "document.querySelector('progress').value > 2")
+    page.click("main > .row > .stop")
+    page.locator("#history li[data-outcome=cancelled]").wait_for()
+    assert "7" in call(page, "add", a=5)
+
+
+def test_a_question_of_a_server(playground, open_page, tmp_path):
+    """What a server asks a person waits on the page: it is answered, or declined."""
+    (tmp_path / "foreign.py").write_text(FOREIGN)
+    env = {"PYTHONPATH": str(ROOT)}
+    page = open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
+    choose(page, "plan")
+    page.click("#call")
+    card = page.locator("#waiting .card", has_text="want</b> to go?")
+    assert "- nights: integer, optional" in card.inner_text()
+    assert json.loads(card.locator("textarea").input_value()) == {"city": None, "nights": 2}
+    card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
+    card.get_by_text("Approve as edited").click()
+    page.locator("#result", has_text="accept {'city': 'Rome', 'nights': 3}").wait_for()
+    page.click("#call")
+    card.get_by_text("Refuse").click()
+    page.locator("#result", has_text="decline").wait_for()
+
+
+def test_an_approval_of_a_served_tool(playground, open_page):
+    """A tool that another `functool serve` asks about is approved on the page."""
+    command = f"mcp:{sys.executable} -c 'from functool.cli import main; main()' serve {KIT}:remove"
+    page = open_page(playground(command))
+    choose(page, "remove")
+    write(page, path="/srv/old")
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("pre", has_text="/srv/old").wait_for()
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result", has_text="removed /srv/old").wait_for()
+
+
+def test_the_tools_of_the_demo(playground, open_page):
+    """The demo's tools show a failing test, a refusal, and an edit that waits for a person."""
+    words = ["examples.playground", "--context", "examples.playground:project"]
+    page = open_page(playground(*words, cwd=ROOT))
+    assert "3.5 != 2.5" in call(page, "run_tests")
+    assert "names no arguments" in page.inner_text("#form")
+    assert "ordered[middle + 1]" in call(page, "read_file", path="median.py")
+    edit = {"old": "ordered[middle + 1]", "new": "ordered[middle - 1]"}
+    refused = call(page, "edit_file", path="test_median.py", old="2.5", new="3.5")
+    assert "Mend the code, not the test." in refused
+    assert ["input guardrail", "tests_stay", "refused"] in steps(page)
+    write(page, path="median.py", **edit)
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    assert json.loads(card.locator("textarea").input_value())["new"] == "ordered[middle - 1]"
+    card.get_by_text("Approve", exact=True).click()
+    page.locator("#result h3", has_text="Result").wait_for()
+    assert "OK" in call(page, "run_tests")
 
 
 def test_an_openapi_document(playground, open_page, tmp_path):

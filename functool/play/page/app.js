@@ -12,6 +12,8 @@ const byId = (id) => document.getElementById(id);
 let tools = [];
 let dialects = [];
 let chosen = null;
+let asking = 0;
+let asked = new Set();
 
 window.history.replaceState(null, "", "/");
 
@@ -46,7 +48,9 @@ function badges(tool) {
 
 async function choose(name, text = null) {
   let tool;
+  const mine = asking += 1;
   try { tool = await post("/api/tool", { name }); } catch (error) { say(error.message); return; }
+  if (mine !== asking) return; // Another one was chosen meanwhile.
   chosen?.form?.destroy();
   const parts = { tool, form: null, running: null, drawn: null };
   chosen = parts;
@@ -74,7 +78,11 @@ async function choose(name, text = null) {
     run(parts);
   });
   parts.raw.addEventListener("input", () => typed(parts));
-  try {
+  const fixed = tool.form.type === "object" && tool.form.additionalProperties === false;
+  if (fixed && !Object.keys(tool.form.properties || {}).length) {
+    holder.append(h("p", { class: "quiet" }, "This tool names no arguments."));
+    parts.raw.value = text ?? "{}";
+  } else try {
     parts.form = new Form(holder, tool.form, (value) => { parts.raw.value = JSON.stringify(value, null, 2); parts.rawProblem.textContent = ""; });
   } catch (error) {
     holder.replaceChildren(h("p", { class: "quiet" }, "This schema has no form. Write the arguments as JSON."));
@@ -97,12 +105,14 @@ function typed(parts) {
 
 async function run(parts) {
   if (parts.running) return;
+  parts.form?.tell(); // The library tells of a change a moment later.
   parts.running = new AbortController();
   parts.call.disabled = true;
   parts.cancel.hidden = false;
   parts.result.replaceChildren();
   parts.form?.problems([]);
   const road = parts.drawn = new Road(parts.road, parts.tool.guardrails);
+  road.waiting(asked);
   say(`${parts.tool.display_name.slice(0, 100)} runs`);
   try {
     for await (const message of lines("/api/call", { name: parts.tool.name, text: parts.raw.value }, parts.running.signal)) {
@@ -145,10 +155,13 @@ function definitions(tool) {
   const details = h("details", { id: "definitions" }, h("summary", {}, "Definition for each provider"),
     h("div", { class: "row" }, h("label", {}, "Dialect ", dialect), h("label", { class: "check" }, strict, " strict")),
     losses, h("div", { class: "with-copy" }, box, copying("the definition", () => box.textContent)));
+  let asked = 0;
   const show = async () => {
     if (!details.open) return;
+    const mine = asked += 1;
     try {
       const found = await post("/api/definition", { name: tool.name, dialect: dialect.value, strict: strict.checked });
+      if (mine !== asked) return; // Another one was chosen meanwhile.
       box.textContent = found.definition;
       const lost = found.error ? [found.error] : found.losses;
       losses.replaceChildren(lost.length ? h("ul", {}, lost.map((loss) => h("li", {}, loss))) : h("p", { class: "quiet" }, "Nothing is lost."));
@@ -161,12 +174,18 @@ function definitions(tool) {
 
 function listen() {
   const source = new EventSource("/api/live");
-  const replay = (entry) => choose(entry.tool, pretty(entry.text));
+  const replay = async (which) => {
+    try {
+      const found = await post("/api/replayed", which);
+      await choose(found.tool, pretty(found.text));
+    } catch (error) { say(error.message); }
+  };
   source.addEventListener("message", (event) => {
     const message = JSON.parse(event.data);
     if (message.kind === "pending") {
       pending(message.pending);
-      chosen?.drawn?.waiting(new Set(message.pending.map((each) => each.call_id)));
+      asked = new Set(message.pending.map((each) => each.call_id));
+      chosen?.drawn?.waiting(asked);
     }
     else if (message.kind === "grants") grants(message.grants);
     else if (message.kind === "history") history(message.history, replay);

@@ -108,9 +108,9 @@ export class Form {
   name(field) {
     const path = (field.closest("[data-schemapath]")?.dataset.schemapath || "root").replace(/^root\.?/, "");
     if (field.type === "checkbox" && field.classList.contains("json-editor-opt-in")) {
-      field.setAttribute("aria-label", `Send ${path}`);
+      field.setAttribute("aria-label", `Send ${path.slice(0, 100)}`);
     } else if (!field.labels?.length && !field.getAttribute("aria-label")) {
-      field.setAttribute("aria-label", path ? `Value of ${path}` : "Value");
+      field.setAttribute("aria-label", path ? `Value of ${path.slice(0, 100)}` : "Value");
     }
   }
 

@@ -9,8 +9,8 @@ export function history(entries, replay) {
     h("span", { class: "who" }, entry.tool.slice(0, 200)), " ",
     h("span", { class: "did" }, entry.outcome), " ",
     h("span", { class: "quiet" }, `${entry.ms === null ? "" : `${took(entry.ms)}, `}${when(entry.at)}`), " ",
-    h("code", { class: "brief" }, entry.text.slice(0, 200)),
-    h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool.slice(0, 100)}`, onclick: () => replay(entry) }, "Replay")))));
+    h("code", { class: "brief" }, entry.text),
+    h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool.slice(0, 100)}`, onclick: () => replay({ id: entry.id }) }, "Replay")))));
 }
 
 export function journal(entries, replay) {
@@ -20,7 +20,7 @@ export function journal(entries, replay) {
     h("span", { class: "who" }, entry.tool), " ", h("span", { class: "did" }, entry.state), " ",
     h("span", { class: "quiet" }, `${entry.run}, ${when(entry.at)}`), " ", h("code", { class: "brief" }, entry.text.slice(0, 200)),
     entry.result ? h("p", { class: "brief" }, entry.result.slice(0, 300)) : null,
-    entry.state === "unknown" ? settling(entry) : h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool} of the journal`, onclick: () => replay(entry) }, "Replay")))));
+    entry.state === "unknown" ? settling(entry) : h("button", { type: "button", class: "small", "aria-label": `Replay ${entry.tool} of the journal`, onclick: () => replay({ key: entry.key }) }, "Replay")))));
 }
 
 // Nobody knows what came of the call: a person who found out says so, or lets it run again.

@@ -23,7 +23,7 @@ export function draw(holder, result) {
 
 function shown(part) {
   if (part.type === "text") return text(part.text, part.size);
-  const told = `${part.type} · ${part.media_type} · ${part.size.toLocaleString()} bytes${part.name ? ` · ${part.name}` : ""}`;
+  const told = `${part.type} · ${part.media_type} · ${part.size.toLocaleString()} bytes${part.size && !part.base64 ? ", too large to be shown" : ""}${part.name ? ` · ${part.name}` : ""}`;
   const element = part.type === "image" ? media("img", part.media_type, part.base64)
     : part.type === "audio" ? media("audio", part.media_type, part.base64) : null;
   if (element?.tagName === "IMG") element.alt = "Image that the tool returned";

@@ -14,6 +14,7 @@ export class Road {
     this.details = h("details", { hidden: true }, h("summary", {}, "Events"), this.events);
     this.inner = new InnerCalls();
     this.id = null;
+    this.asked = new Set();
     holder.replaceChildren(this.list, this.bar, this.message, this.inner.box, this.details);
     for (const step of ["decode", "validate"]) this.add(step, "");
     for (const name of guardrails.input) this.add("input guardrail", name);
@@ -39,6 +40,7 @@ export class Road {
     item.dataset.did = did;
     item.querySelector(".did").textContent = did === "started" ? "runs…" : did;
     if (ms !== null) item.querySelector(".ms").textContent = took(ms);
+    this.waiting(this.asked);
   }
 
   progress({ message, done, total }) {
@@ -56,6 +58,7 @@ export class Road {
 
   // Which calls wait for a person now, by their ids: this one, or one inside of it.
   waiting(ids) {
+    this.asked = ids;
     this.inner.waiting(ids);
     for (const item of this.list.querySelectorAll("[data-did=started]")) {
       if (item.dataset.step === "input guardrail") item.querySelector(".did").textContent = ids.has(this.id) ? "waits for a person" : "runs…";

@@ -1,0 +1,88 @@
+"""What a server asks a person: it waits in the inbox."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from functool.layers.inbox import Inbox
+from functool.play.questions import asker
+from functool.play.shown import shown_request
+
+FORM = {
+    "properties": {
+        "city": {"type": "string", "description": "Where to"},
+        "nights": {"type": "integer", "default": 2},
+        "class": {"type": "string", "enum": ["a", "b"], "title": "Class"},
+        "sure": {"type": "boolean"},
+    },
+    "required": ["city"],
+}
+
+
+def beside(test):
+    """Run an async test on a thread of its own: Playwright's loop may run on this one."""
+
+    @wraps(test)
+    def run(tmp_path):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: asyncio.run(test(tmp_path))).result()
+
+    return run
+
+
+async def asked(inbox, message, form):
+    """A question that waits, and its request."""
+    asking = asyncio.create_task(asker(inbox)(message, form))
+    while not (pending := inbox.pending()):
+        await asyncio.sleep(0.01)
+    return asking, pending[0]
+
+
+@beside
+async def test_a_form(tmp_path):
+    """The person sees the message and each field; what is left empty is left out of the answer."""
+    inbox = Inbox(tmp_path / "inbox.db")
+    asking, request = await asked(inbox, "Where?", FORM)
+    shown = shown_request(request)
+
+    assert shown["question"].splitlines() == [
+        "Where?",
+        "- city: string (Where to)",
+        "- nights: integer, optional",
+        "- class: one of a, b, optional (Class)",
+        "- sure: boolean, optional",
+    ]
+    assert (shown["tool"], shown["whole"]) == ("", True)
+    assert request.arguments == {"city": None, "nights": 2, "class": None, "sure": False}
+    inbox.approve(request.id, {"city": "Rome", "nights": 3, "class": None})
+    assert await asking == {"city": "Rome", "nights": 3}
+
+
+@beside
+async def test_yes_or_no(tmp_path):
+    """A question with one field, yes or no, is answered with a yes by approving it."""
+    inbox = Inbox(tmp_path / "inbox.db")
+    form = {"properties": {"approve": {"type": "boolean"}}}
+    asking, request = await asked(inbox, "Run it?", form)
+    assert shown_request(request)["question"] == "Run it?"
+    inbox.approve(request.id)
+
+    assert await asking == {"approve": True}
+    asking, request = await asked(inbox, "Run it?", form)
+    inbox.deny(request.id)
+    assert await asking is None
+
+
+@beside
+async def test_a_question_that_is_too_long(tmp_path):
+    """A question that cannot be shown in whole can only be declined."""
+    inbox = Inbox(tmp_path / "inbox.db")
+    asking, request = await asked(inbox, "x" * 300_000, {})
+
+    assert shown_request(request)["whole"] is False
+    inbox.deny(request.id)
+    assert await asking is None
