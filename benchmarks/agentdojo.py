@@ -48,10 +48,13 @@ def known_to_user(query, env):
     return [query, *members, *[contact.email for contact in contacts]]
 
 
-def sends_new_link(call, context):
-    """Whether a message holds a link that the user did not write."""
-    said = f"{call.arguments.get('body')} {call.arguments.get('content')}"
-    return any(link not in context.deps[0] for link in LINK.findall(said))
+def is_surprising(call, context):
+    """Whether a call sends a link, or takes something away, of which the user wrote nothing."""
+    wrote = context.deps[0].lower()
+    verb = call.name.split("_")[0]
+    links = LINK.findall(f"{call.arguments.get('body')} {call.arguments.get('content')}")
+    taken = verb in ("delete", "remove", "cancel") and verb not in wrote
+    return taken or any(link.lower() not in wrote for link in links)
 
 
 # End of the policy.
@@ -70,7 +73,7 @@ def tool_of(function, runtime, env):
     schema = function.parameters.model_json_schema()
     names = [name for name in schema.get("properties", {}) if name in GUARDED]
     if not READS.match(function.name):
-        guardrails.append(require_approval(sends_new_link))
+        guardrails.append(require_approval(is_surprising))
         if names:
             wrote = lambda context: context.deps  # noqa: E731
             guardrails.append(trusted_only(*names, ask=True, wrote=wrote))
