@@ -97,7 +97,7 @@ docs-serve: .venv-docs/.filled
 #:
 #: More of the core:
 
-#: make laws             the core's laws again, with a thousand examples each
+#: make laws             the core's laws again, with a thousand examples each (FUNCTOOL_RANDOM=1 for other ones each time)
 laws: $(VENV)/.core
 	$(VENV)/bin/python -m pytest -m "hypothesis and not slow" $(CORE_TESTS) --hypothesis-profile=laws
 

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import signal
+import sqlite3
 import stat
 import threading
 import time
@@ -47,6 +48,18 @@ from functool.layers.journal import (
 )
 from tests.support import call as call_of
 from tests.support import time_passes, until
+
+
+@pytest.fixture
+def connections(monkeypatch):
+    """The connections that SQLite makes during a test."""
+    made, connect = [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *words, **options: made.append(connect(*words, **options)) or made[-1],
+    )
+    return made
 
 
 @pytest.fixture
@@ -540,11 +553,11 @@ def test_others_need_not_wait_for_an_interrupted_call(tmp_path):
     assert call(two.once(hang, run="r")).error.type == "OutcomeUnknown"
 
 
-def test_started_is_durable_and_done_need_not_be(journal):
+def test_started_is_durable_and_done_need_not_be(connections, journal):
     """The disk is waited for before a body runs, and not after it."""
     pay, _ = counted()
     pay, said = journal.once(pay, run="r"), []
-    connection = journal._store._connection
+    connection = connections[-1]
     durable = connection.execute("PRAGMA synchronous").fetchone()
     call(pay, id="first")
     connection.set_trace_callback(lambda text: said.append(text.split(" ")[:2]))
@@ -584,9 +597,9 @@ def test_a_note_is_kept_once(tmp_path):
         asyncio.run(note(one, {}, note_id="2"))
 
 
-def test_a_note_waits_for_no_disk(journal):
+def test_a_note_waits_for_no_disk(connections, journal):
     """The disk is not waited for: the next call that begins waits for the note, too."""
-    said, connection = [], journal._store._connection
+    said, connection = [], connections[-1]
     connection.set_trace_callback(lambda text: said.append(text.split(" ")[:2]))
     asyncio.run(journal.note("r", "notes", "1", {}))
     connection.set_trace_callback(None)
