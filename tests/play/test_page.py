@@ -840,6 +840,18 @@ def test_screenshots(playground, open_page, tmp_path):
     shot(page, "approval")
     page.locator("#waiting .card").get_by_text("Refuse").click()
     page.locator("#waiting .card").wait_for(state="detached")
+    night = open_page(running, color_scheme="dark")
+    night.set_viewport_size({"width": 1180, "height": 900})
+    choose(night, "program")
+    write(night, code=PROGRAM)
+    night.click("#call")
+    night.locator("#inner li[data-did=waits]").wait_for()
+    night.locator("#inner summary", has_text="cities").first.click()
+    night.locator("#inner table").wait_for()
+    night.evaluate("document.querySelector('#road').scrollIntoView({block: 'center'})")
+    shot(night, "program")
+    night.locator("#waiting .card").get_by_text("Refuse").click()
+    night.locator("#waiting .card").wait_for(state="detached")
     dark = open_page(running, color_scheme="dark")
     dark.set_viewport_size({"width": 360, "height": 740})
     call(dark, "people")
@@ -855,4 +867,4 @@ def test_every_picture_of_the_docs_is_there():
         name for each in pages for name in re.findall(r"play-\w+\.png", each.read_text("utf-8"))
     }
 
-    assert named == {"play-call.png", "play-approval.png", "play-phone.png"}
+    assert named == {"play-call.png", "play-approval.png", "play-phone.png", "play-program.png"}
