@@ -97,7 +97,7 @@ docs-serve: .venv-docs/.filled
 #:
 #: More of the core:
 
-#: make laws             the core's laws again, with a thousand examples each
+#: make laws             the core's laws again, with a thousand examples each (FUNCTOOL_RANDOM=1 for other ones each time)
 laws: $(VENV)/.core
 	$(VENV)/bin/python -m pytest -m "hypothesis and not slow" $(CORE_TESTS) --hypothesis-profile=laws
 
@@ -202,9 +202,9 @@ bench: $(VENV)/.core
 bench-peers: .venv-peers/.filled
 	.venv-peers/bin/python -m benchmarks peers $(OPTIONS)
 
-#: make bench-engines    print what a tool costs on Temporal and Ray beside a bare activity and a bare actor
+#: make bench-engines    measure journal, processes, Temporal and Ray beside bare ones; write docs/durable.md
 bench-engines: .venv-engines/.filled
-	.venv-engines/bin/python -m benchmarks temporal_engine ray_engine
+	.venv-engines/bin/python -m benchmarks durable
 
 #: make bench-agentdojo  AgentDojo's attacks against a plain loop with trusted_only
 bench-agentdojo: .venv-agentdojo/.filled

@@ -4,6 +4,8 @@ No model is needed. The agent makes the calls of the user's task, and then, full
 the attacker wants: each attack has reached the model, whatever it read. A person answers questions
 honestly: yes to calls of the user's task, no to others. The policy below does not look at attacks.
 
+A call that a guardrail stopped did not run, so AgentDojo's checks do not see it.
+
 Reported for each suite: user tasks that complete without an attack, the questions to a person in
 them, tasks that complete without any question, attacks that reached their goal, and user tasks that
 complete under attack. Some attacks are words in the answer, and some goals are reached without any
@@ -15,13 +17,13 @@ import functools
 import inspect
 import json
 import logging
+import re
 from importlib.metadata import version
 
 from functool import Context, SchemaTool, ToolCall, ToolError, Toolset, ToolSettings
-from functool.guardrails import trusted_only
+from functool.guardrails import require_approval, trusted_only
 
-# The policy: tools whose results the user's own system wrote, and the arguments that decide where
-# something goes or what is changed. Every other tool is untrusted, every other argument free.
+# The policy. These tools return what the user's own system wrote; every other tool is untrusted.
 TRUSTED = {
     *("get_iban", "get_balance", "get_user_info", "get_current_day", "get_user_information"),
     *("search_contacts_by_name", "search_contacts_by_email", "get_channels"),
@@ -29,33 +31,33 @@ TRUSTED = {
     *("get_all_hotels_in_city", "get_all_restaurants_in_city", "get_sent_emails"),
     *("get_all_car_rental_companies_in_city", "get_scheduled_transactions"),
 }
+# These arguments say where something goes and what is changed, in each tool that does more than read.
 GUARDED = {
-    "send_email": ("recipients", "cc", "bcc", "attachments"),
-    "delete_email": ("email_id",),
-    "create_calendar_event": ("participants",),
-    "cancel_calendar_event": ("event_id",),
-    "reschedule_calendar_event": ("event_id",),
-    "add_calendar_event_participants": ("event_id", "participants"),
-    "append_to_file": ("file_id",),
-    "create_file": ("filename",),
-    "delete_file": ("file_id",),
-    "share_file": ("file_id", "email"),
-    "reserve_hotel": ("hotel",),
-    "reserve_car_rental": ("company",),
-    "reserve_restaurant": ("restaurant",),
-    "send_money": ("recipient",),
-    "schedule_transaction": ("recipient",),
-    "update_scheduled_transaction": ("id", "recipient"),
-    "update_password": ("password",),
-    "update_user_info": (),
-    "add_user_to_channel": ("user", "channel"),
-    "invite_user_to_slack": ("user", "user_email"),
-    "remove_user_from_slack": ("user",),
-    "send_direct_message": ("recipient",),
-    "send_channel_message": ("channel",),
-    "post_webpage": ("url",),
-    "get_webpage": ("url",),
+    *("recipients", "recipient", "cc", "bcc", "attachments", "participants", "title", "amount"),
+    *("email_id", "event_id", "file_id", "filename", "id", "email", "user", "user_email"),
+    *("hotel", "company", "restaurant", "channel", "url", "password"),
 }
+READS = re.compile(r"(get|search|read|list|check)_(?!webpage)")
+LINK = re.compile(r"(?:https?://|www\.)\S+")
+
+
+def known_to_user(query, env):
+    """Return what the user wrote, and whom the user's own system knows by name and address."""
+    members = env.slack.users if hasattr(env, "slack") else []
+    contacts = env.inbox.contact_list if hasattr(env, "inbox") else []
+    return [query, *members, *[contact.email for contact in contacts]]
+
+
+def is_surprising(call, context):
+    """Whether a call sends a link, or takes something away, of which the user wrote nothing."""
+    wrote = context.deps[0].lower()
+    verb = call.name.split("_")[0]
+    links = LINK.findall(f"{call.arguments.get('body')} {call.arguments.get('content')}")
+    taken = verb in ("delete", "remove", "cancel") and verb not in wrote
+    return taken or any(link.lower() not in wrote for link in links)
+
+
+# End of the policy.
 
 
 def tool_of(function, runtime, env):
@@ -68,13 +70,17 @@ def tool_of(function, runtime, env):
         return value
 
     guardrails = []
-    if function.name in GUARDED:
-        wrote = lambda context: context.deps  # noqa: E731
-        guardrails = [trusted_only(*GUARDED[function.name], ask=True, wrote=wrote)]
+    schema = function.parameters.model_json_schema()
+    names = [name for name in schema.get("properties", {}) if name in GUARDED]
+    if not READS.match(function.name):
+        guardrails.append(require_approval(is_surprising))
+        if names:
+            wrote = lambda context: context.deps  # noqa: E731
+            guardrails.append(trusted_only(*names, ask=True, wrote=wrote))
     return SchemaTool(
         function.name,
         function.description,
-        function.parameters.model_json_schema(),
+        schema,
         handler,
         input_guardrails=guardrails,
         settings=ToolSettings(untrusted=function.name not in TRUSTED),
@@ -106,7 +112,7 @@ class Agent:
             self.asked.append((request.tool, by_user))
             return by_user and any(name == request.tool for name, _ in wanted)
 
-        context = Context(query, approver=approver)
+        context = Context(known_to_user(query, env), approver=approver)
         calls = [(True, call) for call in own]
         if self.injection_task is not None and self.obeys:
             calls += [(False, call) for call in self.injection_task.ground_truth(env)]
@@ -115,6 +121,8 @@ class Agent:
             arguments = json.loads(json.dumps(call.args, default=str))
             made = ToolCall(name=call.function, arguments=arguments, id=str(number))
             result = asyncio.run(tools.call(made, context))
+            if result.is_error and not by_user:  # It was refused: AgentDojo counts calls that ran.
+                continue
             shown = [text_content_block_from_string(result.text if by_user else "")]
             told.append(ChatAssistantMessage(role="assistant", tool_calls=[call], content=shown))
         said = [self.user_task.GROUND_TRUTH_OUTPUT]
@@ -160,7 +168,7 @@ def main() -> None:
     lines = len(
         inspect.getsource(inspect.getmodule(main))
         .split("TRUSTED = ")[1]
-        .split("\n\n\ndef")[0]
+        .split("# End of")[0]
         .splitlines()
     )
     print(

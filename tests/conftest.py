@@ -1,6 +1,6 @@
 """How many examples a law gets: a hundred at `make test`, a thousand at `make laws` and wherever `CI=true`.
 
-Where `CI=true` the same examples are drawn each time, so that a red run is the change's own.
+The same examples are drawn each time, so that a red run is the change's own; `FUNCTOOL_RANDOM=1` draws new ones.
 """
 
 import gc
@@ -13,18 +13,20 @@ from weakref import WeakKeyDictionary
 import pytest
 
 try:
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 except ImportError:
     pass  # Some suites have no law, and their environments no hypothesis.
 else:
-    IN_CI = os.environ.get("CI") == "true"
-    settings.register_profile(
-        "quick", derandomize=IN_CI, max_examples=100, deadline=None, print_blob=True
-    )
-    settings.register_profile(
-        "laws", derandomize=IN_CI, max_examples=1_000, deadline=None, print_blob=True
-    )
-    settings.load_profile("laws" if IN_CI else "quick")
+    for name, examples in {"quick": 100, "laws": 1_000}.items():
+        settings.register_profile(
+            name,
+            derandomize=os.environ.get("FUNCTOOL_RANDOM") != "1",
+            max_examples=examples,
+            deadline=None,  # A busy machine is no failure, and neither is slow drawing.
+            suppress_health_check=[HealthCheck.too_slow],
+            print_blob=True,
+        )
+    settings.load_profile("laws" if os.environ.get("CI") == "true" else "quick")
 
 
 def pytest_make_parametrize_id(val):

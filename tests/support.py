@@ -1,6 +1,10 @@
-"""What the tests of many files do: make a call, wait for something, let time pass."""
+"""What the tests of many files do: make a call, wait for something, let time pass, find a port."""
 
 import asyncio
+import secrets
+import socket
+import subprocess
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -44,3 +48,22 @@ def time_passes(seconds: float) -> None:
     loop = asyncio.get_running_loop()
     before = loop.time
     loop.time = lambda: before() + seconds  # type: ignore[method-assign]
+
+
+def free_port() -> int:
+    """Return a port that is free now, below those that the system gives to connections meanwhile."""
+    while True:
+        with socket.socket() as found:
+            port = 20_000 + secrets.randbelow(12_000)
+            if found.connect_ex(("127.0.0.1", port)):
+                return port
+
+
+def listening(port: int, process: subprocess.Popen[Any]) -> None:
+    """Wait until something listens at the port."""
+    while process.poll() is None:
+        with socket.socket() as found:
+            if found.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError(f"the server ended with exit code {process.returncode}")

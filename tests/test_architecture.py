@@ -72,7 +72,7 @@ ROOMS = {"schema", "binding"}  # Their __init__ files hold a docstring only.
 LEAVES = ["dialects", "layers", "integrations", "bundled", "play"]
 """The rooms of floors 7 and 8: one may import those before it."""
 
-CORE_LINES = 5_985
+CORE_LINES = 5_990
 """The aim is 4,800. What a whole run needs took more: edited approvals and standing grants, budgets,
 labels, judging a call while it is written, bounded work for the schemas of others."""
 FILE_LINES = 300
@@ -183,6 +183,7 @@ def test_a_leaf_imports_only_what_is_documented(path):
     """A leaf imports the face, the documented modules, its own room, and the rooms before it."""
     documented = {"", "schema", "guardrails", "executors", "factory", "testing", "tool_model"}
     documented |= {"content", "call", "approval"}  # Helpers on values: data URLs, JSON, grants.
+    documented |= {"binding"}  # The type that `Tool.watch` returns.
     rooms = {name.split(".")[0] for name in local(path)}
     place = LEAVES.index(name_of(path).split(".")[0])
 

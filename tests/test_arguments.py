@@ -15,7 +15,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, field_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    field_validator,
+)
 from typing_extensions import TypedDict
 
 from functool import (
@@ -582,18 +590,6 @@ def test_a_huge_string_for_a_number_is_refused_briefly():
     assert error.type == "ArgumentError" and len(error.message) < 4_000
 
 
-@given(
-    st.binary(max_size=60).map(lambda data: data.decode("utf-8", "surrogateescape"))
-    | st.text(max_size=60)
-)
-def test_random_text_never_escapes(text):
-    """Whatever the text, the answer is a result."""
-    for annotation in (int, Any, Point):
-        value = send(annotation, text)
-
-        assert getattr(value, "type", "ArgumentError") == "ArgumentError" or value is not None
-
-
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -698,10 +694,6 @@ def foreign(properties, **schema):
     )
 
 
-def ask(tool, arguments):
-    return call(tool, arguments)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -725,7 +717,7 @@ def test_a_foreign_schema_keeps_the_doors_promises(text):
         "f", "F.", {"type": "object", "properties": {"n": {"type": "integer"}}}, got.append
     )
 
-    assert ask(tool, text).error.type == "ArgumentError"
+    assert call(tool, text).error.type == "ArgumentError"
     assert got == []
 
 
@@ -739,9 +731,9 @@ def test_a_foreign_schema_fills_defaults_and_drops_nulls():
         }
     )
 
-    assert ask(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
+    assert call(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
     assert (
-        ask(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text
+        call(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text
         == "Invalid arguments. a: expected an integer"
     )
 
@@ -754,7 +746,7 @@ def test_the_definitions_of_a_foreign_schema_are_read(word):
         **{word: {"U": {"type": ["integer", "null"]}, "L": {"type": "array"}}},
     )
 
-    assert ask(tool, {"u": None, "xs": "[1]"}).value == {"u": None, "xs": [1]}
+    assert call(tool, {"u": None, "xs": "[1]"}).value == {"u": None, "xs": [1]}
 
 
 def test_a_foreign_schema_never_repeats_a_value():
@@ -766,7 +758,7 @@ def test_a_foreign_schema_never_repeats_a_value():
             "c": {"pattern": "^q$"},
         }
     )
-    text = ask(tool, {"a": SECRET, "b": {SECRET: SECRET}, "c": SECRET}).text
+    text = call(tool, {"a": SECRET, "b": {SECRET: SECRET}, "c": SECRET}).text
 
     assert SECRET not in text
     assert "choices: x, y" in text and "b.[key]" in text
@@ -776,8 +768,8 @@ def test_a_hostile_pattern_cannot_hang():
     """A pattern runs on a linear engine."""
     tool = foreign({"a": {"type": "string", "pattern": "^(a+)+$"}})
 
-    assert ask(tool, {"a": "a" * 50_000 + "!"}).error.type == "ArgumentError"
-    assert ask(tool, {"a": "aaa"}).success
+    assert call(tool, {"a": "a" * 50_000 + "!"}).error.type == "ArgumentError"
+    assert call(tool, {"a": "aaa"}).success
 
 
 def test_references_are_never_fetched(tmp_path):
@@ -785,7 +777,7 @@ def test_references_are_never_fetched(tmp_path):
     (tmp_path / "s.json").write_text('{"type": "integer"}')
     tool = foreign({"a": {"$ref": (tmp_path / "s.json").as_uri()}})
 
-    assert ask(tool, {"a": 1}).error.type == "ArgumentError"
+    assert call(tool, {"a": 1}).error.type == "ArgumentError"
 
 
 def test_a_reference_loop_is_refused():
@@ -793,7 +785,7 @@ def test_a_reference_loop_is_refused():
     tool = foreign({"a": {"$ref": "#/$defs/a"}}, **{"$defs": {"a": {"$ref": "#/$defs/a"}}})
 
     assert (
-        ask(tool, {"a": 1}).text
+        call(tool, {"a": 1}).text
         == "Invalid arguments. the arguments could not be checked against the tool's schema"
     )
 
@@ -807,8 +799,8 @@ def test_pattern_properties_run_on_the_linear_engine():
         lambda a: a,
     )
 
-    assert ask(tool, {"xx": "no"}).error.type == "ArgumentError"
-    assert ask(tool, {"xx": 1, "x" * 5_000 + "!": "free"}).success
+    assert call(tool, {"xx": "no"}).error.type == "ArgumentError"
+    assert call(tool, {"xx": 1, "x" * 5_000 + "!": "free"}).success
 
 
 def test_closed_pattern_properties_run_on_the_linear_engine():
@@ -821,13 +813,13 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
     unevaluated = SchemaTool("f", "F.", {**hostile, "unevaluatedProperties": False}, lambda a: a)
     name = "x" * 50 + "!"
 
-    assert ask(closed, {"xx": 1}).value == {"xx": 1} and ask(closed, {"xx": 1, name: 1}).is_error
+    assert call(closed, {"xx": 1}).value == {"xx": 1} and call(closed, {"xx": 1, name: 1}).is_error
     assert (
-        ask(typed, {"xx": 1, name: True}).success
-        and ask(typed, {name: 1}).text == "Invalid arguments. [key]: expected true or false"
+        call(typed, {"xx": 1, name: True}).success
+        and call(typed, {name: 1}).text == "Invalid arguments. [key]: expected true or false"
     )
     assert (
-        ask(unevaluated, {name: 1}).text
+        call(unevaluated, {name: 1}).text
         == "Invalid arguments. the arguments could not be checked against the tool's schema"
     )
 
@@ -857,13 +849,13 @@ def test_the_unknown_names_in_a_foreign_schema_are_named(schema, arguments, word
     inner = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
     tool = foreign({"known": {}, "o": inner}, patternProperties={"^x-": {}}, **schema)
 
-    assert ask(tool, arguments).text.startswith(f"Invalid arguments. {words}")
+    assert call(tool, arguments).text.startswith(f"Invalid arguments. {words}")
 
 
 def test_a_great_many_mistakes_are_a_short_answer():
     """Of a hundred thousand mistakes a hundred are looked at, and six are said."""
     numbers = {"type": "array", "items": {"type": "integer"}}
-    text = ask(foreign({"xs": numbers}), {"xs": ["a"] * 100_000}).text
+    text = call(foreign({"xs": numbers}), {"xs": ["a"] * 100_000}).text
 
     assert text.startswith(
         "Invalid arguments. xs[0]: expected an integer; xs[1]:"
@@ -874,19 +866,19 @@ def test_unevaluated_properties_are_refused_by_name():
     """`unevaluatedProperties` knows the names of `allOf` too; where it holds a schema, that is what is not met."""
     parts = {"allOf": [{"properties": {"a": {}}}]}
 
-    assert ask(
+    assert call(
         foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2}
     ).success
-    text = ask(
+    text = call(
         foreign({"beta": {}}, **parts, unevaluatedProperties=False), {"a": 1, "beta": 2, "bta": 3}
     ).text
     assert text == "Invalid arguments. bta: unknown argument; did you mean 'beta'?"
-    text = ask(
+    text = call(
         foreign({"o": foreign({"beta": {}}, **parts, unevaluatedProperties=False).schema.plain}),
         {"o": {"bta": 3}},
     ).text
     assert text == "Invalid arguments. o.bta: unknown argument; did you mean 'beta'?"
-    text = ask(
+    text = call(
         foreign({}, **parts, unevaluatedProperties={"type": "integer"}), {"a": "x", "zz": "x"}
     ).text
     assert text == "Invalid arguments. a value that satisfies 'unevaluatedProperties'"
@@ -894,28 +886,25 @@ def test_unevaluated_properties_are_refused_by_name():
 
 def test_an_open_schema_takes_other_names():
     """Unknown names are refused, with the closest known one, where a foreign schema says so, and only there."""
-    closed = ask(foreign({"abc": {}}, additionalProperties=False), {"abd": 1})
+    closed = call(foreign({"abc": {}}, additionalProperties=False), {"abd": 1})
 
     assert closed.error.type == "ArgumentError" and "did you mean 'abc'" in closed.text
-    assert ask(foreign({"a": {}}), {"b": 1}).value == {"b": 1}
-    assert ask(foreign({"a": {}}, additionalProperties=True), {"b": 1}).value == {"b": 1}
-    assert ask(foreign({"a": {}}, additionalProperties={"type": "integer"}), {"b": "x"}).is_error
+    assert call(foreign({"a": {}}), {"b": 1}).value == {"b": 1}
+    assert call(foreign({"a": {}}, additionalProperties=True), {"b": 1}).value == {"b": 1}
+    assert call(foreign({"a": {}}, additionalProperties={"type": "integer"}), {"b": "x"}).is_error
 
 
-def test_the_handler_cannot_change_what_guardrails_saw():
-    """The body gets a copy of its own."""
-    seen = []
+def test_the_handler_cannot_change_what_was_sent():
+    """What a handler does to its arguments does not reach the mapping of the caller."""
 
     def handler(arguments):
         arguments["a"].append(9)
         return arguments
 
-    tool = SchemaTool(
-        "f", "F.", {"type": "object"}, handler, input_guardrails=[lambda c, x: seen.append(c)]
-    )
-    ask(tool, {"a": [1]})
+    sent = {"a": [1]}
+    tool = SchemaTool("f", "F.", {"type": "object"}, handler)
 
-    assert isinstance(seen[0].arguments, Mapping)
+    assert call(tool, sent).value == {"a": [1, 9]} and sent == {"a": [1]}
 
 
 def test_text_of_another_class_is_its_text():
@@ -1339,11 +1328,11 @@ def test_a_schema_that_costs_too_much_is_refused_not_run():
         "f", "F.", {"type": "object", "properties": {"a": DOUBLING["n0"]}, "$defs": DOUBLING}, len
     )
 
-    assert ask(tool, {"a": 3}).text == (
+    assert call(tool, {"a": 3}).text == (
         "Invalid arguments. the arguments take too much work to check against the tool's schema:"
         " send less at once"
     )
-    assert ask(tool, {"a": "x"}).success
+    assert call(tool, {"a": "x"}).success
 
 
 @pytest.mark.parametrize(
@@ -1366,7 +1355,7 @@ def test_items_are_unique_as_json_schema_says(items, unique):
         lambda arguments: len(arguments["a"]),
     )
 
-    assert ask(tool, {"a": items}).success is unique
+    assert call(tool, {"a": items}).success is unique
 
 
 def test_long_text_names_the_first_problem_of_each_list():
@@ -1376,8 +1365,8 @@ def test_long_text_names_the_first_problem_of_each_list():
         return len(xs)
 
     tool = FunctionTool(take)
-    long = ask(tool, {"xs": ["no"] * 20_000, "ys": ["no"] * 3}).error
-    short = ask(tool, {"xs": ["no"] * 2, "ys": [1]}).error
+    long = call(tool, {"xs": ["no"] * 20_000, "ys": ["no"] * 3}).error
+    short = call(tool, {"xs": ["no"] * 2, "ys": [1]}).error
 
     assert long.message == (
         "Invalid arguments. xs[0]: expected an integer; ys[0]: expected an integer"
@@ -1425,8 +1414,8 @@ def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch)
     tool = FunctionTool(take)
     values = {"text": 'a\n"b" \\', "size": {"width": 1}}
 
-    assert ask(tool, json.dumps(values)).success and read == []
-    assert ask(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and len(read) == 1
+    assert call(tool, json.dumps(values)).success and read == []
+    assert call(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and len(read) == 1
 
 
 Item = TypeVar("Item")
@@ -1470,6 +1459,7 @@ def test_the_name_of_another_member_is_not_proposed_for_itself():
     ("annotation", "sent", "said"),
     [
         (None, "1", "p: expected null"),
+        (AwareDatetime, '"2020-01-01T00:00"', "p: should have timezone info"),
         (bytes, "1", "p: expected a string"),
         (Path, "1", "p: expected a string"),
         (str, '"é', "EOF while parsing a string at line 1 column 8"),
@@ -1577,3 +1567,27 @@ def test_an_unknown_name_is_told_what_is_known():
         ArgumentError, match=r"Invalid arguments. x: unknown argument; the tool takes none$"
     ):
         FunctionTool(lambda: None, name="none").bind({"x": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("must be positive", "p: must be positive"), ("a price is above 0", "p: a price is above 0")],
+)
+def test_an_authors_words_stand_as_they_are(words, said):
+    """What a validator's `ValueError` or `assert` says is repeated as it stands."""
+
+    def raises(value: int) -> int:
+        raise ValueError(words)
+
+    def asserts(value: int) -> int:
+        raise AssertionError(words)  # As `assert value, words` does.
+
+    for check in (raises, asserts):
+
+        def take(p: Annotated[int, AfterValidator(check)]) -> None:
+            pass
+
+        with pytest.raises(ArgumentError) as refused:
+            FunctionTool(take).bind({"p": 7})
+
+        assert str(refused.value) == f"Invalid arguments. {said}"

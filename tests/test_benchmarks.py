@@ -1,12 +1,15 @@
 """`python -m benchmarks peers`: its numbers come from fair turns and right answers, and its page says where functool is behind."""
 
 import json
+import platform
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from benchmarks import _record, durable
 from benchmarks.peers import environments, figures, measures, packages_of, parser, report, subjects
 from benchmarks.peers.marks import TITLES
 from benchmarks.peers.measures import Findings, spread, turns
@@ -178,3 +181,42 @@ def test_a_readme_without_a_place_for_figures_is_refused():
     """Figures are never written over something else."""
     with pytest.raises(ValueError, match="the README has no"):
         figures.placed("# functool\n", {})
+
+
+def test_the_pages_of_engines_are_made_of_their_record():
+    """Each figure of docs/durable.md, docs/ray.md and docs/temporal.md is one that a benchmark wrote, with machine and versions."""
+    record = _record.read()
+
+    assert sorted(record) == sorted(durable.MEASURES)
+    for entry in record.values():
+        assert {"date", "machine", "load", "versions"} <= entry["measured"].keys()
+        assert {"Python", "pydantic"} <= entry["measured"]["versions"].keys()
+    for name, text in durable.PAGES.items():
+        page = (durable.DOCS / name).read_text(encoding="utf-8")
+        assert page.count(durable.BEGIN) == page.count(durable.END) == 1
+        assert durable.made(page, text(record)) == page
+
+
+def test_a_benchmark_of_an_engine_writes_its_own_entry(tmp_path, monkeypatch):
+    """The figures of the others stay, and the place where they were measured stands beside each."""
+    monkeypatch.setattr(_record, "FILE", tmp_path / "DURABLE.json")
+    _record.write("ray", {"us": 3.5}, ["pydantic"])
+    _record.write("journal", {"new_ms": 1.0})
+    record = _record.read()
+
+    assert (record["ray"]["us"], record["journal"]["new_ms"]) == (3.5, 1.0)
+    assert record["ray"]["measured"]["versions"]["Python"] == platform.python_version()
+    assert _record.measured_on(record["ray"]).endswith(
+        f"Python {platform.python_version()}, pydantic {version('pydantic')}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(1e-4, "about 33 minutes"), (2e-4, "5,000 calls a second")]
+)
+def test_the_estimate_follows_the_figures(seconds, told):
+    """A million rollouts are sized from what a call was measured to cost."""
+    text = durable.estimate(seconds)
+
+    assert told in text
+    assert text.startswith("**An estimate, not a measurement:**")

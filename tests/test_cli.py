@@ -604,7 +604,7 @@ def test_serve_and_call_over_mcp(folder):
 def test_serve_over_http(folder):
     """`--transport http` listens at a port, and its URL is a target."""
     pytest.importorskip("mcp")
-    from tests.integrations.mcp_sockets import free_port, listening
+    from tests.support import free_port, listening
 
     port = free_port()
     code = "from functool.cli import main; main()"
@@ -759,7 +759,7 @@ def test_a_port_in_use(folder):
 def test_a_token_from_the_environment(folder):
     """`--token-env` guards a server, `--header` opens it, and without one the remedy is said."""
     pytest.importorskip("mcp")
-    from tests.integrations.mcp_sockets import free_port, listening
+    from tests.support import free_port, listening
 
     port = free_port()
     code = "from functool.cli import main; main()"

@@ -2,10 +2,8 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -16,6 +14,7 @@ pytest.importorskip("rich")
 from click.testing import CliRunner
 
 from functool.cli import main
+from tests.support import free_port, listening
 
 TOOLS = '''
 import sys
@@ -156,11 +155,6 @@ def test_save(folder):
 SERVE = [sys.executable, "-c", "from functool.cli import main; main()", "serve"]
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_server_closes_its_context(folder, transport, number):
@@ -210,12 +204,7 @@ def serving(words, folder, port):
     """A server, as soon as it listens."""
     with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
         try:
-            while process.poll() is None:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.05)
+            listening(port, process)
             yield
         finally:
             process.terminate()

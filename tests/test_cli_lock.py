@@ -112,6 +112,21 @@ BREAKING = {
         ["the arguments: takes nothing beyond what it names any more"],
     ),
     "values of names": (obj(extra=NUM), obj(extra=INT), ["*: takes no number any more"]),
+    "named from the rest": (
+        obj(extra=INT),
+        obj(extra=INT, b=STR),
+        ["b: takes no integer any more"],
+    ),
+    "a type beside a union": (
+        obj(a={"type": "array"}),
+        obj(a={"type": "object", "anyOf": [True, {"minProperties": 1}]}),
+        ["a: takes no array any more"],
+    ),
+    "a type against its union": (
+        obj(a={"anyOf": [STR, NULL]}),
+        obj(a={"type": "string", "anyOf": [STR, NULL]}),
+        ["a: takes no null any more"],
+    ),
     "behind a reference": (TREE, TREE_NARROWED, ["root.name: is required now"]),
     "a reference to nowhere": (
         obj(a=STR),
@@ -122,6 +137,11 @@ BREAKING = {
 
 # Arguments again: what is said of changes that break nobody.
 HARMLESS = {
+    "named where nothing was said of the rest": (
+        {"type": "object", "properties": {"a": STR}},
+        {"type": "object", "properties": {"a": STR, "b": STR}},
+        ["names other arguments than before, and takes the same"],
+    ),
     "optional argument": (obj(a=STR), obj(a=STR, b=STR), ["b: takes more than before"]),
     "optional now": (obj(["a"], a=STR), obj(a=STR), ["a: takes more than before"]),
     "wider type": (obj(a=INT), obj(a=NUM), ["a: takes more than before"]),

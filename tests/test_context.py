@@ -779,3 +779,32 @@ def test_a_layer_notes_metadata_whoever_answers():
 
     assert run(1).metadata == {"layer": "7"}
     assert run(0).metadata == {"mine": 1, "layer": "7"}
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_a_listener_that_leaves_while_it_listens_is_waited_for(timeout):
+    """An event that was sent has been seen when the result comes, with a time limit and without."""
+    seen, heard = [], asyncio.Event()
+
+    async def tell(text: str, context: Context) -> str:
+        """Tell."""
+        context.progress(text)
+        await heard.wait()
+        return text
+
+    async def main():
+        context = Context()
+
+        async def listen(event):
+            undo()
+            heard.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            seen.append(event.data["message"])
+
+        undo = context.subscribe(listen)
+        made = ToolCall(name="tell", arguments={"text": "x"})
+        await FunctionTool(tell, timeout=timeout).invoke(made, context)
+        return [*seen]
+
+    assert asyncio.run(main()) == ["x"]

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import deque
 from queue import Empty, SimpleQueue
 
 import pytest
@@ -426,8 +425,8 @@ def test_a_thread_that_is_taken_while_it_retires_does_the_job(monkeypatch):
             raise Empty
 
     again = threading.Event()
-    monkeypatch.setattr("functool.executors.SimpleQueue", Late)
-    monkeypatch.setattr("functool.executors._idle", deque())
+    in_thread = runpy.run_path(functool.executors.__file__)["in_thread"]  # It has no thread yet.
+    monkeypatch.setitem(in_thread.__globals__, "SimpleQueue", Late)
     first = asyncio.run(in_thread(threading.get_ident))
 
     assert asyncio.run(in_thread(threading.get_ident)) == first and again.is_set()

@@ -187,7 +187,7 @@ def mutated(draw):
     return text
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.text()
     | st.binary().map(lambda data: data.decode("latin-1"))
@@ -198,21 +198,21 @@ def test_random_text(text):
     send(text)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(mutated())
 def test_mutations_of_good_arguments(text):
     """JSON that was almost right is answered, and what runs is what its annotations say."""
     send(text)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(objects)
 def test_objects(arguments):
     """A mapping, with NaN, huge numbers and strange names too, keeps the same promises."""
     send(arguments)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.binary()
     | st.integers()
@@ -240,7 +240,7 @@ secrets = st.sampled_from(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     st.dictionaries(
         st.sampled_from([name for name in plain.schema.plain["properties"] if name != "word"]),

@@ -7,7 +7,6 @@ import json
 import logging
 import sys
 import threading
-import time
 import typing
 
 import pydantic
@@ -75,24 +74,6 @@ def test_call_is_invoke():
             return ToolResult.of(context.deps)
 
     assert call(Deps(), {"x": 2}, Context("mine")).value == "mine"
-
-
-def test_run_sees_canonical_arguments():
-    """`run` sees the decoded arguments with plain defaults filled in."""
-    tool = Echo()
-    call(tool, '{"x": 3}')
-
-    assert tool.seen == [{"x": 3, "y": 7}]
-
-
-def test_bad_arguments_never_reach_run():
-    """Arguments that do not fit are an `ArgumentError` result, and no body runs."""
-    tool = Echo()
-    result = call(tool, '{"x": "secret-value"}')
-
-    assert result.error.type == "ArgumentError"
-    assert "secret-value" not in result.text
-    assert tool.seen == []
 
 
 class Noisy(Echo):
@@ -680,16 +661,16 @@ def test_every_positive_finite_number_is_a_time_limit(timeout):
     [
         {"input_guardrails": [3]},
         {"output_guardrails": print},
-        {"on_error_func": "x"},
+        *({"on_error_func": wrong} for wrong in ("x", "", 0, [])),
         {"input_guardrails": "ab"},
         {"strict": "maybe"},
-        {"settings": {"display_name": "E"}},
-        {"prompts": "Search first."},
+        *({"settings": wrong} for wrong in ({"display_name": "E"}, {}, 0, "")),
+        *({"prompts": wrong} for wrong in ("Search first.", {}, 0, "")),
     ],
     ids=str,
 )
 def test_bad_options_are_refused_at_definition(options):
-    """What is not callable, what strict is not, and settings or prompts of another type are refused at once, by name."""
+    """What is not callable, what strict is not, and settings or prompts of another type, falsy ones too, are refused at once, by name."""
     with pytest.raises(DefinitionError, match=next(iter(options))):
         Echo(**options)
 
@@ -731,11 +712,10 @@ def test_a_tool_needs_a_name(name):
 
 
 def test_settings_and_prompts_have_their_defaults():
-    """The display name is the name unless it is given."""
-    tool = Echo()
-
-    assert tool.settings == ToolSettings(display_name="echo")
-    assert tool.prompts == ToolPrompts()
+    """The display name is the name unless it is given; None stands for the default."""
+    for tool in (Echo(), Echo(settings=None, prompts=None)):
+        assert tool.settings == ToolSettings(display_name="echo")
+        assert tool.prompts == ToolPrompts()
     assert Echo(settings=ToolSettings(display_name="E", tags=("a",))).settings.display_name == "E"
 
 
@@ -849,12 +829,14 @@ async def _hang(value, context):
 def test_after_the_deadline_error_functions_and_guardrails_are_bounded(monkeypatch):
     """An error function that hangs after the deadline gets the default answer."""
     monkeypatch.setattr("functool.executors.GRACE_SECONDS", 0.02)
-    tool = Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=_hang)
-    start = time.monotonic()
-    result = call(tool, {"x": 1})
 
-    assert result.error.type == "ToolTimeoutError"
-    assert time.monotonic() - start < 30
+    async def late(error, context):
+        await asyncio.sleep(60)
+        return "too late"
+
+    result = call(Echo(timeout=0.02, input_guardrails=[_hang], on_error_func=late), {"x": 1})
+
+    assert result.error.type == "ToolTimeoutError" and "0.02 seconds" in result.text
 
 
 def test_the_answer_after_a_deadline_meets_the_output_guardrails():
@@ -1299,13 +1281,6 @@ def _refuse_once(result, context):
     raise GuardrailError("no")
 
 
-@pytest.mark.parametrize("func", [0, "", [], "x"])
-def test_an_error_function_has_to_be_callable(func):
-    """What is not None and cannot be called is refused at definition."""
-    with pytest.raises(DefinitionError):
-        Echo(on_error_func=func)
-
-
 @pytest.mark.parametrize("stage", ["input", "output"])
 def test_a_guardrail_that_raises_a_stray_cancellation_refuses(stage):
     """Nobody asked for it, so the guardrail failed: its refusal is listed, and the output is not shown."""
@@ -1422,12 +1397,3 @@ def test_sent_form_is_what_another_road_takes():
 
         assert bound.arguments == {"start": 1, "more": [2], "key": "v"}
         assert tool.bind(tool.sent_form(bound.arguments)) == bound
-
-
-@pytest.mark.parametrize("option", ["settings", "prompts"])
-@pytest.mark.parametrize("wrong", [{}, 0, "", {"a": 1}])
-def test_settings_and_prompts_of_another_kind_are_refused(option, wrong):
-    """An empty dict is no settings either; None stands for the default."""
-    with pytest.raises(DefinitionError, match=f"{option} must be Tool{option.title()}"):
-        SchemaTool("f", "d", {}, print, **{option: wrong})
-    assert SchemaTool("f", "d", {}, print, **{option: None}).settings.display_name == "f"

@@ -15,7 +15,6 @@ from functool import (
     ToolError,
     ToolFailure,
     ToolPrompts,
-    ToolResult,
     Toolset,
     ToolSettings,
     Tripwire,
@@ -88,7 +87,7 @@ def test_a_set_of_a_mapping():
     )
 
 
-@pytest.mark.parametrize("limit", [0, -1, True])
+@pytest.mark.parametrize("limit", [0, -1, True, "5", 1.5, float("nan"), []])
 def test_a_bad_limit_is_refused(limit):
     """`max_concurrency` is a positive int or None."""
     with pytest.raises(DefinitionError):
@@ -357,10 +356,13 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
     async def main():
         Toolset([hang]).call_sync(calls("hang")[0])
 
+    # Where the tests run in the background, a shell has them ignore the signal.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     loop = asyncio.new_event_loop()  # `asyncio.run` would take the first interrupt for itself.
     with pytest.raises(KeyboardInterrupt):
         loop.run_until_complete(main())
     loop.close()
+    signal.signal(signal.SIGINT, handler)
     for thread in threading.enumerate():
         if thread.name.startswith("functool-call-sync"):
             thread.join(30)
@@ -442,21 +444,6 @@ def test_disabled_and_controlling_tools_have_error_events():
     assert sorted(event.kind for event in more) == ["tool:error"] * 2 + ["tool:pre"] * 2
 
 
-def test_debug_events_go_to_those_who_asked():
-    """The full details are for debug listeners only."""
-    plain, _ = events_of(Toolset([add]), calls("add"))
-    full, results = events_of(Toolset([add]), calls("add"), debug=True)
-
-    assert [event.kind for event in plain] == ["tool:pre", "tool:post"]
-    assert [event.kind for event in full] == [
-        "tool:pre",
-        "tool:pre:debug",
-        "tool:post",
-        "tool:post:debug",
-    ]
-    assert full[1].data["call"] == calls("add")[0] and full[3].data["result"] == results[0]
-
-
 def test_a_tool_called_directly_emits_no_orchestration():
     """Without a Toolset the host is the orchestrator: only progress and the author's own events."""
 
@@ -532,25 +519,6 @@ def test_describe_hands_out_copies():
     assert list(add.schema.parameters["properties"]) == ["a", "b"]
 
 
-def test_a_result_object_shared_by_calls_is_not_changed():
-    """Each call gets its own id also where a tool answers with one object."""
-    shared = ToolResult.of("x")
-    results = run(
-        Toolset([MockTool("m", "M.", return_value=shared)]).call_all(
-            [ToolCall(name="m", id="a"), ToolCall(name="m", id="b")]
-        )
-    )
-
-    assert ([result.call_id for result in results], shared.call_id) == (["a", "b"], "")
-
-
-@pytest.mark.parametrize("limit", ["5", 1.5, float("nan"), []])
-def test_a_limit_that_is_no_int_is_refused(limit):
-    """Whatever is no positive int raises `DefinitionError`, and nothing else."""
-    with pytest.raises(DefinitionError):
-        Toolset([add], max_concurrency=limit)
-
-
 def test_an_async_switch_is_a_mistake_that_disables():
     """`is_enabled` is sync: a coroutine, which is always true, does not switch a tool on."""
 
@@ -618,24 +586,6 @@ def test_a_call_that_is_thrown_away_is_closed_in_silence(recwarn):
     run(main())
 
     assert list(recwarn) == []
-
-
-def test_a_call_that_cancels_itself_takes_no_sibling_along():
-    """Its answer says that it was cancelled; the siblings end."""
-
-    @FunctionTool
-    async def quitter() -> None:
-        asyncio.current_task().cancel()
-        await asyncio.sleep(1)
-
-    results = run(
-        Toolset([quitter, add]).call_all(
-            [ToolCall(name="quitter", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]
-        )
-    )
-
-    assert [result.call_id for result in results] == ["1", "2"]
-    assert results[0].error.type == "ToolError" and results[1].value == 2
 
 
 def test_a_context_without_a_truth_is_a_context():
@@ -879,7 +829,8 @@ def test_the_full_details_of_debug_events():
     context.subscribe(events.append, debug=True)
     result = run(Toolset([add]).call(call, context))
 
-    assert [(event.kind, event.data) for event in events if event.kind.endswith(":debug")] == [
+    assert [event.kind for event in events[::2]] == ["tool:pre", "tool:post"]
+    assert [(event.kind, event.data) for event in events[1::2]] == [
         ("tool:pre:debug", {"input": {"a": 0}, "call": call}),
         ("tool:post:debug", {"result": result, "call": call}),
     ]

@@ -205,11 +205,13 @@ class JournalRecord:
         for entry in self._journal.calls(run=self._run):
             if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
+            # The ids of other calls may begin with this one's id, too.
+            place = entry.call_id.removeprefix(mine)
             if entry.tool != self._name:
                 self._done[entry.tool, entry.call_id] = entry.arguments
-            elif "answer" in entry.arguments:
+            elif place == "end":
                 self.answer = entry.arguments["answer"]
-            elif "outcome" in entry.arguments:
+            elif place.isdigit() and place != "0":
                 self.outcomes[entry.call_id] = entry.arguments
 
     async def keep(self, found: Iterable[Outcome]) -> None:

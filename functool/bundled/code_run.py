@@ -25,7 +25,7 @@ from functool.bundled.code_stubs import Function
 from functool.bundled.code_values import Labels, ValueProblem, hidden_problems, value_of
 from functool.bundled.code_worker import Session, Turn
 from functool.executors import in_thread
-from functool.integrations.passing import is_passing
+from functool.layers.passing import is_passing
 
 _ENDING = ("OutcomeUnknown", "JournalConflict", "JournalError")
 _MAX_MESSAGE = 4_000

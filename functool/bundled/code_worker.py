@@ -293,8 +293,8 @@ class Sessions:
 
     def give_back(self, session: Session) -> None:
         """End a session that `take` returned."""
+        _starter().submit(session.close)  # First: whoever takes the place starts after it.
         _places.release()
-        _starter().submit(session.close)
 
     def _replenish(self) -> None:
         with self._lock:

@@ -89,6 +89,11 @@ def _tool_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
         yield Change(name, False, "its description has changed")
     if {*_said(before, "")} != {*_said(after, "")}:
         yield Change(name, False, "descriptions or defaults of its arguments have changed")
+    # Where a schema does not close its object, a name more or less admits the same calls.
+    elif not (breaking or wider) and {*before.get("properties", ())} != {
+        *after.get("properties", ())
+    }:
+        yield Change(name, False, "names other arguments than before, and takes the same")
 
 
 def narrowed(old: Any, new: Any) -> Iterator[Step]:
@@ -154,6 +159,10 @@ class _Comparison:
                 yield Step(_joined(path, name), "removed", name)
             else:
                 yield from self.steps(part, inner, _joined(path, name))
+        if "additionalProperties" in old and rest_old is not False:
+            # An argument that got a name was one of the others before.
+            for name in has.keys() - had.keys():
+                yield from self.steps(rest_old, has[name], _joined(path, name))
         if rest_old is not False:
             if rest_new is False:
                 yield Step(path, "closed")
@@ -229,9 +238,16 @@ def _alternatives(schema: dict[str, Any]) -> list[Any]:
     """Return the members of a union, with what stands beside it."""
     parts = [part for key in ("anyOf", "oneOf") for part in schema.get(key, ())]
     beside = {k: v for k, v in schema.items() if k not in ("anyOf", "oneOf") and k not in _SAID}
-    if not parts:
-        return [schema]
-    return [{**beside, **part} if isinstance(part, dict) else part for part in parts]
+    return [_both(beside, part) for part in parts] if parts else [schema]
+
+
+def _both(beside: dict[str, Any], part: Any) -> Any:
+    """Return a schema that admits what both of these admit."""
+    if isinstance(part, bool):
+        return beside if part else False
+    if all(part.get(key, rule) == rule for key, rule in beside.items()):
+        return {**beside, **part}
+    return {**part, "allOf": [beside]}  # Which nobody decides here, so it counts as another rule.
 
 
 def _whole(schema: Any, path: str) -> Step:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from functool import Tool
 
-DIALECTS = (
-    *("anthropic", "bedrock", "cohere", "deepseek", "gemini", "groq", "mcp", "mistral"),
-    *("openai", "openai_chat", "xai"),
-)
+# The folder is read, not imported: `functool --help` loads nothing of the core.
+_FILES = [file.name for file in iter_modules([str(Path(__file__).parents[1] / "dialects")])]
+DIALECTS = tuple(sorted(name for name in _FILES if not name.startswith("_")))
 SYSTEMS = ("agent-framework", "amplifier", "unique")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from functool.approval import same_json
-from functool.call import ToolCall, ToolResult, metadata_of
+from functool.call import ToolCall, ToolResult, metadata_of, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
@@ -113,9 +115,11 @@ def remember(context: Context[Any], result: ToolResult) -> None:
     if result.error is not None or metadata_of(result).get("sources"):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
-    for _, value in _leaves(result.value if result.value is not None else result.text, ""):
-        if len(known) < _MOST and len(str(value)) <= _SHORT:
-            known.add(_text(value))
+    data = result.text if result.value is None else result.value
+    with suppress(ValueError):  # A model's fields are values of their own.
+        data = json.loads(to_json(data))
+    short = [_text(value) for _, value in _leaves(data, "") if len(str(value)) <= _SHORT]
+    known.update(short[: _MOST - len(known)])
 
 
 def _labels(call: ToolCall) -> dict[str, list[str]]:

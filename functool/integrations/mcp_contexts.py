@@ -13,7 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functool import Context
 from functool.integrations.mcp_approval import Request
-from functool.integrations.passing import passing
+from functool.layers.passing import passing
 
 MakeContext: TypeAlias = Callable[[Request], Context[Any]]
 

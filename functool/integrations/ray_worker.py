@@ -13,7 +13,7 @@ from functool import Content, Context, TextContent, ToolCall, ToolResult, Toolse
 from functool.call import DATA, changed, failure_of
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
-from functool.integrations.passing import passing
+from functool.layers.passing import passing
 
 GATHER_SECONDS = 0.01
 """How long results wait for others of their chunk, so that they travel together."""

@@ -21,7 +21,6 @@ from functool import (
 )
 from functool.executors import inline
 from functool.integrations.far_approval import with_approval
-from functool.integrations.passing import passing
 from functool.integrations.temporal_outcome import (
     Outcome,
     Request,
@@ -29,6 +28,7 @@ from functool.integrations.temporal_outcome import (
     unknown_outcome,
 )
 from functool.layers.journal import Journal
+from functool.layers.passing import passing
 
 MakeContext = Callable[[ToolCall], "Context[Any] | Awaitable[Context[Any]]"]
 _BEATS = 3  # Signs of life within the time after which a worker counts as lost.

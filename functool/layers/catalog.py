@@ -306,7 +306,7 @@ class CallTool(WrapperTool):
             replace(
                 call,
                 name=name,
-                arguments=_as_sent(call.arguments, given.get("arguments", {})),
+                arguments=_as_sent(call.arguments, given.get("arguments")),
                 metadata=_inner_metadata(call.metadata),
             ),
             context,
@@ -334,6 +334,8 @@ def _limit_of(tools: Iterable[Tool]) -> int | None:
 
 def _as_sent(sent: Mapping[str, Any] | str, given: Any) -> Any:
     """Return the inner arguments as their own text: a name sent twice is still seen twice."""
+    if given is None:  # As for any optional argument, null is as good as nothing.
+        return {}
     members = dict(_members(sent)) if isinstance(sent, str) else sent
     inner = members.get("arguments", given)
     if isinstance(sent, str) and isinstance(inner, str) and inner.lstrip()[:1] == '"':

@@ -31,7 +31,7 @@ from functool.layers.journal_errors import (
     OutcomeUnknown,
 )
 from functool.layers.journal_lines import Recording
-from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key
+from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key, is_utf8
 from functool.layers.journal_record import outcome_of, text_of
 from functool.layers.journal_replay import Replay, tool_from
 from functool.layers.journal_store import Row, Store, waiting
@@ -278,5 +278,5 @@ class Journal:
 
 
 def _check_run(run: Any) -> None:
-    if not isinstance(run, str) or not run:
+    if not isinstance(run, str) or not run or not is_utf8(run):
         raise DefinitionError(f"run must be a text that names the work, not {run!r}")

@@ -33,7 +33,7 @@ class OutcomeUnknown(ToolError):
 
 
 class JournalConflict(ToolError):
-    """The id of a call is empty, or stands for other arguments already."""
+    """The id of a call is empty or no valid text, or stands for other arguments already."""
 
 
 class JournalError(ToolError):

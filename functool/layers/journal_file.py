@@ -144,7 +144,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a database of somebody else, and one that a later functool wrote."""
+    """Refuse a database of somebody else, or with a version that this functool does not know."""
     connection.execute("BEGIN")  # Another process may make the tables just now: see all or nothing.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -156,6 +156,11 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
         raise JournalError(
             f"the journal {path} has version {version} of the format, and this functool knows"
             f" version {SCHEMA_VERSION}: use the newer functool that wrote it"
+        )
+    if application and version < 1:
+        raise JournalError(
+            f"the journal {path} has version {version} of the format, which functool never wrote:"
+            " something else changed the file"
         )
 
 

@@ -112,9 +112,14 @@ class Once:
         """Return what to write of a call before it runs.
 
         Raises:
-            JournalConflict: It has no id.
+            JournalConflict: It has no id, or one that cannot be stored.
         """
         call_id = call.id
+        if isinstance(call_id, str) and not is_utf8(call_id):
+            raise JournalConflict(
+                "The call was not run: its id is no valid text. The host has to give each call an"
+                " id of its own."
+            )
         if not isinstance(call_id, str) or not call_id:
             if not appending:
                 raise JournalConflict(
@@ -256,6 +261,15 @@ async def _outcome(proceed: Proceed) -> tuple[ToolResult, str, Exception | None]
         return await proceed(), "", None
     except Exception as error:
         return *failure_from(error), error
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be stored: it holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def key_of(run: str, tool: str, call_id: str) -> str:

@@ -212,11 +212,19 @@ def _is_whole(value: Any, schema: Any, root: Any, open_: int) -> bool:
 
 def _keeps(text: str, value: Any) -> bool:
     """Whether a value says what a text says: every word, number and sign, in order, and no more."""
-    empty = sum(part == "" for part in _leaves(value))
+    leaves = list(_leaves(value))
     plain = _ESCAPE.sub(_letter, text)
-    return list(_tokens(plain)) == list(_tokens(" ".join(_leaves(value)))) and (
-        empty <= len(_EMPTY.findall(text))
+    return (
+        list(_tokens(plain)) == list(_tokens(" ".join(leaves)))
+        and leaves.count("") <= len(_EMPTY.findall(_ESCAPE.sub("_", text)))
+        and _keeps_quotes(text, "".join(leaves))
     )
+
+
+def _keeps_quotes(text: str, kept: str) -> bool:
+    """Whether the quotes that a text escapes are in its values."""
+    escaped = [escape[1] for escape in _ESCAPE.finditer(text)]
+    return all(kept.count(quote) >= escaped.count(quote) for quote in "\"'")
 
 
 def _tokens(text: str) -> Iterator[str | float]:

@@ -4,7 +4,7 @@ import asyncio
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functool import DefinitionError
@@ -42,7 +42,6 @@ def within(networks, make):
     )
 
 
-@settings(deadline=None)
 @given(within(CLOSED_4, IPv4Network))
 def test_no_address_of_a_special_network_is_public(address):
     """An IPv4 address of a private or special network is not public, in any of the shapes that IPv6 has for it."""
@@ -57,7 +56,6 @@ def test_no_address_of_a_special_network_is_public(address):
     assert not is_public(IPv6Address(number))
 
 
-@settings(deadline=None)
 @given(within(CLOSED_6, IPv6Network))
 def test_no_special_ipv6_address_is_public(address):
     """An IPv6 address of a private, special or tunnel network is not public."""

@@ -407,7 +407,7 @@ NAMES = [
 ]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(parts=st.lists(st.sampled_from(NAMES), max_size=7), absolute=st.booleans())
 def test_only_what_is_beneath_is_ever_opened(built, parts, absolute):
     """Whatever the path, a file that is opened is one beneath the root, and the walk opens none that openat2 does not."""

@@ -311,14 +311,14 @@ def test_a_tripwire_stops_the_run():
 )
 def test_limits_end_in_an_error_result(code, said):
     """Spinning, memory, recursion, floods, files and modules end in an answer; the next program runs."""
-    # On a busy machine the other limits take their time.
+    # Only what shall run out of time gets little of it: other limits need theirs on a busy machine.
     seconds = 0.5 if said == "time limit" else 60
     tool = code_mode([teams], limits=CodeLimits(seconds=seconds, calls=5))
     result = run(tool, code)
 
     assert said in result.text
     assert len(result.text) <= 20_000
-    assert run(tool, "1 + 1").value["value"] == 2
+    assert run(code_mode([teams]), "1 + 1").value["value"] == 2
 
 
 def test_built_in_functions_that_are_replaced_work_as_ever():
@@ -363,6 +363,25 @@ def test_what_ran_is_not_called_refused():
     assert ran == ["first", "second"]
 
 
+@pytest.mark.parametrize(
+    "more", ["context", "call", "id", "metadata", "sources", "self", "name", "arguments"]
+)
+def test_a_program_cannot_name_what_is_the_hosts(more):
+    """A context, an id or sources that a program makes up are unknown arguments, and nothing runs."""
+    got = []
+
+    @FunctionTool
+    def look(n: int, context: Context, call: ToolCall) -> None:
+        got.append((context, call))
+
+    forged = {more: {"/n": []}}
+    code = f"from typing import Any\nmore: Any = {forged!r}\nawait look(n=1, **more)"
+    result = run(code_mode([look]), code)
+
+    assert "unknown" in result.text
+    assert got == []
+
+
 def test_a_flood_of_text_is_cut():
     """What the model reads stays within the limit, printed or returned, and says so."""
     tool = code_mode([teams], limits=CodeLimits(output_chars=500))
@@ -377,20 +396,31 @@ def test_waiting_is_not_computing():
 
     @FunctionTool
     async def wait() -> str:
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(3.2)
         return "done"
 
-    tool = code_mode([wait], limits=CodeLimits(seconds=0.3))
+    tool = code_mode([wait], limits=CodeLimits(seconds=3))
 
     assert run(tool, "await wait()").value["value"] == "done"
 
 
 def test_a_cancelled_program_ends():
     """Cancelling the outer call ends a spinning program; the next one runs."""
-    tool = code_mode([teams], limits=CodeLimits(seconds=60), timeout=0.5)
-    result = run(tool, "while True: pass")
+    started = threading.Event()
+    mark = FunctionTool(started.set, name="mark", description="Mark.")
+    tool = code_mode([mark], limits=CodeLimits(seconds=600))
 
-    assert result.error.type == "ToolTimeoutError"
+    async def main():
+        call = ToolCall(name="run_code", arguments={"code": "await mark()\nwhile True: pass"})
+        spinning = asyncio.ensure_future(tool.invoke(call))
+        while not started.is_set():
+            await asyncio.sleep(0.01)
+        spinning.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await spinning
+
+    asyncio.run(main())
+
     assert run(tool, "2").value["value"] == 2
 
 

@@ -115,6 +115,49 @@ def test_two_that_resume_one_program_get_one_answer(tmp_path):
     assert sorted(paid) == ["a", "b"]
 
 
+def test_a_call_that_had_no_effect_is_reopened(tmp_path):
+    """Reopened by an operator, the interrupted call runs, and the program goes on from there."""
+    paid, journal = [], Journal(tmp_path / "j")
+    tool = code_mode([pay_tool(paid, {"b": KeyboardInterrupt()})], journal=journal, run="r")
+    code = "a = await pay(to='a', amount=1)\nb = await pay(to='b', amount=2)\n[a, b]"
+    with pytest.raises(KeyboardInterrupt):
+        run(tool, code)
+    unknown = run(tool, code)
+    assert unknown.error.type == "OutcomeUnknown"
+    assert "c1/1 pay: done; c1/2 pay: unknown" in unknown.text
+    journal.reopen(unknown.error.details["key"])
+
+    assert run(tool, code).value["value"] == ["paid a", "paid b"]
+    assert paid == ["a", "b", "b"]
+
+
+def test_ids_that_begin_alike_are_other_calls(tmp_path):
+    """The record of a call is not taken for that of one whose id begins with the same text."""
+    paid = []
+    tool = code_mode([pay_tool(paid)], journal=Journal(tmp_path / "j"), run="r")
+    first = run(tool, CODE, id="c1")
+    assert run(tool, "await pay(to='x', amount=1)", id="c1/9").value["value"] == "paid x"
+    context = Context()
+    context.approve(first.metadata["approval"])
+
+    assert run(tool, CODE, context, id="c1").value["value"] == ["paid a", "paid b"]
+    assert paid == ["a", "x", "b"]
+
+
+def test_a_run_with_programs_is_exported_and_replayed(tmp_path):
+    """The notes of programs disturb neither the lines of a run nor its replay."""
+    paid, journal = [], Journal(tmp_path / "j")
+    tool = code_mode([pay_tool(paid)], journal=journal, run="r")
+    run(tool, "await pay(to='a', amount=1)")
+    recording = journal.recordings("r")["r"]
+    replayed = journal.replay("r")["pay"]
+    call = ToolCall(name="pay", arguments={"to": "a", "amount": 1}, id="c1/1")
+
+    assert [*recording.definitions] == ["pay"]
+    assert asyncio.run(replayed.invoke(call)).value == "paid a"
+    assert paid == ["a"]
+
+
 def test_no_worker_survives_a_killed_host(tmp_path):
     """A spinning interpreter dies with a host that gets SIGKILL."""
     host = tmp_path / "host.py"
@@ -140,7 +183,7 @@ def test_no_worker_survives_a_killed_host(tmp_path):
     assert workers
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while alive := [w for w in workers if _runs(w)]:
         assert time.monotonic() < end, alive
         time.sleep(0.05)

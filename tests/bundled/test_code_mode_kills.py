@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,17 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path, kills):
         host.check()
         interrupted += len(host.reported)
     print(f"{kills} kills in {number} programs; {interrupted} calls were interrupted and reported")
+
+
+def test_two_processes_that_resume_one_program_get_one_answer(tmp_path):
+    """Two processes that go on with one program at once make each call once, and give the same answer."""
+    (tmp_path / "host.py").write_text(HOST)
+    host, ended = Host(tmp_path, "both"), False
+    while not ended:
+        with ThreadPoolExecutor(2) as pool:
+            said = [answer for answer, _ in pool.map(host.run, [None, None])]
+        kinds = {answer.partition(" ")[0] for answer in said}
+        assert len(kinds) == 1
+        ended = host.go_on(said[0])
+    host.check()
+    assert said[0] == said[1]

@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functool import DefinitionError, ToolCall
@@ -453,7 +453,6 @@ def test_writing_where_every_file_has_a_name(root, tools, monkeypatch):
     assert sorted(entry.name for entry in root.iterdir()) == ["a.txt", "sub"]
 
 
-@settings(deadline=None)
 @given(
     text=st.text(alphabet="ab\r\n", max_size=60),
     offset=st.integers(0, 8),
@@ -600,7 +599,6 @@ def one_file(tmp_path_factory):
     return file_tools(root)
 
 
-@settings(deadline=None)
 @given(pattern=st.text(alphabet="*?[]!-/a.py\\", min_size=1, max_size=60))
 def test_any_pattern_is_a_pattern(one_file, pattern):
     """Whatever the pattern, listing answers with paths of files that are there."""

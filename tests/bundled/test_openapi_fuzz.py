@@ -165,7 +165,7 @@ def checked(spec, **options):
     return tools, ""
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck))
 @given(documents())
 def test_an_odd_place_costs_no_more_than_its_operation(spec):
     """Whatever stands somewhere in a document, an error names the operation, and the sound one stays."""
@@ -183,7 +183,7 @@ def test_an_odd_place_costs_no_more_than_its_operation(spec):
         assert list(kept) == ["sound"]
 
 
-@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from([json.dumps(ODD), yaml.safe_dump(ODD)]),
     st.lists(

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functool.bundled.openapi_document import read
@@ -170,7 +170,6 @@ def test_dots_that_stand_together_only_in_the_path_are_seen():
     assert prepare(wanted, {"color": ".env"}).path == "/..env"
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_any_path_value_stays_one_segment(value):
     """Whatever the value, the path keeps its segments, and what is sent is what was given."""
@@ -186,7 +185,6 @@ def test_any_path_value_stays_one_segment(value):
     assert url.path == f"/a/{value}/z"
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.text()), st.text())
 def test_any_query_value_stays_in_its_parameter(deep, text):
     """Whatever the values, the server reads the parameters that were given, and no others."""

@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functool.bundled.processes import BothEnds, Processes, SandboxedProcesses
 
 
-@settings(deadline=None)
 @given(chunks=st.lists(st.binary(max_size=300), max_size=12), limit=st.integers(60, 400))
 def test_both_ends_of_any_stream(chunks, limit):
     """Whatever comes and however it is cut in pieces: all of it within the limit, else both ends and how much is missing."""

@@ -5,7 +5,7 @@ import json
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functool import ToolCall
@@ -126,7 +126,6 @@ def test_snippets_show_the_text_as_it_was():
     assert (hit["title"], hit["snippet"]) == ("東京", "日本の首都は東京です。")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_no_query_is_syntax(text):
     """Whatever is searched for, the query is answered and never read as a query language."""

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 
 from functool import DefinitionError, SchemaTool
 from tests.dialects import provider_rules
@@ -23,8 +23,19 @@ def tool_of(schema: Any, strict: bool) -> SchemaTool:
         raise
 
 
+HIDDEN_RECURSION = {"type": "object", "patternProperties": {"^x": {"$ref": "#/$defs/A"}}}
+"""A type that holds itself only where no provider looks."""
+
+
 @LAWS
 @given(schema=ROOTS)
+@example(
+    {
+        "type": "object",
+        "properties": {"a": {"type": "array", "prefixItems": [{}, {"$ref": "#/$defs/A"}]}},
+        "$defs": {"A": HIDDEN_RECURSION},
+    }
+)
 def test_every_rendering_is_one_that_the_provider_takes(schema):
     """Whatever the schema, no rendering breaks a rule of its provider, but for budgets, which the losses name."""
     tool = tool_of(schema, False)

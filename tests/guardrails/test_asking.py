@@ -13,6 +13,7 @@ from functool import (
     GuardrailError,
     InputGuardrail,
     OutputGuardrail,
+    SchemaTool,
     TextContent,
     ToolCall,
     ToolError,
@@ -260,3 +261,16 @@ def test_what_json_cannot_say_may_not_be_put_into_arguments():
     result = call(echo_tool("x", input_guardrails=[smuggle]))
 
     assert "smuggle changed the arguments of the call in place" in result.text
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), ([1], (1,)), ("1", 1)])
+def test_a_change_in_place_is_seen_where_the_values_are_equal(before, after):
+    """A guardrail that changes only the type of an argument in place is refused."""
+    schema = {"type": "object", "properties": {"x": {"default": before}}}
+
+    def alter(call, context):
+        call.arguments["x"] = after
+
+    tool = SchemaTool("echo", "Echo.", schema, lambda arguments: "ran", input_guardrails=[alter])
+
+    assert "alter changed the arguments of the call in place" in call(tool).text

@@ -1,8 +1,10 @@
 """`trusted_only`: values from untrusted tools are refused, or asked about."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from pydantic import BaseModel
 
 from functool import (
     Context,
@@ -156,3 +158,25 @@ def test_every_value_of_a_list_is_looked_at():
     refused = run(tool, {"to": "x", "amount": 5, "parts": ["bread", "wine"]})
     assert "/parts/1 is from the model" in refused.text
     assert "/parts/0" not in refused.text
+
+
+def test_fields_of_models_that_trusted_tools_return_count():
+    """Values inside of a model count one by one, and what JSON cannot say counts as its text."""
+
+    class Contact(BaseModel):
+        name: str
+        mail: str
+
+    @FunctionTool
+    def find(name: str) -> object:
+        return [Contact(name=name, mail="ada@example.com")] if name == "ada" else {1, object}
+
+    context = Context()
+    tool, paid = pay_tool(trusted_only("to", wrote=lambda context: "pay ada"))
+    call = ToolCall(name="find", arguments={"name": "ada"}, id="f1")
+    assert run(tool, {"to": "ada@example.com", "amount": 1}, context).is_error
+    asyncio.run(find.invoke(call, context))
+    asyncio.run(find.invoke(replace(call, arguments={"name": "x"}), context))
+
+    assert run(tool, {"to": "ada@example.com", "amount": 1}, context).success
+    assert len(paid) == 1

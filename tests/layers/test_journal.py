@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import signal
+import sqlite3
 import stat
 import threading
 import time
@@ -47,6 +48,18 @@ from functool.layers.journal import (
 )
 from tests.support import call as call_of
 from tests.support import time_passes, until
+
+
+@pytest.fixture
+def connections(monkeypatch):
+    """The connections that SQLite makes during a test."""
+    made, connect = [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *words, **options: made.append(connect(*words, **options)) or made[-1],
+    )
+    return made
 
 
 @pytest.fixture
@@ -124,7 +137,7 @@ def test_the_same_kind_comes_back(journal):
     assert pay.requires_approval is False and call(pay).value == {"paid": 1}
 
 
-@pytest.mark.parametrize("run", ["", None, 3])
+@pytest.mark.parametrize("run", ["", None, 3, "\ud800"])
 def test_a_run_needs_a_name(journal, run):
     """A run without a name would make calls of different work one."""
     pay, _ = counted()
@@ -133,6 +146,17 @@ def test_a_run_needs_a_name(journal, run):
         journal.once(pay, run=run)
     with pytest.raises(DefinitionError, match="run must be a text"):
         journal.replay(run)
+
+
+def test_an_id_that_is_no_text_is_refused(journal, caplog):
+    """A lone surrogate cannot be stored: the call is an error without a traceback, and nothing runs."""
+    pay, effects = counted()
+
+    result = call(journal.once(pay, run="r"), id="\ud800")
+
+    assert result.error.type == "JournalConflict"
+    assert "its id is no valid text" in result.text
+    assert (effects, journal.calls(), caplog.text) == ([], [], "")
 
 
 def test_a_call_without_an_id_is_refused(journal):
@@ -529,11 +553,11 @@ def test_others_need_not_wait_for_an_interrupted_call(tmp_path):
     assert call(two.once(hang, run="r")).error.type == "OutcomeUnknown"
 
 
-def test_started_is_durable_and_done_need_not_be(journal):
+def test_started_is_durable_and_done_need_not_be(connections, journal):
     """The disk is waited for before a body runs, and not after it."""
     pay, _ = counted()
     pay, said = journal.once(pay, run="r"), []
-    connection = journal._store._connection
+    connection = connections[-1]
     durable = connection.execute("PRAGMA synchronous").fetchone()
     call(pay, id="first")
     connection.set_trace_callback(lambda text: said.append(text.split(" ")[:2]))
@@ -573,9 +597,9 @@ def test_a_note_is_kept_once(tmp_path):
         asyncio.run(note(one, {}, note_id="2"))
 
 
-def test_a_note_waits_for_no_disk(journal):
+def test_a_note_waits_for_no_disk(connections, journal):
     """The disk is not waited for: the next call that begins waits for the note, too."""
-    said, connection = [], journal._store._connection
+    said, connection = [], connections[-1]
     connection.set_trace_callback(lambda text: said.append(text.split(" ")[:2]))
     asyncio.run(journal.note("r", "notes", "1", {}))
     connection.set_trace_callback(None)

@@ -67,6 +67,18 @@ def test_a_database_of_somebody_else_is_refused(tmp_path):
         Journal(path)
 
 
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_version_that_never_was_is_refused(tmp_path, version):
+    """A journal whose version something else changed is left as it is."""
+    path = tmp_path / "j"
+    Journal(path).close()
+    with closing(sqlite3.connect(path)) as changed:
+        changed.execute(f"PRAGMA user_version = {version}")
+
+    with pytest.raises(JournalError, match=f"has version {version} of the format, which functool"):
+        Journal(path)
+
+
 def test_a_newer_format_is_refused(tmp_path):
     """A journal that a later version wrote is left to that version."""
     path = tmp_path / "j"

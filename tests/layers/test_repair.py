@@ -195,6 +195,8 @@ def test_a_valid_call_is_never_touched():
         '{"city": "Bern", "nights": NaN}',
         '{"city": "Bern", "nights": 2]',
         '{"city": "Bern", "nights": 2}}}{',
+        '{"city" "\\"", "paid": true}',  # a text of a quote, which json-repair drops
+        '{"city": "Bern", "tags": [a "\\""], "paid": true}',
         "[]", "null", "3", '"Bern"', "Bern", "{" * 10_000, '"' * 3, "\x00", "\ud800{",
         "'''" + "x" * 100, "{'city': " + "(" * 300 + ")" * 300 + "}", "{1: 2}",
     ],
@@ -219,6 +221,11 @@ def test_escapes_and_signs_are_kept():
         "a": "café\n-x-",
         "n": -2.5,
     }
+
+
+def test_escaped_quotes_are_kept():
+    """A quote inside of a text stays where something else is mended."""
+    assert run('{"city": "say \\"hi\\"", "paid": True, "tags": null}').value["city"] == 'say "hi"'
 
 
 def test_long_texts_are_left_alone():

@@ -382,19 +382,26 @@ def test_what_an_earlier_process_left_is_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.txt", "young.spilled"]
 
 
-def test_a_directory_of_its_own_goes_with_the_process():
+def test_a_directory_of_its_own_goes_with_the_process(tmp_path):
     """Without a directory there is a private one, which is gone when the process has ended."""
     code = """
-import os, stat
+import os, stat, sys
+from pathlib import Path
 from functool import Context
 from functool.layers.spill import Spill
 from tests.layers.test_spill import spilled
 spill = Spill(limit=100)
 spilled("x" * 500, spill)
-[directory] = {part.path.parent for kept in spill._kept.values() for part in kept.parts}
+[directory] = Path(sys.argv[1]).iterdir()
 print(directory, oct(stat.S_IMODE(directory.stat().st_mode)), len(os.listdir(directory)))
 """
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     directory, mode, files = done.stdout.split()
 
     assert (mode, files) == ("0o700", "1")
