@@ -94,7 +94,13 @@ def undeferred(deferred: Deferred) -> list[Lost]:
 
 
 def fresh(tool: Tool, build: Build) -> dict[str, Any]:
-    """Return the definition of `tool`, a new one each time."""
+    """Return the definition of `tool`, a new one each time.
+
+    Raises:
+        TypeError: It is no tool.
+    """
+    if not isinstance(tool, Tool):
+        raise mismatch("a tool", tool)
     found: dict[str, Any] = from_json(_text(tool, build)[1])
     return found
 

@@ -28,7 +28,7 @@ from functool.guardrails import require_approval
 from functool.integrations._agents import asker, relayed
 from functool.integrations.values import media, opened, text_of
 from functool.layers.passing import passing
-from functool.layers.some_tools import Tools, as_list
+from functool.layers.some_tools import Tools, as_list, one_tool
 
 try:
     import agent_framework as af
@@ -109,10 +109,11 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
     Raises:
         DefinitionError: The framework could not run the tool rightly, or `on_error` is neither; the
             message names the rule.
+        TypeError: `tool` is no tool.
     """
     if on_error not in ("text", "raise"):
         raise DefinitionError(f'on_error is "text" or "raise", not {on_error!r}')
-    if problems := demands(tool):
+    if problems := demands(one_tool(tool)):
         raise DefinitionError(
             f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}"
         )

@@ -33,6 +33,7 @@ from functool.call import failure_of, to_json
 from functool.content import base64_of
 from functool.executors import inline
 from functool.integrations.values import bytes_of, text_of
+from functool.layers.some_tools import one_tool
 
 try:
     import amplifier_core
@@ -117,8 +118,12 @@ class Exported:
 
 
 def export(tool: Tool, *, context: Context[Any] | None = None) -> Exported:
-    """Return `tool` as an object that Amplifier can mount and run."""
-    return Exported(tool, context)
+    """Return `tool` as an object that Amplifier can mount and run.
+
+    Raises:
+        TypeError: `tool` is no tool.
+    """
+    return Exported(one_tool(tool), context)
 
 
 def demands(tool: Tool) -> list[str]:

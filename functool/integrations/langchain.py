@@ -41,7 +41,7 @@ from functool.content import base64_of
 from functool.integrations._agents import argument_error
 from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
 from functool.layers.passing import passing
-from functool.layers.some_tools import Tools, as_list
+from functool.layers.some_tools import Tools, as_list, one_tool
 
 try:
     from langchain_core.messages import ToolMessage
@@ -73,8 +73,11 @@ def export(tool: Tool) -> BaseTool:
     `{"type": "reject", "message": ...}`, and `{"type": "edit", "edited_action": {"args": {...}}}`,
     whose arguments run instead. For a call that an agent inside the tool wants to make, resume with
     the request's `digest`, or with a decision that has it under `digest`.
+
+    Raises:
+        TypeError: `tool` is no tool.
     """
-    schema = tool.schema
+    schema = one_tool(tool).schema
     return _Exported(
         name=tool.name,
         description=schema.description,

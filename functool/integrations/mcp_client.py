@@ -14,7 +14,7 @@ from mcp.client.session import ClientRequestContext
 
 from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSettings
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_link import Link
+from functool.integrations.mcp_link import MAX_TOOLS, Link
 from functool.integrations.mcp_transport import Way
 from functool.integrations.visible import visible
 
@@ -123,6 +123,7 @@ class _Tools(Toolset):
         """Add the tools that are not there yet; return whether there were any."""
         self._link = link
         new = [definition for definition in definitions if definition.name not in self._known]
+        new = new[: max(0, MAX_TOOLS - len(self._known))]  # A list may have other names each time.
         for definition in new:
             self._known.add(definition.name)
             name = untrusted.local_name(self._prefix + definition.name, self._local)

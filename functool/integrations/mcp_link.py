@@ -24,6 +24,12 @@ from functool.integrations.visible import visible
 Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
 MAX_PAGES = 100
+MAX_TOOLS = 5_000
+"""How many tools of one server are taken: each costs the event loop some time."""
+
+MAX_LISTED = 64 * 1024 * 1024
+"""Characters of all definitions of one list; each page has at most 16 MiB."""
+
 MAX_ROUNDS = 10
 CLOSE_SECONDS = 10.0
 MAX_ERROR = 1_000
@@ -192,7 +198,8 @@ class Link:
     def _note(self, definitions: Iterable[types.Tool]) -> None:
         self._offered = {definition.name: untrusted.pin(definition) for definition in definitions}
         for name, offered in self._offered.items():
-            self._pins.setdefault(name, offered)
+            if len(self._pins) < MAX_TOOLS:  # A list may have other names each time.
+                self._pins.setdefault(name, offered)
 
     async def _keep(
         self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event
@@ -252,8 +259,12 @@ async def _list(client: Client) -> list[types.Tool]:
     # Of a name that stands twice only the first is there: the pin of one would vouch for the other.
     tools: dict[str, types.Tool] = {}
     cursor: str | None = None
+    left = MAX_LISTED
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
+        left -= sum(untrusted.size_of(tool) for tool in page.tools)
+        if left < 0 or len(tools) + len(page.tools) > MAX_TOOLS:
+            raise ToolError(f"the server lists more than {MAX_TOOLS:,} tools, or 64 MiB of them")
         for tool in page.tools:
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor

@@ -28,6 +28,9 @@ from functool import (
 from functool.integrations.visible import is_hidden, visible
 
 MAX_NAME = 64
+MAX_DEFINITION = 1_048_576
+"""Characters of one definition: no model takes a larger one."""
+
 ANNOTATIONS = frozenset({"title", "description", "$comment"})
 VALUES = frozenset({"default", "const", "enum", "examples"})
 UNKNOWN_TYPE = "application/octet-stream"
@@ -44,6 +47,11 @@ def pin(definition: types.Tool) -> str:
     return hashlib.sha256(
         json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
+
+
+def size_of(definition: types.Tool) -> int:
+    """Return how many characters of JSON a definition has."""
+    return len(definition.model_dump_json(exclude_none=True))
 
 
 def local_name(wanted: str, taken: Container[str]) -> str:
@@ -124,7 +132,9 @@ def listing(result: Any, version: str) -> Any:
 
 
 def unusable(definition: types.Tool) -> str:
-    """Return why a definition that `listing` replaced cannot be used; empty for any other."""
+    """Return why a definition is too large, or was replaced by `listing`; empty for any other."""
+    if size_of(definition) > MAX_DEFINITION:
+        return "The server's definition of this tool is larger than 1 MiB; it is refused."
     if not (definition.meta or {}).get(UNUSABLE):
         return ""
     return "The server's definition of this tool does not follow the protocol; it is refused."

@@ -35,7 +35,7 @@ from functool.content import data_url
 from functool.guardrails import require_approval
 from functool.integrations._agents import USAGE, as_it_was, asker, decide, key_of, relayed
 from functool.integrations.values import json_or_text, opened, text_of, texts_only
-from functool.layers.some_tools import Tools, as_list
+from functool.layers.some_tools import Tools, as_list, one_tool
 
 try:
     from agents import (
@@ -79,8 +79,11 @@ def export(tool: Tool) -> FunctionTool:
     `Context` has an approver of its own, or a grant that covers the call. A condition of the
     approval is asked before other guardrails have seen the call; where it cannot be told, a person
     is asked.
+
+    Raises:
+        TypeError: `tool` is no tool.
     """
-    schema = tool.schema
+    schema = one_tool(tool).schema
     asks = asker(tool) if tool.requires_approval else None
 
     async def invoke(run: ToolContext[Any], arguments: str) -> Any:

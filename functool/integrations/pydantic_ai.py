@@ -43,7 +43,7 @@ from functool.guardrails import require_approval
 from functool.integrations._agents import argument_error, as_it_was, relayed
 from functool.integrations.values import json_or_text, media, output_schema, texts_only
 from functool.layers.passing import passing
-from functool.layers.some_tools import Tools, as_list
+from functool.layers.some_tools import Tools, as_list, one_tool
 from functool.schema.json_schema import walk
 
 try:
@@ -96,8 +96,11 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     A call that waits for approval is deferred, and runs once it is approved;
     `metadata["approval"]`, passed back with the approval, binds it to that very call.
     `ToolApproved(override_args=...)` edits the call.
+
+    Raises:
+        TypeError: `tool` is no tool.
     """
-    schema = tool.schema
+    schema = one_tool(tool).schema
 
     async def function(run: RunContext[Any], /, **arguments: Any) -> Any:
         return await _call(tool, arguments, run)

@@ -32,6 +32,7 @@ from functool import (
 )
 from functool.executors import in_thread
 from functool.integrations.values import json_or_text
+from functool.layers.some_tools import one_tool
 
 try:
     from pydantic import BaseModel, create_model
@@ -86,8 +87,9 @@ def export(
     Raises:
         DefinitionError: Unique would refuse the tool, its configuration or the policy, or has
             another tool of that name; the message names the rule.
+        TypeError: `tool` is no tool.
     """
-    problems = demands(tool)
+    problems = demands(one_tool(tool))
     problems += _replaced(tool)
     config_class = _config_class(tool.name, config, problems)
     policy = _policy(selection_policy, problems)

@@ -13,6 +13,18 @@ Tools: TypeAlias = Tool | Iterable[Tool] | Toolset
 OneTool = TypeVar("OneTool", bound=Tool)
 
 
+def one_tool(tool: Tool) -> Tool:
+    """Return a tool as it is.
+
+    Raises:
+        TypeError: It is no tool.
+    """
+    if not isinstance(tool, Tool):
+        remedy = ": decorate it with @FunctionTool" if callable(tool) else ""
+        raise TypeError(f"export takes one tool, not {type(tool).__name__}{remedy}")
+    return tool
+
+
 def as_list(tools: Tools) -> list[Tool]:
     """Return some tools as a list.
 

@@ -25,7 +25,6 @@ from functool import (
 )
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
-from tests.support import time_passes
 
 
 @FunctionTool
@@ -312,14 +311,9 @@ def test_a_tripwire_stops_the_run():
 )
 def test_limits_end_in_an_error_result(code, said):
     """Spinning, memory, recursion, floods, files and modules end in an answer; the next program runs."""
-<<<<<<< HEAD
-    spins = said == "time limit"  # Whatever else ends a program may take its time.
-    tool = code_mode([teams], limits=CodeLimits(seconds=2 if spins else 60, calls=5))
-=======
     # Only what shall run out of time gets little of it: other limits need theirs on a busy machine.
     seconds = 0.5 if said == "time limit" else 60
     tool = code_mode([teams], limits=CodeLimits(seconds=seconds, calls=5))
->>>>>>> codemode
     result = run(tool, code)
 
     assert said in result.text
@@ -402,32 +396,16 @@ def test_waiting_is_not_computing():
 
     @FunctionTool
     async def wait() -> str:
-<<<<<<< HEAD
-        await asyncio.sleep(2.1)
-        return "done"
-
-    tool = code_mode([wait], limits=CodeLimits(seconds=2))
-=======
         await asyncio.sleep(3.2)
         return "done"
 
     tool = code_mode([wait], limits=CodeLimits(seconds=3))
->>>>>>> codemode
 
     assert run(tool, "await wait()").value["value"] == "done"
 
 
 def test_a_cancelled_program_ends():
     """Cancelling the outer call ends a spinning program; the next one runs."""
-<<<<<<< HEAD
-
-    @FunctionTool
-    async def late() -> None:
-        time_passes(61)
-
-    tool = code_mode([late], limits=CodeLimits(seconds=600), timeout=60)
-    result = run(tool, "await late()\nwhile True: pass")
-=======
     started = threading.Event()
     mark = FunctionTool(started.set, name="mark", description="Mark.")
     tool = code_mode([mark], limits=CodeLimits(seconds=600))
@@ -442,7 +420,6 @@ def test_a_cancelled_program_ends():
             await spinning
 
     asyncio.run(main())
->>>>>>> codemode
 
     assert run(tool, "2").value["value"] == 2
 

@@ -193,3 +193,10 @@ def test_a_strict_form_without_annotations_of_others():
         assert [loss for loss in losses if isinstance(loss, Lost)] == []
         for word in ("examples", "deprecated", "readOnly", "writeOnly", "x-unit", "$comment"):
             assert f"go: #/properties/n: keyword-{word} (rewritten in the strict form)" in losses
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_what_is_no_tool_has_no_definition(dialect):
+    """A function that nobody decorated is a TypeError, which says what was expected."""
+    with pytest.raises(TypeError, match="expected a tool, not builtin_function_or_method"):
+        dialect.definition(len)

@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,31 @@ def test_no_tool_is_left_out() -> None:
         set(re.findall(r"`functool\.bundled\.\w+\.(\w+)\(", PAGE.read_text(encoding="utf-8")))
         == made
     )
+
+
+NOT_A_TOOL = {
+    "a function": (len, "export takes one tool, not builtin_function_or_method: decorate it"),
+    "a list": ([], "export takes one tool, not list"),
+}
+
+
+@pytest.mark.parametrize("given", NOT_A_TOOL)
+@pytest.mark.parametrize(
+    ("bridge", "package"),
+    [
+        ("agent_framework", "agent_framework"),
+        ("amplifier", "amplifier_core"),
+        ("langchain", "langchain_core"),
+        ("openai_agents", "agents"),
+        ("pydantic_ai", "pydantic_ai"),
+        ("unique", "unique_toolkit"),
+    ],
+)
+def test_what_is_no_tool_is_refused(bridge: str, package: str, given: str) -> None:
+    """`export` of a plain function, or of a list, is a TypeError that says what to do."""
+    if find_spec(package) is None:
+        pytest.skip(f"{package} belongs to another suite")
+    value, words = NOT_A_TOOL[given]
+
+    with pytest.raises(TypeError, match=words):
+        import_module(f"functool.integrations.{bridge}").export(value)

@@ -15,8 +15,9 @@ pytest.importorskip("mcp")
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
-from functool import FunctionTool, ToolCall
+from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.integrations import mcp
+from functool.integrations.mcp_served import Served
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_sample import tools
 
@@ -334,3 +335,64 @@ def test_headers_go_with_a_url():
     """A command or a server of the SDK's takes no headers, and says so."""
     with pytest.raises(TypeError, match="URL"):
         results(HOSTILE, "fine", headers={"Authorization": "Bearer x"})
+
+
+LISTING = [sys.executable, str(Path(__file__).parent / "mcp_listing.py")]
+
+
+@pytest.mark.parametrize("kind", ["pages", "many"])
+def test_a_list_of_tools_that_is_too_much_is_refused(kind):
+    """Pages without an end, and tools without number, end in an error before they fill the memory."""
+
+    async def main():
+        async with mcp.connect([*LISTING, kind], mode="legacy"):
+            pass
+
+    with pytest.raises(ConnectionError, match="more than 5,000 tools, or 64 MiB"):
+        asyncio.run(main())
+
+
+def test_a_definition_that_is_too_large_is_refused_alone():
+    """The other tools of the server can be called."""
+
+    async def main():
+        async with mcp.connect([*LISTING, "large"], mode="legacy") as toolset:
+            return list(toolset), await toolset.call(ToolCall(name="large"))
+
+    names, refused = asyncio.run(main())
+
+    assert names == ["large", "small"]
+    assert "larger than 1 MiB" in refused.text
+
+
+def test_tools_that_change_their_names_for_ever_do_not_pile_up():
+    """A server that announces other names each time fills neither the toolset nor the pins."""
+    pins = {}
+
+    async def main():
+        full = asyncio.Event()
+
+        def changed(toolset):
+            if len(toolset) >= 5_000:
+                full.set()
+
+        connection = mcp.connect([*LISTING, "grows"], mode="legacy", pins=pins, changed=changed)
+        async with connection as toolset:
+            await full.wait()
+            for _ in range(3):
+                await toolset.call(ToolCall(name="t1_0"))
+            return len(toolset)
+
+    assert asyncio.run(main()) == 5_000
+    assert len(pins) <= 5_000
+
+
+def test_a_strangers_pattern_is_linear_where_its_tool_is_served_again():
+    """The output schema of a tool that is no function of ours never meets a backtracking engine."""
+    output = {"type": "string", "pattern": "^(?:(a+)+b|a+)$"}
+    strange = SchemaTool("x", "", {"type": "object"}, lambda given: None, output=output)
+    served = Served(WrapperTool(strange, name="again"))
+
+    assert served.structured("a" * 60)["structuredContent"] == {"result": "a" * 60}
+    with pytest.raises(ToolError, match="does not fit its own output schema"):
+        served.structured("c")
