@@ -50,6 +50,8 @@ def nothing_is_remembered():
     """Forget what functool has cached while mutmut breaks it: a mutant behind a full cache would never run."""
     if "MUTANT_UNDER_TEST" not in os.environ:
         return
+    # What stands between a mutated function and its caller is functool's, where an error names a line.
+    sys.modules["mutmut.mutation.trampoline"].__dict__["__name__"] = "functool.mutated"
     for name, module in list(sys.modules.items()):
         for value in list(vars(module).values()) if name.startswith("functool") else ():
             if isinstance(value, WeakKeyDictionary):

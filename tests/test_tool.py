@@ -1397,3 +1397,35 @@ def test_sent_form_is_what_another_road_takes():
 
         assert bound.arguments == {"start": 1, "more": [2], "key": "v"}
         assert tool.bind(tool.sent_form(bound.arguments)) == bound
+
+
+def test_what_is_added_later_is_checked_like_what_is_given_at_first():
+    """A guardrail, an error function or an `around` that cannot be called so is a DefinitionError that names the list."""
+    tool = FunctionTool(lambda: "x", name="f")
+    ways = {
+        "input_guardrails": lambda: tool.add_input_guardrails([lambda call: None]),
+        "output_guardrails": lambda: tool.add_output_guardrails([lambda result: None]),
+        "on_error_func": lambda: tool.add_on_error_func(lambda error: None),
+        "around": lambda: tool.around(lambda call: None),
+    }
+
+    for name, add in ways.items():
+        with pytest.raises(DefinitionError, match=f"^{name}: .* cannot be used as it is"):
+            add()
+
+
+def test_what_stands_around_a_body_may_be_sync_and_has_to_return_a_result():
+    """A sync function around a body may hand on what `proceed` returns; anything but a result is an error."""
+    tool = FunctionTool(lambda: "x", name="f")
+
+    assert call(tool.around(lambda call, context, proceed: proceed())).value == "x"
+    assert "what stands around the body" in call(tool.around(lambda *given: 1)).text
+
+
+def test_a_foreign_schema_has_the_limit_of_bytes_while_it_is_written():
+    """The watch of a SchemaTool refuses text of more bytes than the tool takes."""
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    watch = SchemaTool("f", "F.", schema, dict, max_argument_bytes=20).watch()
+
+    assert watch.feed('{"text": "0123456789') is None
+    assert "more than 20 bytes" in str(watch.feed("0"))

@@ -124,9 +124,10 @@ def refuse_infinite(value: Any) -> None:
     """Raise an `ArgumentError` for a number that is not finite, at any depth."""
     if isinstance(value, float) and not isfinite(value):
         raise ArgumentError("a number is too large: every number must be finite")
-    items = value.values() if isinstance(value, dict) else value
-    for item in items if isinstance(value, (dict, list)) else ():
-        refuse_infinite(item)
+    items = [*value.values()] if isinstance(value, dict) else value
+    if isinstance(items, list):
+        for item in items:
+            refuse_infinite(item)
 
 
 def to_text(value: Any) -> str:

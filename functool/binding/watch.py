@@ -130,10 +130,9 @@ class Watch:
 
     def _begin(self, mark: str, at: int) -> None:
         """Read the first character of a value."""
-        kind = _KINDS.get(mark)
-        if kind is None or (self._state == _START and not self._is_json_space(at)):
+        kind = _KINDS.get(mark, "")
+        if not kind or (self._state == _START and not self._is_json_space(at)):
             self._refuse()
-            return
         shape = self._shape = self._expected(kind)
         self._begun = self._base + at
         if kind not in shape.kinds:
