@@ -27,7 +27,6 @@ _LOOPS = {
 """Keywords that look at each of their own members, and how many of those make one step."""
 
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor")
-_ROOT = "urn:functool:schema"
 
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
@@ -127,8 +126,9 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
         return _validator_class()(schema, registry=Registry())
     # Identifiers are collected once: else each reference to one walks through the whole schema.
     resource = DRAFT202012.create_resource(dict(schema))
-    known: Any = Registry().with_resource(_ROOT, resource).crawl()
-    return _validator_class()({"$ref": _ROOT}, registry=known)
+    place = resource.id() or "urn:functool:schema"
+    known: Any = Registry().with_resource(place, resource).crawl()
+    return _validator_class()({"$ref": place}, registry=known)
 
 
 def _holds(schema: Any, word: str) -> bool:

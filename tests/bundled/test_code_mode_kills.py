@@ -120,7 +120,7 @@ class Host:
         assert self.journal.calls(run="r", state="unknown") == []
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path, kills):
     """A program that is killed again and again ends; no effect comes twice, and each interrupted is told."""
     (tmp_path / "host.py").write_text(HOST)
