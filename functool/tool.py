@@ -116,14 +116,14 @@ class Tool(ABC):
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = callables(
-            options.get("input_guardrails", ()), "input_guardrails"
+            options.get("input_guardrails", ()), "input_guardrails", ("call", "context")
         )
         self.output_guardrails: list[OutputGuardrail] = callables(
-            options.get("output_guardrails", ()), "output_guardrails"
+            options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
         )
         in_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
-            [] if on_error is None else [on_error], "on_error_func"
+            [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
@@ -180,11 +180,11 @@ class Tool(ABC):
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
         """Append guardrails that see what will run."""
-        self.input_guardrails.extend(callables(guardrails, "input_guardrails"))
+        self.input_guardrails.extend(callables(guardrails, "input_guardrails", ("call", "context")))
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails that see what will leave."""
-        new = callables(guardrails, "output_guardrails")
+        new = callables(guardrails, "output_guardrails", ("result", "context"))
         in_order([*self._all_output_guardrails(), *new])
         self.output_guardrails.extend(new)
 
@@ -194,7 +194,7 @@ class Tool(ABC):
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
         """Append a function that is asked for every exception that those before it pass on."""
-        self._error_funcs.extend(callables([func], "on_error_func"))
+        self._error_funcs.extend(callables([func], "on_error_func", ("error", "context")))
 
     def around(self: T, func: Around) -> T:
         """Return a copy whose body is `await func(call, context, proceed)`.
@@ -203,7 +203,7 @@ class Tool(ABC):
         approvals, and before `on_output` and the output guardrails. The last one added stands
         outermost.
         """
-        [func] = callables([func], "around")
+        [func] = callables([func], "around", ("call", "context", "body"))
         twin = self._twin()
         twin._arounds = (*self._arounds, func)
         return twin

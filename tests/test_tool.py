@@ -1410,7 +1410,7 @@ def test_what_is_added_later_is_checked_like_what_is_given_at_first():
             "the result and the context",
         ),
         "on_error_func": (lambda: tool.add_on_error_func(bad), "the error and the context"),
-        "around": (lambda: tool.around(bad), "the call, the context and proceed"),
+        "around": (lambda: tool.around(bad), "the call and the context and the body"),
     }
 
     for name, (add, takes) in ways.items():

@@ -40,14 +40,6 @@ Generic, so that a host can use one guardrail on message types of its own.
 
 logger: logging.Logger = logging.getLogger("functool")
 
-# What the callables of each option are called with.
-_PASSED = {
-    "input_guardrails": ("the call", "the context"),
-    "output_guardrails": ("the result", "the context"),
-    "on_error_func": ("the error", "the context"),
-    "around": ("the call", "the context", "proceed"),
-}
-
 
 def name_of(guardrail: Any) -> str:
     """Return the name of a guardrail, as it stands in `result.metadata["guardrails"]`."""
@@ -121,11 +113,11 @@ def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 
-def callables(items: Any, option: str) -> list[Any]:
-    """Return the callables of an option as a list, and check how many arguments each takes.
+def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:
+    """Return the callables of an option as a list, and check that each takes the arguments named.
 
     Raises:
-        DefinitionError: It is not a list, or something in it cannot be called as the option is.
+        DefinitionError: It is not a list, or something in it cannot be called so.
     """
     if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
         raise DefinitionError(f"{option} must be a list of callables, not {type(items).__name__}")
@@ -133,18 +125,17 @@ def callables(items: Any, option: str) -> list[Any]:
     for item in found:
         if not callable(item):
             raise DefinitionError(f"{option} must hold callables, not {type(item).__name__}")
-        if option not in _PASSED:
+        if not takes:
             continue
-        *others, last = passed = _PASSED[option]
         try:
-            inspect.signature(item).bind(*passed)
+            inspect.signature(item).bind(*takes)
         except ValueError:  # A callable without a readable signature.
             continue
         except TypeError as error:
             name = name_of(item)
             made = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
-            takes = f"it has to take {', '.join(others)} and {last}"
-            remedy = f"call it: {name}(...)" if made else takes
+            wanted = f"it has to take the {' and the '.join(takes)}"
+            remedy = f"call it: {name}(...)" if made else wanted
             wrong = f"{option}: {name} cannot be used as it is ({error}); {remedy}"
             raise DefinitionError(wrong) from None
     return found
