@@ -303,7 +303,10 @@ class Tool(ABC):
         finally:
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
-        return trip.conclude(result, self.settings.untrusted)
+        try:
+            return trip.conclude(result, self.settings.untrusted)
+        finally:  # As in `_road`: since Python 3.13 its frame refers to this one.
+            del result
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take the steps of a call in order.
