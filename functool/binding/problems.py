@@ -90,6 +90,8 @@ def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[An
 
 def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     kind, context = detail["type"], detail.get("ctx")
+    if kind == "missing" and detail["loc"][-1] not in known and isinstance(detail["loc"][-1], str):
+        return {"expected": "a list"}  # A NamedTuple, which the schema shows as a list.
     if kind in _EXPECTED:
         return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):
