@@ -60,7 +60,7 @@ def ask(
         _refuse(failure_or_raise(error), guardrail, stage, record)
 
 
-async def answered(
+async def await_answer(
     answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
 ) -> Any:
     """Return what a guardrail made of `value`, and add to `record` what it did.
