@@ -116,14 +116,14 @@ class Tool(ABC):
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = callables(
-            options.get("input_guardrails", ()), "input_guardrails", takes=2
+            options.get("input_guardrails", ()), "input_guardrails", ("call", "context")
         )
         self.output_guardrails: list[OutputGuardrail] = callables(
-            options.get("output_guardrails", ()), "output_guardrails", takes=2
+            options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
         )
         in_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
-            [] if on_error is None else [on_error], "on_error_func", takes=2
+            [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
@@ -183,11 +183,11 @@ class Tool(ABC):
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
         """Append guardrails. They check calls before the body runs."""
-        self.input_guardrails.extend(callables(guardrails, "input_guardrails", takes=2))
+        self.input_guardrails.extend(callables(guardrails, "input_guardrails", ("call", "context")))
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails. They check results before the caller gets them."""
-        new = callables(guardrails, "output_guardrails", takes=2)
+        new = callables(guardrails, "output_guardrails", ("result", "context"))
         in_order([*self._all_output_guardrails(), *new])
         self.output_guardrails.extend(new)
 
@@ -197,7 +197,7 @@ class Tool(ABC):
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
         """Append an error function. It gets each exception that those before it do not answer."""
-        self._error_funcs.extend(callables([func], "on_error_func", takes=2))
+        self._error_funcs.extend(callables([func], "on_error_func", ("error", "context")))
 
     def around(self: T, func: Around) -> T:
         """Return a copy of the tool whose body is `await func(call, context, proceed)`.
@@ -206,7 +206,7 @@ class Tool(ABC):
         approvals, and before `on_output` and the output guardrails. If a tool has several such
         functions, the one that was added last runs outermost.
         """
-        [func] = callables([func], "around", takes=3)
+        [func] = callables([func], "around", ("call", "context", "body"))
         twin = self._twin()
         twin._arounds = (*self._arounds, func)
         return twin
@@ -303,7 +303,10 @@ class Tool(ABC):
         finally:
             if trip.made_view is not None and trip.made_view.delivers:
                 await deliver_last(trip.made_view.delivered())
-        return trip.conclude(result, self.settings.untrusted)
+        try:
+            return trip.conclude(result, self.settings.untrusted)
+        finally:  # As in `_road`: since Python 3.13 its frame refers to this one.
+            del result
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take the steps of a call in order.
