@@ -22,7 +22,7 @@ from functool.call import (
 )
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
-from functool.guardrails.asking import answered, ask, refuse_changed, with_matching_value
+from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
 from functool.guardrails.sources import remember, watched
 
 _UNBOUND: Any = object()
@@ -145,7 +145,7 @@ class Trip:
             at += 1
             answer = ask(guardrail, call, view, "input", record)
             if answer is not None:
-                answer = await answered(answer, guardrail, call, "input", record)
+                answer = await await_answer(answer, guardrail, call, "input", record)
             if answer is not None and answer is not call:
                 self.replace(answer)
                 decided, call = call.metadata.get("decision"), self.call
@@ -161,7 +161,7 @@ class Trip:
         for guardrail in guardrails:
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
-                new = await answered(answer, guardrail, result, "output", record)
+                new = await await_answer(answer, guardrail, result, "output", record)
                 result = with_matching_value(result, new)
         return result
 
