@@ -1,7 +1,7 @@
 """The built-in guardrails.
 
 A guardrail is a plain callable that lets a call or a result pass, replaces it, or refuses it.
-`functool/guardrails/asking.py` says how the road asks one.
+`functool/guardrails/asking.py` describes how tools call guardrails.
 """
 
 from functool.guardrails.approval import require_approval

@@ -1,4 +1,4 @@
-"""The guardrail that asks a person: `require_approval`."""
+"""`require_approval`: the guardrail that asks a person before a call runs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from functool.executors import inline
 from functool.guardrails.asking import InputGuardrail
 
 _SHOWN = 200
-"""How many characters of an edited argument the model is shown."""
+"""How many characters of an edited argument the model gets to read."""
 
 
 def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None) -> InputGuardrail:
-    """Return a guardrail that lets a call through only once a person has agreed to it.
+    """Return a guardrail that lets a call through only if a person has approved it.
 
-    A decision on exactly this call comes first, then a standing grant that covers it, then the
-    approver of the context. Without any, the result is an error of type `ApprovalRequired` that
-    carries the request. Where the person edited the arguments, the edited call runs, after it was
-    validated and after all input guardrails have seen it. Put it last: it is asked about the
-    arguments that it sees.
+    It looks for a decision about exactly this call, then for a grant that covers it, and then asks
+    the approver of the context. If there is none of them, the result is an error of type
+    `ApprovalRequired`, which holds the request. If the person edits the arguments, the edited call
+    is validated and passes all input guardrails before it runs. Put this guardrail last: the
+    request shows the arguments as the guardrails before it have left them.
 
     Args:
-        when: `when(call, context) -> bool`, sync or async: which calls need approval; by default
-            every call.
+        when: `when(call, context) -> bool`, sync or async, returns whether a call needs approval;
+            by default every call does.
     """
 
     async def require_approval(call: ToolCall, context: Context[Any]) -> ToolCall | None:
@@ -53,7 +53,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         edit = _edit_of(decision, request, defaults)
         if edited is not None and edit is not None:
             raise GuardrailError("A person changed the arguments of this call twice. Call anew.")
-        # A guardrail may have changed what the person wrote: then what runs is what it became.
+        # Another guardrail may have changed the edited arguments. Record those that will run.
         runs = edit if edited is None or not decision.approved else request.arguments
         record = context.notes["decision"] = {
             "request": request.to_dict() if edited is None else before["request"],
@@ -69,25 +69,24 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
             return None
         return replace(call, arguments=edit, metadata={**call.metadata, "decision": record})
 
-    # A host that has to know before the call reads here which calls need approval: all, or those
-    # that `when` names.
+    # Hosts read this before a call to know whether it needs approval: True, or the function `when`.
     require_approval.asks_approval = when or True  # type: ignore[attr-defined]
     return require_approval
 
 
 def with_edit_note(result: ToolResult, context: Context[Any]) -> ToolResult:
-    """Return the result of a call that a person decided; the model reads an edit."""
+    """Add a note about a person's edit to a result, so that the model knows what has run."""
     decision = context.decision
     if decision is None or decision["arguments"] is None:
         return result
     asked, edited = decision["request"]["arguments"], decision["arguments"]
     defaults = defaults_of(context.schema)
     new = [name for name in edited if not _has(asked, name, edited[name])]
-    gone = [n for n in asked if n not in edited and not _has(defaults, n, asked[n])]
+    removed = [n for n in asked if n not in edited and not _has(defaults, n, asked[n])]
     changes = [f"`{name}` to {_short(edited[name])}" for name in new]
-    changes += [f"`{name}` left out" for name in gone]
-    told = f"A person changed the arguments of this call: {', '.join(changes)}."
-    return changed(result, output=[TextContent(text=told), *result.output])
+    changes += [f"`{name}` left out" for name in removed]
+    note = f"A person changed the arguments of this call: {', '.join(changes)}."
+    return changed(result, output=[TextContent(text=note), *result.output])
 
 
 def _has(arguments: Mapping[str, Any], name: str, value: Any) -> bool:
@@ -103,7 +102,7 @@ def _request(call: ToolCall, context: Context[Any]) -> ApprovalRequest:
 
 
 async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[Decision, str | None]:
-    """Return what was decided about a request, and the id of the grant that decided it.
+    """Return the decision about a request, and the id of the grant if a grant decided.
 
     Raises:
         ApprovalRequired: Nobody has decided yet.
@@ -131,7 +130,7 @@ async def _decision(request: ApprovalRequest, context: Context[Any]) -> tuple[De
 def _edit_of(
     decision: Decision, request: ApprovalRequest, defaults: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the arguments that a person wrote, None where they are those that were asked about."""
+    """Return the arguments that a person edited, or None if they are the same as in the request."""
     if decision.arguments is None or not decision.approved:
         return None
     edit = json_copy(decision.arguments)
@@ -139,7 +138,7 @@ def _edit_of(
 
 
 def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping[str, Any]) -> bool:
-    """Whether checked arguments are what a person wrote, with defaults for what is left out."""
+    """Whether validated arguments equal those that a person wrote, with defaults filled in."""
     known = {name: value for name, value in defaults.items() if name in sent}
     return same_json(sent, {**known, **written})
 
@@ -147,7 +146,7 @@ def _same(sent: Mapping[str, Any], written: Mapping[str, Any], defaults: Mapping
 def _is_edit(
     sent: Mapping[str, Any], edited: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> bool:
-    """Whether checked arguments are an edit: null stands for a default where it cannot be meant."""
+    """Whether validated arguments equal an edit. An edit may use null for a default."""
     kept = {n: v for n, v in edited.items() if v is not None or sent.get(n, ...) is None}
     return _same(sent, kept, defaults)
 

@@ -133,9 +133,9 @@ def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]
             continue
         except TypeError as error:
             name = name_of(item)
-            made = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
+            is_ours = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
             wanted = f"it has to take the {' and the '.join(takes)}"
-            remedy = f"call it: {name}(...)" if made else wanted
+            remedy = f"call it: {name}(...)" if is_ours else wanted
             wrong = f"{option}: {name} cannot be used as it is ({error}); {remedy}"
             raise DefinitionError(wrong) from None
     return found

@@ -1,4 +1,4 @@
-"""Guardrails on what a model asks for: `block`, `rate_limit`, `budget` and `max_repeats`."""
+"""Guardrails that check calls: `block`, `rate_limit`, `budget` and `max_repeats`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Per: TypeAlias = Literal["tool", "context"]
 
 
 def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None) -> InputGuardrail:
-    """Return a guardrail that refuses a call whose arguments match a pattern at any depth.
+    """Return a guardrail that refuses a call if its arguments match a pattern at any depth.
 
-    With `argument` it looks at that one only. It is advice for a model, not a boundary: what a
-    pattern does not foresee gets through.
+    With `argument` it checks only that argument. Use it to guide a model, not as a security
+    boundary: a call that no pattern foresees gets through.
     """
     compiled = compiled_patterns(patterns)
 
@@ -33,8 +33,8 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
         arguments = dict(given) if isinstance(given, Mapping) else {"": given}
         known = context.schema.plain.get("properties", {}) if context.schema else {}
         missing = argument is not None and argument not in arguments
-        # What is missing was left out, or goes by another name: by the one in the schema, where
-        # arguments have names of their own.
+        # An optional argument may be missing. A name that the schema lacks is a mistake: with
+        # aliases, the schema and the arguments use different names.
         if missing and not (argument in known and arguments.keys() <= known.keys()):
             raise LookupError(f"the tool has no argument {argument!r} to look at")
         for text in _texts(arguments if argument is None else arguments.get(argument)):
@@ -46,18 +46,17 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
 
 
 def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardrail:
-    """Return a guardrail that lets through so many calls of a tool per time.
+    """Return a guardrail that limits how many calls of a tool run within some seconds.
 
     Args:
-        calls: How many.
-        per_seconds: In how many seconds.
-        per: `"tool"` counts the calls of each tool in this process, whoever makes them;
-            `"context"` those of each tool in each context. A host that makes a context for each
-            call is limited by the first only.
+        calls: How many calls may run within `per_seconds`.
+        per_seconds: The length of the time window, in seconds.
+        per: `"tool"` counts all calls of a tool in this process; `"context"` counts the calls of a
+            tool in each context. If a host makes a new context for each call, use `"tool"`.
 
     Raises:
-        DefinitionError: `calls` is no positive int, `per_seconds` no positive number, or `per`
-            neither of the two.
+        DefinitionError: `calls` is not a positive int, `per_seconds` is not a positive number, or
+            `per` has another value.
     """
     if not (_is_count(calls) and _is_seconds(per_seconds)):
         wanted = "a positive int and a positive number of seconds"
@@ -87,19 +86,20 @@ def budget(
 ) -> InputGuardrail:
     """Return a guardrail that refuses every call once a budget is used up.
 
-    One object counts all tools that it is attached to. It counts what it lets through, so put it
-    last: a call that another guardrail refuses, or that waits for a person, then costs nothing.
+    Attach the same guardrail to several tools to give them one budget. It counts the calls that it
+    lets through. Put it last, so that a call costs nothing if another guardrail refuses it, or if
+    it waits for a person.
 
     Args:
-        calls: How many calls.
-        seconds: For how many seconds after the first call.
-        per: `"context"` has one budget for all of its tools in each context, an agent's inner
-            calls included; `"tool"` one for each tool in this process, whoever calls it. A host
-            that makes a context for each call needs the second.
+        calls: How many calls the budget allows.
+        seconds: How many seconds after the first call the budget lasts.
+        per: `"context"` has one budget in each context for all tools together, including the inner
+            calls of an agent; `"tool"` has one budget for each tool in this process. If a host
+            makes a new context for each call, use `"tool"`.
 
     Raises:
-        DefinitionError: Neither limit is given, one is no positive number (`calls`: int), or `per`
-            is neither of the two.
+        DefinitionError: Neither limit is given, a limit is not a positive number (`calls`: a
+            positive int), or `per` has another value.
     """
     sound = (calls is None or _is_count(calls)) and (seconds is None or _is_seconds(seconds))
     if not sound or (calls is None and seconds is None):
@@ -129,14 +129,14 @@ def budget(
 
 
 def max_repeats(n: int) -> InputGuardrail:
-    """Return a guardrail that refuses the same call when it comes more than `n` times in a row.
+    """Return a guardrail that refuses a call that comes more than `n` times in a row.
 
-    Calls are the same whose tool and arguments are. One object sees the calls of all tools that it
-    is attached to, and another call of one of them begins a new row. It counts within a context.
-    Put it behind `require_approval`: a call that waits for a person comes twice.
+    Two calls are the same if they have the same tool and the same arguments. Attach the same
+    guardrail to several tools, so that any other call of one of them ends the row. It counts within
+    a context. Put it after `require_approval`, because a call that waits for a person comes twice.
 
     Raises:
-        DefinitionError: `n` is no positive int.
+        DefinitionError: `n` is not a positive int.
     """
     if not _is_count(n):
         raise DefinitionError(f"max_repeats needs a positive int, not {n!r}")
@@ -161,7 +161,7 @@ def max_repeats(n: int) -> InputGuardrail:
 
 
 class _Memory:
-    """What a guardrail that counts remembers, in this process or in each context."""
+    """The counts of a guardrail, kept for the process or in each context."""
 
     def __init__(self, kind: str, per: Per) -> None:
         if per not in ("tool", "context"):
@@ -171,14 +171,14 @@ class _Memory:
         self._process: dict[str, Any] | None = {} if per == "tool" else None
 
     def of(self, name: str, context: Context[Any], start: Any) -> Any:
-        """Return what is remembered under a name, which begins as `start`."""
+        """Return the stored value for a name. At first it is `start`."""
         home = context.state if self._process is None else self._process
         return home.setdefault(f"{self._key}:{name}", start)
 
     def has_counted(self, context: Context[Any]) -> bool:
-        """Whether this call was counted before, and note that it is now.
+        """Return whether this call was counted before, and mark it as counted.
 
-        A call that a person edited meets all guardrails a second time.
+        If a person edits a call, all guardrails are asked about it again.
         """
         if context.call is None or self._key in context.notes:
             return context.call is not None

@@ -1,4 +1,4 @@
-"""The guardrail on where data came from: `trusted_only`."""
+"""`trusted_only`: the guardrail that checks where the values of arguments come from."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from functool.guardrails.asking import InputGuardrail
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
 
 MODEL = "the model"
-"""The source of a value that neither the user nor a trusted tool has said."""
+"""The source of a value that comes neither from the user nor from a trusted tool."""
 
 _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200
 _MOST = 10_000
 
 watched: set[str] = set()
-"""Not empty once somebody asks what trusted tools returned: then the road tells `remember`."""
+"""Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
 
 
 def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None) -> InputGuardrail:
-    """Return a guardrail that lets only trusted values into these arguments.
+    """Return a guardrail that allows only trusted values in these arguments.
 
-    A value with a label (`call.metadata["sources"]`) came from an untrusted tool. One without a
-    label is trusted; with `wrote` only where it stands in what the user wrote, or is a whole short
-    value that a trusted tool returned in this context.
+    A value with a label in `call.metadata["sources"]` comes from an untrusted tool. A value without
+    a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, or if
+    it is a complete short value that a trusted tool returned in this context.
 
     Args:
-        *arguments: Names of arguments; none means all of them.
+        *arguments: Names of arguments; by default all arguments.
         ask: True asks a person, as `require_approval` does, and shows the source of each value;
-            False refuses.
-        wrote: `wrote(context)`, sync or async, returns what the user wrote: a text, or several.
+            False refuses the call.
+        wrote: `wrote(context)`, sync or async, returns what the user wrote: one text or several.
 
     Raises:
-        DefinitionError: An argument is no name, or `wrote` cannot be called.
+        DefinitionError: An argument is not a name, or `wrote` is not callable.
     """
     _check(arguments, wrote)
     approval: Any = require_approval()
 
-    async def found(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
-        """Return the sources of what is not trusted, by JSON pointer."""
+    async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
+        """Return the sources of each untrusted value, by its JSON pointer."""
         given = call.arguments if isinstance(call.arguments, Mapping) else {}
         plain = context.schema.plain.get("properties", {}) if context.schema else {}
         for name in arguments:
@@ -71,28 +71,28 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         for name in names:
             for place, value in _leaves(given[name], f"/{_escaped(name)}"):
                 labelled = any(_is_within(place, top) or not top for top in labels)
-                if not labelled and not _stands(value, texts, known):
+                if not labelled and not _is_known(value, texts, known):
                     suspect[place] = [MODEL]
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
-        suspect = await found(call, context)
-        if not suspect or (ask and _decided(context.decision or {}, call)):
+        suspect = await untrusted(call, context)
+        if not suspect or (ask and _is_decided(context.decision or {}, call)):
             return None
         if ask:
             marked = replace(call, metadata={**call.metadata, "sources": _labels(call) | suspect})
             answer: ToolCall | None = await approval(marked, context)
             return answer
-        said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
+        text = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())
         rule = "its values have to come from the user or from a trusted tool"
         raise GuardrailError(
-            f"The call was refused: {rule}, and {said[:1000]}.", details={"sources": suspect}
+            f"The call was refused: {rule}, and {text[:1000]}.", details={"sources": suspect}
         )
 
     if ask:
 
         async def asks(call: ToolCall, context: Context[Any]) -> bool:
-            return bool(await found(call, context))
+            return bool(await untrusted(call, context))
 
         trusted_only.asks_approval = asks  # type: ignore[attr-defined]
     return trusted_only
@@ -109,12 +109,12 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
 
 
 def remember(context: Context[Any], result: ToolResult) -> None:
-    """Remember the short values of a result without a label: a trusted tool returned them."""
+    """Remember the short values of a trusted tool's result. A result with a label is skipped."""
     if result.error is not None or metadata_of(result).get("sources"):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
-    with suppress(ValueError):  # A model's fields are values of their own.
+    with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
     short = [_text(value) for _, value in _leaves(data, "") if len(str(value)) <= _SHORT]
     known.update(short[: _MOST - len(known)])
@@ -126,8 +126,8 @@ def _labels(call: ToolCall) -> dict[str, list[str]]:
     return {str(place): [*names] for place, names in labels.items()}
 
 
-def _decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
-    """Whether a person wrote these very arguments, or has just agreed to them."""
+def _is_decided(decision: Mapping[str, Any], call: ToolCall) -> bool:
+    """Whether a person wrote exactly these arguments, or has just approved them."""
     given: Any = call.arguments
     wanted = decision.get("arguments") if decision.get("approved") else None
     return wanted is not None and same_json(wanted, dict(given))
@@ -142,7 +142,7 @@ def _escaped(name: str) -> str:
 
 
 def _leaves(value: Any, at: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Return each text and number in a value, with its JSON pointer."""
+    """Yield each text and number in a value, with its JSON pointer."""
     if isinstance(value, Mapping) and depth < 100:
         for key, item in value.items():
             yield from _leaves(item, f"{at}/{_escaped(str(key))}", depth + 1)
@@ -153,14 +153,14 @@ def _leaves(value: Any, at: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
         yield at, value
 
 
-def _stands(value: Any, texts: Iterable[str], known: Any) -> bool:
-    """Whether a value stands in what the user wrote, or is one that a trusted tool returned."""
+def _is_known(value: Any, texts: Iterable[str], known: Any) -> bool:
+    """Whether the user wrote a value, or a trusted tool returned it."""
     text = _text(value)
-    return not text.strip() or text in known or any(_holds(written, text) for written in texts)
+    return not text.strip() or text in known or any(_contains(written, text) for written in texts)
 
 
-def _holds(written: str, text: str) -> bool:
-    """Whether a text stands in another one as whole words."""
+def _contains(written: str, text: str) -> bool:
+    """Whether a text occurs in another one as whole words."""
     start = written.find(text)
     while start >= 0:
         end = start + len(text)
@@ -173,7 +173,7 @@ def _holds(written: str, text: str) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a value as it is compared: 5 and 5.0 are one number."""
+    """Return a value as text for comparison. 5 and 5.0 give the same text."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

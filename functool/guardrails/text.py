@@ -1,4 +1,4 @@
-"""Guardrails on what a model reads: `truncate` and `redact`."""
+"""Guardrails that change the text of a result: `truncate` and `redact`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from functool.guardrails.asking import OutputGuardrail
 def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrail:
     """Return a guardrail that shortens the text of a result to `limit`.
 
-    `count` measures: characters, or a token counter.
+    A marker at the end says how much is missing; its length counts too. No grapheme is split. If a
+    space or a comma is near, the text is cut after it. Put this guardrail after `redact`.
 
-    The marker at the end is inside the limit and says how much is missing. No grapheme is split,
-    and the cut falls behind a space or a comma where there is one near. Put it behind `redact`.
+    Args:
+        limit: The maximum length, in the unit of `count`.
+        count: Measures a text: by default in characters; pass a token counter to count tokens.
 
     Raises:
-        DefinitionError: `limit` is no positive int.
+        DefinitionError: `limit` is not a positive int.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise DefinitionError(f"limit must be a positive int, not {limit!r}")
@@ -48,43 +50,45 @@ def truncate(limit: int, *, count: Callable[[str], int] = len) -> OutputGuardrai
 
 
 def redact(patterns: Iterable[str | re.Pattern[str]]) -> OutputGuardrail:
-    r"""Return a guardrail that replaces what the patterns match by `[redacted]`.
+    r"""Return a guardrail that replaces every match of the patterns by `[redacted]`.
 
-    It cleans texts, names and addresses of the output, the error, and every text inside of the
-    value, which keeps its shape: a dict stays a dict. An object (a model, a dataclass) becomes its
-    JSON form, and a number a text, only where something had to go. Where a pattern matches across
-    the texts of a value, as in its JSON, that JSON is cleaned and is the value.
+    It cleans the output (texts, names and URIs), the error, and every text inside the value. The
+    value keeps its shape: a dict stays a dict. Only if it contains a match, an object such as a
+    model or a dataclass becomes its JSON form, and a number becomes a text. If a pattern matches
+    across several texts of the value's JSON, that JSON is cleaned and becomes the value.
 
-    JSON escapes are seen through: `p\u00e4ss` is found as `päss`. Text that is JSON stays JSON;
-    other text is shown without its escapes where they hid a match. A word that `truncate` has cut
-    goes, too: it may be half of what a pattern would have found. So does the last word of an error
-    message of 4,000 characters, the most it has.
+    Patterns also match behind JSON escapes: `p\u00e4ss` is found as `päss`. Text that is JSON stays
+    JSON. In other text, escapes are replaced if they hid a match. A word that `truncate` has cut is
+    removed too, because it may be half of a match. So is the last word of an error message of 4,000
+    characters, which is the maximum length.
     """
     compiled = [*compiled_patterns(patterns), _CUT_WORD]
 
     def redact(result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        value, output, error = _cleaned(compiled, result.value), result.output, result.error
+        value, output, error = _clean_with_json(compiled, result.value), result.output, result.error
         if value is not result.value and output == render(result.value):
             output = render(value)
-        output = [_walked(compiled, part) for part in output]
+        output = [_clean_value(compiled, part) for part in output]
         if error is not None:
             cut = [_LAST_WORD] if len(error.message) == MAX_REPR else []
             message = _clean([*compiled, *cut], error.message)
-            error = replace(error, message=message, details=_walked(compiled, error.details))
+            error = replace(error, message=message, details=_clean_value(compiled, error.details))
         if output == result.output and error == result.error and value is result.value:
             return None
         if value is result.value:
-            value = copy(value)  # It is clean: the road must not take the new text for it.
+            # The value is clean. As a new object it is kept; otherwise `with_matching_value` would
+            # replace it by the new text.
+            value = copy(value)
         return changed(result, output=output, error=error, value=value)
 
     return redact
 
 
 def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
-    """Return the patterns compiled.
+    """Compile the patterns.
 
     Raises:
-        DefinitionError: They are no list of regular expressions for text.
+        DefinitionError: `patterns` is not a list of regular expressions for text.
     """
     try:
         compiled = [re.compile(pattern) for pattern in patterns]
@@ -95,19 +99,19 @@ def compiled_patterns(patterns: Iterable[str | re.Pattern[str]]) -> list[re.Patt
     return compiled
 
 
-def _cleaned(patterns: list[re.Pattern[str]], value: Any) -> Any:
-    """Return a value without what the patterns match in its texts, or across them in its JSON."""
+def _clean_with_json(patterns: list[re.Pattern[str]], value: Any) -> Any:
+    """Remove matches from the texts of a value, and matches across several texts of its JSON."""
     try:
-        value = _walked(patterns, value)
-    except RecursionError:  # Too deep, or it holds itself: it is shown as one text.
+        value = _clean_value(patterns, value)
+    except RecursionError:  # The value is too deep or recursive, so it is shown as one text.
         value = _clean(patterns, to_json(value))
     shown = render(value)
-    cleaned = [_walked(patterns, part) for part in shown]
+    cleaned = [_clean_value(patterns, part) for part in shown]
     return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
 
 
-def _walked(patterns: list[re.Pattern[str]], value: Any) -> Any:
-    """Return `value` with every text in it cleaned: the same object where nothing had to go."""
+def _clean_value(patterns: list[re.Pattern[str]], value: Any) -> Any:
+    """Remove matches from every text in `value`. Return the same object if there are none."""
     if value is None:
         return None
     same: Any = value
@@ -118,41 +122,41 @@ def _walked(patterns: list[re.Pattern[str]], value: Any) -> Any:
         shown = {n: _clean(patterns, text) for n, text in texts.items() if isinstance(text, str)}
         new = replace(value, **shown)  # type: ignore[arg-type]
     elif isinstance(value, Mapping):
-        new = {_walked(patterns, k): _walked(patterns, item) for k, item in value.items()}
+        new = {_clean_value(patterns, k): _clean_value(patterns, item) for k, item in value.items()}
     elif type(value) in (list, tuple, set, frozenset):
-        new = type(value)(_walked(patterns, item) for item in value)
-    else:  # A number is read as JSON writes it, an object in its JSON form.
+        new = type(value)(_clean_value(patterns, item) for item in value)
+    else:  # Match a number or an object by its JSON.
         text = to_json(value)
         same = _parsed(text)
-        new = _clean(patterns, text) if same is text else _walked(patterns, same)
+        new = _clean(patterns, text) if same is text else _clean_value(patterns, same)
     return value if new == same else new
 
 
 def _clean(patterns: list[re.Pattern[str]], text: str) -> str:
-    """Return `text` without what the patterns match, as it stands and behind its JSON escapes."""
-    text = _sub(patterns, text)
+    """Remove matches from a text, including matches that are hidden by JSON escapes."""
+    text = _replace_matches(patterns, text)
     if "\\" not in text:
         return text
-    if (data := _parsed(text)) is not text and (new := _walked(patterns, data)) is not data:
+    if (data := _parsed(text)) is not text and (new := _clean_value(patterns, data)) is not data:
         text = json.dumps(new, ensure_ascii=False)
     view = text
     for _ in range(_LEVELS):
         plain = _ESCAPE.sub(_letter, view)
         if plain == view:
             return text
-        if (view := _sub(patterns, plain)) != plain:
+        if (view := _replace_matches(patterns, plain)) != plain:
             text = view = valid_text(view)
-    return _MARK  # Nobody writes so many levels but to hide something.
+    return _MARK  # So many levels of escapes are only used to hide something.
 
 
 def _letter(match: re.Match[str]) -> str:
-    """Return what an escape stands for."""
+    """Return the character that an escape stands for."""
     known = _LETTERS.get(match[0][1])
     return str(json.loads(f'"{match[0]}"')) if known is None else known
 
 
-def _sub(patterns: list[re.Pattern[str]], text: str) -> str:
-    """Replace every match by the mark, and matches that overlap by one; a mark stays as it is."""
+def _replace_matches(patterns: list[re.Pattern[str]], text: str) -> str:
+    """Replace every match by the mark. Overlapping matches get one mark; old marks are kept."""
     size, parts, end = len(_MARK), [], 0
     found = (match.span() for pattern in patterns for match in pattern.finditer(text))
     for start, stop in sorted(found):
@@ -163,7 +167,7 @@ def _sub(patterns: list[re.Pattern[str]], text: str) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """Return the object, list or text that `text` is as JSON, or `text` itself."""
+    """Parse `text` as JSON. Return `text` itself unless it holds an object, a list or a text."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -174,7 +178,7 @@ def _parsed(text: str) -> Any:
 _MARK = "[redacted]"
 _SHOWN = ("text", "uri", "name")
 _LEVELS = 20
-"""How many levels of escapes are taken off a text before all of it goes."""
+"""How many levels of escapes are removed from a text before the whole text is redacted."""
 
 _ESCAPE = re.compile(
     r'\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})'
@@ -189,10 +193,10 @@ _BREAKS = " \n\t,"
 _LAST_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+\Z")
 _CUT_WORD = re.compile(rf"(?<![^{_BREAKS}])[^{_BREAKS}]+(?=… \[\d+ (?:of \d+ truncated|cut)\]\Z)")
 
-# What belongs to the character before it and is no mark: vowel signs, skin tones, tags of flags,
-# what a joiner or a sign before a number joins, and syllables. `regex` knows it all as `\X`, but
-# is no dependency of the core: one more package for one guardrail is worth less than these lines,
-# which the tests compare with it.
+# Characters that belong to the one before and have no category "M": vowel signs, skin tones, tags
+# of flags, characters after a joiner or a prepended sign, and syllables. The package `regex` has
+# `\X` for this, but one more dependency for one guardrail costs more than these lines. The tests
+# compare them with `regex`.
 _JOINED = re.compile(
     "[\u0e33\u0eb3\u1160-\u11ff\u200c\u200d\ud7b0-\ud7fb\uff9e\uff9f\U0001f3fb-\U0001f3ff"
     "\U000e0020-\U000e007f]|(?<=\r)\n|(?s:(?<=[\u200d\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2"
@@ -204,7 +208,7 @@ _FLAGS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
-    """Return the longest beginning that fits into `limit` together with a marker."""
+    """Return the longest beginning of the text that fits into `limit` together with a marker."""
     total = count(text)
     if total <= limit:
         return text
@@ -228,7 +232,7 @@ def _shortened(text: str, limit: int, count: Callable[[str], int]) -> str:
 
 
 def _is_boundary(text: str, at: int) -> bool:
-    """Whether a grapheme surely ends at this place (UAX 29)."""
+    """Whether a grapheme certainly ends at this position (UAX 29)."""
     before, after = text[at - 1], unicodedata.category(text[at])
     joins = after[0] == "M" or (after == "Lo" and unicodedata.combining(before) == 9)
     if joins or _JOINED.match(text, at):
