@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from functool.toolset import Toolset
     from functool.wrapper_tool import WrapperTool
 
-# Each name comes from its file when it is first asked for: what needs none, such as `functool
-# --help`, waits for none.
+# Each name is imported from its file when it is first used, so that code which needs none of them,
+# such as `functool --help`, starts fast.
 _HOMES = {
     "agent_tool": "AgentTool",
     "approval": "ApprovalRequest Decision",
@@ -103,7 +103,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _functools.__all__:  # `from functool import` would reword an AttributeError.
+    if name in _functools.__all__:  # `from functool import` would replace an AttributeError's text.
         raise ImportError(f"no {name!r} in 'functool': the standard library's is 'functools'")
     if name not in _HOME:
         raise AttributeError(f"module 'functool' has no attribute {name!r}")

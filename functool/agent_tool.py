@@ -1,4 +1,4 @@
-"""An agent as a tool: one text goes in, the agent's answer comes out."""
+"""`AgentTool`: an agent as a tool, which gets one text and returns the agent's answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from functool.schema.subset import closed
 from functool.tool import Tool
 
 MAX_DEPTH = 8
-"""How many agents may stand in one another before a call is refused."""
+"""How deeply agents may call one another before a call is refused."""
 
 _METHODS = ("run", "ainvoke", "invoke")
 _ANSWERS = ("output", "final_output", "text")
@@ -28,26 +28,27 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
 
 _depth: ContextVar[int] = ContextVar("functool_agent_depth", default=0)
 _held: ContextVar[frozenset[Any]] = ContextVar("functool_agent_threads", default=frozenset())
-_turns: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
+_locks: WeakValueDictionary[Any, asyncio.Lock] = WeakValueDictionary()
 
 
 class AgentTool(Tool):
     """A tool whose body is an agent of any framework.
 
-    `runner(agent, text, context)` runs it, sync, async or as an async generator: what that yields
-    is sent as `tool:progress`, and the last is the result of the run. A runner may return a
-    `ToolResult`, which is the answer; its `metadata["run"]`, where there is one, is what
-    `output_extractor` gets instead, and `metadata["usage"]` is kept. Without a runner the agent's
-    own `run`, `ainvoke` or `invoke`, or the agent itself, is called with the text, and the
-    `output`, `final_output` or `text` of what it returns is the answer.
+    `runner(agent, text, context)` runs the agent. It may be sync, async or an async generator. A
+    generator's items are sent as `tool:progress`, and its last item is the result of the run. If a
+    runner returns a `ToolResult`, this is the answer. Its `metadata["run"]`, if set, is passed to
+    `output_extractor`, and its `metadata["usage"]` is kept.
 
-    `thread(context)` chooses the conversation that the runner finds as `context.thread`; without it
-    that is None, and every call starts fresh. Calls on one thread (the same object, or equal
-    strings with one agent) take turns in the order in which they came.
+    Without a runner, the agent's `run`, `ainvoke` or `invoke`, or else the agent itself, is called
+    with the text. Then the answer is the `output`, `final_output` or `text` of its return value.
+
+    `thread(context)` chooses the conversation, which the runner gets as `context.thread`. Without
+    it, `context.thread` is None, and every call starts a new conversation. Calls on one thread (the
+    same object, or equal strings and the same agent) run one after another, in order.
 
     Raises:
-        DefinitionError: What should be called cannot be, or there is neither a runner nor an agent
-            that runs.
+        DefinitionError: A given function is not callable, or there is no runner and the agent
+            cannot be called.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class AgentTool(Tool):
         """Run the agent on the text and return its answer.
 
         Raises:
-            ToolError: Agents stand in one another too deep, or the agent waits for its own thread.
+            ToolError: Agents call one another too deeply, or the agent waits for its own thread.
         """
         if _depth.get() >= MAX_DEPTH:
             raise ToolError(
@@ -99,17 +100,17 @@ class AgentTool(Tool):
         thread = None if self._thread is None else await inline(self._thread, context)
         depth = _depth.set(_depth.get() + 1)
         try:
-            async with _turn(self.agent, thread):
-                outcome = await self._start(text, context.view(thread=thread))
+            async with _take_turn(self.agent, thread):
+                outcome = await self._run_agent(text, context.view(thread=thread))
         finally:
             _depth.reset(depth)
-        return await self._concluded(outcome)
+        return await self._result_of_run(outcome)
 
-    async def _start(self, text: str, context: Context[Any]) -> Any:
+    async def _run_agent(self, text: str, context: Context[Any]) -> Any:
         if self._runner is not None:
-            outcome = await _begin(self._runner, self.agent, text, context)
+            outcome = await _call_runner(self._runner, self.agent, text, context)
         else:
-            outcome = await _begin(_method_of(self.agent) or self.agent, text)
+            outcome = await _call_runner(_method_of(self.agent) or self.agent, text)
         if not hasattr(outcome, "__anext__"):
             return outcome
         last = None
@@ -118,7 +119,7 @@ class AgentTool(Tool):
                 context.emit("tool:progress", value=last)
         return last
 
-    async def _concluded(self, outcome: Any) -> ToolResult:
+    async def _result_of_run(self, outcome: Any) -> ToolResult:
         given = outcome if isinstance(outcome, ToolResult) else None
         metadata = {} if given is None else dict(given.metadata)
         if given is None and (usage := _usage_of(outcome)):
@@ -138,24 +139,24 @@ class AgentTool(Tool):
 
 
 def _method_of(agent: Any) -> Any:
-    """Return what runs an agent, if it has a method of a usual name for that."""
+    """Return the method that runs an agent, or None if it has no method with a usual name."""
     return next(filter(callable, (getattr(agent, name, None) for name in _METHODS)), None)
 
 
-async def _begin(func: Callable[..., Any], *args: Any) -> Any:
-    """Call what runs an agent: a sync one on a thread, for it may take minutes."""
+async def _call_runner(func: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that runs an agent. A sync one runs on a thread, as it may take minutes."""
     is_async = way_of(func) in ("coroutine", "async generator")
     value = await (inline if is_async else in_thread)(func, *args)
     return await value if inspect.isawaitable(value) else value
 
 
 @asynccontextmanager
-async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
-    """Wait until no other call is on this thread."""
+async def _take_turn(agent: Any, thread: Any) -> AsyncIterator[None]:
+    """Wait until no other call uses this conversation."""
     if thread is None:
         yield
         return
-    # A lock belongs to one event loop, a thread's name to one agent.
+    # A lock can be used on one event loop only. A string names a conversation of one agent.
     name = (id(agent), thread) if isinstance(thread, str) else id(thread)
     key = (id(asyncio.get_running_loop()), name)
     if key in _held.get():
@@ -163,7 +164,7 @@ async def _turn(agent: Any, thread: Any) -> AsyncIterator[None]:
             "The agent is being asked from within its own conversation,"
             " which is waiting for this answer."
         )
-    lock = _turns.setdefault(key, asyncio.Lock())
+    lock = _locks.setdefault(key, asyncio.Lock())
     held = _held.set(_held.get() | {key})
     try:
         async with lock:

@@ -1,4 +1,4 @@
-"""A person's approval as values: what is asked, what was decided, what is allowed beforehand."""
+"""The values of an approval: the request, the person's decision, and standing grants."""
 
 import hashlib
 import json
@@ -14,11 +14,10 @@ from uuid import uuid4
 
 @dataclass(slots=True, kw_only=True)
 class Decision:
-    """A person's answer to an `ApprovalRequest`; the model reads the `reason` of a refusal.
+    """A person's answer to an `ApprovalRequest`. The model reads the `reason` of a refusal.
 
-    With `arguments` the person approves an edited call. They take the place of all the arguments
-    that were asked about, and have the names that the request has. They are validated, and meet
-    every input guardrail, before they run.
+    With `arguments` the person approves an edited call. They replace all arguments of the request,
+    and use the same names. They are validated and pass every input guardrail before the call runs.
     """
 
     approved: bool
@@ -27,20 +26,22 @@ class Decision:
 
     @property
     def refusal(self) -> str:
-        """What the model is told where the person refused."""
+        """The text that tells the model that a person refused."""
         because = f": {self.reason}" if self.reason else "."
         return f"A person refused this call{because}"
 
 
 @dataclass(slots=True, kw_only=True)
 class ApprovalRequest:
-    """What a person is asked to approve: one call of one tool.
+    """A request that asks a person to approve one call of one tool.
 
-    `definition` is the SHA-256 of the tool's name, description and parameters; `arguments` are a
-    copy of the canonical ones; `sources` says where values came from, as a JSON pointer into the
-    arguments and the names of tools; `digest` covers `tool`, `definition`, `arguments`, `call_id`
-    and `sources`; `created` is an ISO 8601 time in UTC. The JSON form has these names as keys, and
-    `sources` only where there are any. It is not signed: keep it where sessions are kept.
+    `definition` is the SHA-256 of the tool's name, description and parameters. `arguments` is a
+    copy of the canonical arguments. `sources` maps JSON pointers into the arguments to the names of
+    the untrusted tools that these values came from. `digest` covers `tool`, `definition`,
+    `arguments`, `call_id` and `sources`. `created` is an ISO 8601 time in UTC.
+
+    The JSON form has these names as keys; it has `sources` only if there are any. It is not signed,
+    so store it where nobody else can change it, as you store sessions.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -61,7 +62,7 @@ class ApprovalRequest:
         call_id: str,
         sources: Mapping[str, Iterable[str]] | None = None,
     ) -> "ApprovalRequest":
-        """Return a new request about a copy of the arguments, its digest computed."""
+        """Return a new request with a copy of the arguments, and compute its digest."""
         copied = deepcopy(dict(arguments))
         request = cls(
             tool=tool, definition=definition, arguments=copied, call_id=call_id, digest=""
@@ -72,7 +73,7 @@ class ApprovalRequest:
 
     @property
     def matches_itself(self) -> bool:
-        """Whether the digest is the one of the request's own contents."""
+        """Whether the digest matches the contents: false if the request was changed."""
         return self.digest == self._computed()
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,13 +105,13 @@ class ApprovalRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Grant:
-    """A standing approval of one tool: calls that it covers run without asking a person again.
+    """A standing approval for calls of one tool. Calls that it covers run without asking a person.
 
-    `definition` is the SHA-256 of the tool's name, description and parameters: a tool that has
-    changed needs a new grant. `arguments` must be in the call exactly as they stand here; an
-    argument in `free` may be anything; any other must be at its default. The names are those of
-    `ApprovalRequest.arguments`. `uses` is how many more calls it covers, `expires_at` a time in
-    seconds since the epoch, or None. The JSON form has these names as keys and is not signed.
+    `definition` is the SHA-256 of the tool's name, description and parameters, so a changed tool
+    needs a new grant. A call must have exactly the values in `arguments`. The arguments named in
+    `free` may have any value. Every other argument must have its default. The names are those of
+    `ApprovalRequest.arguments`. `uses` is the number of calls left. `expires_at` is in seconds
+    since the epoch, or None. The JSON form has these names as keys and is not signed.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -145,21 +146,21 @@ class Grant:
         """Return a grant for calls of `tool` with these arguments.
 
         Args:
-            tool: The tool as it is now: a change of its definition ends the grant.
+            tool: The tool. If its definition changes later, the grant no longer covers its calls.
             arguments: JSON values that a call must have exactly.
-            free: Names of arguments that may be anything.
-            uses: How many calls it covers.
-            expires_at: Until when, in seconds since the epoch; None is for ever.
+            free: Names of arguments that may have any value.
+            uses: How many calls the grant covers.
+            expires_at: When the grant ends, in seconds since the epoch; None is never.
 
         Raises:
-            TypeError: `tool` is no tool, or `arguments` is no mapping.
-            ValueError: The arguments are no JSON, an argument is both given and free, or another
-                value is not what it should be.
+            TypeError: `tool` is not a tool, or `arguments` is not a mapping.
+            ValueError: The arguments are not JSON, an argument is both given and free, or another
+                value is invalid.
         """
         schema: Any = getattr(tool, "schema", None)
         if not isinstance(getattr(schema, "parameters", None), dict):
             raise TypeError(f"a grant is for a tool, not for {type(tool).__name__}")
-        if uses == 0:  # What a grant that is used up has.
+        if uses == 0:  # The constructor allows 0, for a grant that is used up.
             raise ValueError("uses must be a positive int, not 0")
         return cls(
             tool=schema.name,
@@ -172,11 +173,11 @@ class Grant:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still covers any call: neither used up nor expired."""
+        """Whether the grant is neither used up nor expired."""
         return self.uses > 0 and (self.expires_at is None or self.expires_at > time.time())
 
     def covers(self, request: ApprovalRequest, defaults: Mapping[str, Any]) -> bool:
-        """Whether it allows the call of `request`, whose tool has these defaults."""
+        """Whether the grant covers the call of `request`, whose tool has these defaults."""
         if not self.is_open or (self.tool, self.definition) != (request.tool, request.definition):
             return False
         sent, wanted = request.arguments, {**defaults, **self.arguments}
@@ -200,18 +201,18 @@ class Grant:
 
 
 def definition_of(schema: Any) -> str:
-    """Return the SHA-256 (hex) of what a tool claims to be."""
+    """Return the SHA-256 (hex) of a tool's name, description and parameters."""
     return _sha256([schema.name, schema.description, schema.parameters])
 
 
 def defaults_of(schema: Any) -> dict[str, Any]:
-    """Return the defaults that a schema names, by argument."""
+    """Return the defaults in a schema, by argument."""
     parts = schema.plain.get("properties", {}).items()
     return {name: part["default"] for name, part in parts if "default" in part}
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: true is not 1 there."""
+    """Whether two values are the same JSON. In JSON, true is not 1."""
     return _json(one) == _json(other)
 
 
@@ -219,8 +220,8 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a deep copy of arguments that a person wrote.
 
     Raises:
-        TypeError: They are no mapping.
-        ValueError: They hold something that JSON cannot say.
+        TypeError: The arguments are not a mapping.
+        ValueError: The arguments hold a value that JSON cannot express.
     """
     if not isinstance(arguments, Mapping):
         raise TypeError(f"arguments must be a mapping, not {type(arguments).__name__}")
@@ -235,7 +236,7 @@ def json_copy(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _read(
     text: str, what: str, optional: dict[str, Any], kinds: Mapping[str, type]
 ) -> dict[str, Any]:
-    """Return the JSON object in `text`; its values must be of these kinds."""
+    """Return the JSON object in `text`. Check its keys and the types of its values."""
     data = json.loads(text)
     if not isinstance(data, dict) or {*data, *optional} != {*kinds}:
         raise ValueError(f"not {what}: expected a JSON object with the keys {', '.join(kinds)}")

@@ -1,4 +1,4 @@
-"""What a model can read: text, images, audio and files."""
+"""The kinds of content that a model can read: text, images, audio and files."""
 
 import base64
 from dataclasses import dataclass
@@ -50,12 +50,12 @@ CONTENT_TYPES = (TextContent, ImageContent, AudioContent, FileContent)
 
 
 def base64_of(part: ImageContent | AudioContent | FileContent) -> str:
-    """Return the bytes of a part as base64, empty text where it has none."""
+    """Return the bytes of a part as base64, or an empty text if it has none."""
     return base64.b64encode(part.data or b"").decode()
 
 
 def data_url(part: ImageContent | AudioContent | FileContent) -> str:
-    """Return where a part can be found: its `uri`, or a data URL that holds its bytes."""
+    """Return a URL for a part: a data URL with its bytes, or its `uri` if it has no bytes."""
     if part.data is None:
         return part.uri or ""
     return f"data:{part.media_type};base64,{base64_of(part)}"
@@ -65,7 +65,7 @@ def from_data_url(url: str) -> tuple[str, bytes]:
     """Return the media type and the bytes of a base64 data URL.
 
     Raises:
-        ValueError: It is no data URL, or its base64 is not valid.
+        ValueError: The text is not a base64 data URL, or its base64 is invalid.
     """
     head, found, body = url.partition(";base64,")
     if not found or not head.startswith("data:"):

@@ -27,11 +27,11 @@ class BaseToolConfig(
 
 
 Builder = Callable[..., Tool]
-"""What makes the tool: a `Tool` class or a function, taking the configuration first."""
+"""A `Tool` class or a function that makes a tool. Its first parameter is the configuration."""
 
 
 class ToolFactory:
-    """Builds tools by name: `register` what there is, then `build` one or a whole `toolset`."""
+    """Builds tools by name. `register` the builders, then `build` a tool or a whole `toolset`."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Builder, type[BaseToolConfig]]] = {}
@@ -40,12 +40,12 @@ class ToolFactory:
     def register(
         self, name: str, builder: Builder, config: type[BaseToolConfig] | None = None
     ) -> None:
-        """Make `builder` known as `name`.
+        """Register `builder` under `name`.
 
-        Without `config` the class is read from the annotation of the builder's first parameter.
+        By default the configuration class is the annotation of the builder's first parameter.
 
         Raises:
-            DefinitionError: The name is empty or stands for another builder, or there is no
+            DefinitionError: The name is empty or used by another builder, or there is no
                 configuration class.
         """
         found = config or _annotated_config(builder)
@@ -63,14 +63,15 @@ class ToolFactory:
         """Return the tool called `name`, built from `config`.
 
         Raises:
-            DefinitionError: No such name (the known ones are listed), a bad configuration (the
-                field is named, its value never), or a builder that failed.
+            DefinitionError: The name is unknown (the message lists the known names), the
+                configuration is invalid (the message names the field, but not its value), or the
+                builder failed.
         """
         builder, config_class = self._find(name)
         try:
             checked = config_class.model_validate({} if config is None else config)
         except ValidationError as error:
-            # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
+            # `from None`: pydantic's message shows the values, which may be secrets.
             problems = [
                 f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in error.errors()
             ]
@@ -93,8 +94,8 @@ class ToolFactory:
         """Return the tools of a whole plan: `[{"tool": name, "config": {...}}, ...]`.
 
         Raises:
-            DefinitionError: Some entries are bad; every one of them is named, by its position from
-                0.
+            DefinitionError: Some entries are invalid. The message names each by its position,
+                starting from 0.
         """
         tools: dict[str, Tool] = {}
         problems: list[str] = []
@@ -110,12 +111,12 @@ class ToolFactory:
         return Toolset(tools.values(), max_concurrency=max_concurrency)
 
     def config_schema(self, name: str) -> dict[str, Any]:
-        """Return the JSON Schema of a tool's configuration, fit for a form.
+        """Return the JSON Schema of a tool's configuration, for example to build a form.
 
         It has titles, descriptions, defaults and enums.
 
         Raises:
-            DefinitionError: No such name.
+            DefinitionError: The name is unknown.
         """
         return self._find(name)[1].model_json_schema()
 
@@ -124,14 +125,15 @@ class ToolFactory:
         return list(self._known)
 
     def load(self) -> list[str]:
-        """Register what installed packages offer, and return the new names.
+        """Register the tools of installed packages, and return the new names.
 
-        They offer it as entry points of the group `functool.tools`. The entry's name is the tool's;
-        its object is a builder whose first parameter is annotated with a configuration class, a
-        pair (builder, configuration class), or a finished `Tool`.
+        Packages offer tools as entry points of the group `functool.tools`. The name of an entry is
+        the name of the tool. Its object is a builder whose first parameter is annotated with a
+        configuration class, a pair (builder, configuration class), or a finished `Tool`.
 
         Raises:
-            DefinitionError: Some entries are bad; each is named, and the others are registered.
+            DefinitionError: Some entries are invalid. The message names each; the others are
+                registered.
         """
         names: list[str] = []
         problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Run a generator to its end: the body of a tool whose function yields."""
+"""Run generators to their end, for tools whose function yields."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from functool.context import Context
 from functool.errors import ToolError
 
 MAX_YIELDS = 10_000
-"""After how many items a generator is closed."""
+"""The number of items after which a generator is closed."""
 
 
 def exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
     """Run a generator to its end, and return its value.
 
-    Each item is progress. The last one is the value, unless the function returns one.
+    Each item is sent as progress. The value is what the function returns, or else the last item.
 
     Raises:
-        ToolError: It has yielded 10,000 times, and was closed.
+        ToolError: The generator has yielded 10,000 times, and was closed.
     """
     last = None
     for _ in range(MAX_YIELDS):
@@ -32,10 +32,10 @@ def exhaust(items: Generator[Any, Any, Any], context: Context[Any]) -> Any:
 
 
 async def exhaust_async(items: AsyncGenerator[Any, Any], context: Context[Any]) -> Any:
-    """Run an async generator to its end, and return its last item; each is progress.
+    """Run an async generator to its end, and return its last item. Send each item as progress.
 
     Raises:
-        ToolError: It has yielded 10,000 times, and was closed.
+        ToolError: The generator has yielded 10,000 times, and was closed.
     """
     last, count = None, 0
     try:

@@ -28,22 +28,22 @@ class SchemaOptions(ToolOptions, total=False):
 
 
 class SchemaTool(Tool):
-    """Make a tool of a JSON Schema (2020-12) and a handler.
+    """Make a tool from a JSON Schema (2020-12) and a handler.
 
     Args:
         name: The name for the model.
-        description: What the tool does.
+        description: Tells the model what the tool does.
         parameters: The schema of the arguments; its root is an object. References to files and the
             network are never fetched.
-        handler: `handler(arguments, context)` or `handler(arguments)`, sync or async; `arguments`
-            is a dict, defaults filled in.
-        executor: Where the handler runs; by default `in_thread` for sync handlers, the event loop
-            for async ones.
-        **options: Those of `Tool`.
+        handler: `handler(arguments, context)` or `handler(arguments)`, sync or async. `arguments`
+            is a dict of the validated arguments, with defaults.
+        executor: Runs the handler; by default `in_thread` for sync handlers, and the event loop for
+            async ones.
+        **options: The options of `Tool`.
 
     Raises:
-        DefinitionError: The parameters are no schema of an object, or the handler takes neither one
-            nor two arguments.
+        DefinitionError: The parameters are not the schema of an object, or the handler takes
+            neither one nor two arguments.
     """
 
     def __init__(

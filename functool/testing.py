@@ -1,4 +1,4 @@
-"""Fakes and checks for tests: of tools, and of the hosts that call them."""
+"""Fakes and checks for testing tools, and for testing hosts that call tools."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SNAKE = re.compile(r"_?[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class MockTool(Tool):
-    """A tool that takes any arguments and answers what it was told to.
+    """A tool that accepts any arguments and gives every call the same answer.
 
     Args:
         name: The name for the model.
-        description: What the tool claims to do.
-        return_value: What every call returns; a `ToolResult` is returned as it is.
-        error: Raised by every call: an exception, or the message of a `ToolError`.
+        description: Tells the model what the tool does.
+        return_value: The value of every call; a `ToolResult` is returned unchanged.
+        error: Makes every call fail: an exception to raise, or the message of a `ToolError`.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class MockTool(Tool):
 
     @property
     def last_input(self) -> Mapping[str, Any] | None:
-        """The arguments of the last call, None before the first."""
+        """The arguments of the last call, or None before the first call."""
         arguments = self.calls[-1].arguments if self.calls else None
         return arguments if isinstance(arguments, Mapping) else None
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Note the call and answer it."""
+        """Record the call and answer it."""
         self.calls.append(call)
         if self.error is not None:
             if isinstance(self.error, Exception):
@@ -94,14 +94,14 @@ class EventLog:
 
 
 def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
-    """Return everything that is wrong with a tool as a model would meet it; empty is good.
+    """Return a list of everything that is wrong with a tool for a model; empty if all is well.
 
     Args:
         tool: The tool.
-        result: A real result of it, to be compared with the output schema.
+        result: A real result of the tool, to compare with its output schema.
 
     Raises:
-        DefinitionError: The tool has no schema, for instance since an annotation cannot be
+        DefinitionError: The tool has no schema, for example because an annotation cannot be
             resolved.
     """
     schema = tool.schema

@@ -1,4 +1,4 @@
-"""`ToolModel`: a model whose fields are the arguments, and which runs itself to `Ok` or `Err`."""
+"""`ToolModel`: a pydantic model that is a tool. Its fields are the arguments, `run` is the body."""
 
 from __future__ import annotations
 
@@ -36,27 +36,28 @@ class Ok(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Err:
-    """The outcome of a run that failed; `reason` is fit for a model."""
+    """The outcome of a run that failed. `reason` is written for the model."""
 
     reason: str
 
 
 class _Runs(Protocol[R]):
-    """To type checkers, a model by what its `run` returns."""
+    """For type checkers: a model whose `run` returns R."""
 
     @property
     def run(self) -> Callable[..., R]: ...
 
 
-class _Anything:
-    """What, to type checkers, only a `run` that says nothing of its result returns."""
+class _Untyped:
+    """For type checkers: only a `run` without a return annotation returns this."""
 
 
 class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
-    """A tool that is its own arguments: fields are parameters, `run` does the work.
+    """A tool as a pydantic model: its fields are the parameters, and `run` does the work.
 
     `run(self)` or `run(self, context)`, sync or async, returns an `Ok`, an `Err` or a plain value.
-    A class attribute `name: ClassVar[str]` names the tool; else it is the class name in snake_case.
+    A class attribute `name: ClassVar[str]` sets the name of the tool. By default it is the class
+    name in snake_case.
     """
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -64,7 +65,7 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         raise NotImplementedError(f"{type(self).__name__} must implement run")
 
     @overload
-    def __call__(self: _Runs[_Anything], context: Context[Any] | None = None) -> Any: ...
+    def __call__(self: _Runs[_Untyped], context: Context[Any] | None = None) -> Any: ...
     @overload
     def __call__(
         self: _Runs[Awaitable[object]], context: Context[Any] | None = None
@@ -72,16 +73,16 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
     @overload
     def __call__(self, context: Context[Any] | None = None) -> Ok[Any] | Err: ...
     def __call__(self, context: Context[Any] | None = None) -> Any:
-        """Run, and return `Ok` or `Err`; of an async `run`, something to await for that."""
+        """Run, and return an `Ok` or an `Err`. If `run` is async, return an awaitable of it."""
         try:
-            value = self._started(context or Context())
+            value = self._call_run(context or Context())
         except Exception as error:
             return Err(failure_of(failure_or_raise(error)).text)
-        return _awaited(value) if inspect.isawaitable(value) else _outcome(value)
+        return _await_outcome(value) if inspect.isawaitable(value) else _outcome(value)
 
     @classmethod
     def tool(cls, **options: Unpack[FunctionOptions]) -> Tool:
-        """Return the tool. The options are those of `FunctionTool`."""
+        """Return the tool of this model. The options are those of `FunctionTool`."""
         kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
         fields = [
             kind(name, word, annotation=Annotated[field.annotation, field])
@@ -91,7 +92,7 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         hidden = [kind(name, word, annotation=given) for name, given in injected.items()]
         body = _body_of(cls)
         body.__signature__ = inspect.Signature([*fields, *hidden])
-        body.__wrapped__ = cls.run  # What is wrong with the tool is said of that.
+        body.__wrapped__ = cls.run  # Definition errors name its file and line.
         body.__doc__, body.__module__ = cls.__doc__, cls.__module__
         body.__qualname__ = f"{cls.__qualname__}.run"
         options.setdefault("name", cls.tool_name())
@@ -105,7 +106,7 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
 
     @classmethod
     def tool_description(cls) -> str:
-        """Return what the tool does: the docstring of the class, without its sections."""
+        """Return the description of the tool: the docstring of the class, without its sections."""
         return parse(cls.__doc__ or "").summary
 
     @classmethod
@@ -113,7 +114,7 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
         """Return the JSON Schema of the arguments."""
         return cls.tool().schema.plain
 
-    def _started(self, context: Context[Any]) -> Any:
+    def _call_run(self, context: Context[Any]) -> Any:
         taken = list(inspect.signature(self.run).parameters.values())[:1]
         if taken and taken[0].kind is taken[0].KEYWORD_ONLY:
             return self.run(**{taken[0].name: context})
@@ -122,34 +123,34 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
 
 def _body_of(model: type[ToolModel]) -> Any:
     async def later(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
-        return _returned(await _made(model, _call)._started(_context))
+        return _to_return_value(await _instance_of(model, _call)._call_run(_context))
 
     def at_once(*, _call: ToolCall, _context: Context[Any], **values: Any) -> Any:
-        return _returned(_made(model, _call)._started(_context))
+        return _to_return_value(_instance_of(model, _call)._call_run(_context))
 
     return later if inspect.iscoroutinefunction(model.run) else at_once
 
 
-def _made(model: type[ToolModel], call: ToolCall) -> ToolModel:
-    """Make the model from the call: its own validators see what was sent."""
+def _instance_of(model: type[ToolModel], call: ToolCall) -> ToolModel:
+    """Make an instance from a call. The validators of the model see what was sent."""
     assert isinstance(call.arguments, Mapping)
     wires = {name: field.validation_alias for name, field in model.model_fields.items()}
-    # Under the names that were sent, which are the ones that the model is told of a mistake.
+    # Use the names that were sent, the aliases, so that errors name what the model has sent.
     sent = {w if isinstance(w := wires[n], str) else n: v for n, v in call.arguments.items()}
     try:
-        made = _validator(model).validate_json(json.dumps(sent), by_alias=True, by_name=True)
-        return cast(ToolModel, made)
+        instance = _validator(model).validate_json(json.dumps(sent), by_alias=True, by_name=True)
+        return cast(ToolModel, instance)
     except ValidationError as error:
         raise ArgumentError(problems_of(error, sent, model.input_schema())) from None
 
 
 @lru_cache(maxsize=256)
 def _validator(model: type[ToolModel]) -> Any:
-    """Return what checks a model as its published schema says."""
+    """Return a validator that agrees with the published schema of a model."""
     return compiled(core_of(model, model.__name__))
 
 
-def _returned(outcome: Any) -> Any:
+def _to_return_value(outcome: Any) -> Any:
     if isinstance(outcome, Err):
         return ToolResult.failed(str(outcome.reason))
     return outcome.value if isinstance(outcome, Ok) else outcome
@@ -161,7 +162,7 @@ def _outcome(value: Any) -> Ok[Any] | Err:
     return value if isinstance(value, (Ok, Err)) else Ok(value)
 
 
-async def _awaited(work: Awaitable[Any]) -> Ok[Any] | Err:
+async def _await_outcome(work: Awaitable[Any]) -> Ok[Any] | Err:
     try:
         return _outcome(await work)
     except Exception as error:
