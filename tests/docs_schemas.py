@@ -33,7 +33,8 @@ same. Where a provider lacks a keyword it moves into the description: the tool e
 
 A dataclass, TypedDict or model that does not set its own `extra` says `additionalProperties: false`, and a call with an unknown name in it is
 refused. `deepseek`, `groq` and `cohere` publish what `openai` does, with references inside of unions written out, and in words what the server
-does not read.
+does not read. A model with an
+`__init__` of its own is given every name that was sent, and decides for itself.
 """
 
 

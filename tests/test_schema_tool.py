@@ -253,6 +253,20 @@ def test_identifiers_are_looked_for_once(word, monkeypatch):
     assert len(walks) < 10
 
 
+def test_references_are_seen_from_the_identifier_of_the_root():
+    """A schema that names itself may refer to its parts by relative names."""
+    schema = {
+        "$id": "https://example.com/root.json",
+        "type": "object",
+        "properties": {"a": {"$ref": "part.json"}, "b": {"$ref": "#/$defs/part"}},
+        "$defs": {"part": {"$id": "part.json", "type": "integer"}},
+    }
+    tool = SchemaTool("x", "", schema, lambda given: "ok")
+
+    assert call(tool, {"a": 1, "b": 2}).text == "ok"
+    assert "a: expected an integer" in call(tool, {"a": "x"}).text
+
+
 def test_an_unknown_name_is_compared_with_some_of_the_known_ones():
     """A schema of many names costs no more than one of a few hundred."""
     parts = {f"name_{n}": {} for n in range(50_000)}

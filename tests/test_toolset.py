@@ -347,9 +347,10 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
 
     @FunctionTool
     async def hang():
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         try:
-            await asyncio.Event().wait()
+            while True:  # A signal that comes just before Python begins to wait is not seen.
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                await asyncio.sleep(5)
         finally:
             ended.append("hang")
 

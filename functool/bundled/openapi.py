@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -59,6 +60,9 @@ MAX_TOLD = 20
 
 MAX_GROWTH = 1_000
 """Characters of JSON that all tools of a document may take for each value that it has."""
+
+MAX_FAILING = 30.0
+"""Seconds that operations which cannot be tools may take in all: they count for nothing else."""
 
 LEAST_SIZE, MOST_SIZE = 20_000_000, 400_000_000
 """Characters that the tools of a small document may take, and those of a large one at most."""
@@ -254,14 +258,26 @@ def _reading(document: Document) -> Callable[[Listed], Operation]:
     """
     left = most = min(max(document.size * MAX_GROWTH, LEAST_SIZE), MOST_SIZE)
 
+    patience = MAX_FAILING
+
     def reading(listed: Listed) -> Operation:
-        nonlocal left
+        nonlocal left, patience
         if left < 0:
             raise _TooMuch(
                 f"the operations before {_place(listed)} take more than {most:,} characters to"
                 " describe: include fewer of them"
             )
-        found = listed.read()
+        begun = time.monotonic()
+        try:
+            found = listed.read()
+        except DefinitionError as error:
+            patience -= time.monotonic() - begun
+            if patience < 0:
+                raise _TooMuch(
+                    f"the operations up to {_place(listed)} that cannot be tools take too long to"
+                    f" read, the last one because {error}: include fewer of them"
+                ) from error
+            raise
         left -= size_of(found)
         return found
 

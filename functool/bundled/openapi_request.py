@@ -23,6 +23,9 @@ from functool.bundled.openapi_parameters import BODY, Parameter
 MAX_DECODINGS = 5
 """How often a path value is decoded to look for what it may hide."""
 
+MAX_FIELDS = 1_048_576
+"""Characters of all fields that one deep object becomes: each repeats the names above it."""
+
 # What `allowReserved` lets through: not the characters that end a value.
 _RESERVED = ":/?@!$'()*,;"
 _DATA_URL = re.compile(
@@ -89,9 +92,13 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
     key = _quoted(name)
     joint = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}.get(style, ",")
     if isinstance(value, dict) and style == "deepObject":
-        return [
-            pair for k, v in value.items() for pair in _pairs(f"{name}[{k}]", v, style, True, keep)
-        ]
+        fields, left = [], MAX_FIELDS
+        for field in _deep(name, value, keep):
+            left -= len(field)
+            if left < 0:
+                raise UnsafeValue(f"An object takes more than {MAX_FIELDS:,} characters to send.")
+            fields.append(field)
+        return fields
     if isinstance(value, dict):
         items = [(str(k), _text(v)) for k, v in value.items()]
         if explode:
@@ -103,6 +110,15 @@ def _pairs(name: str, value: Any, style: str, explode: bool, keep: str = "") -> 
             return [f"{key}={text}" for text in texts]
         return [f"{key}={joint.join(texts)}"] if texts else []
     return [f"{key}={_quoted(_text(value), keep)}"]
+
+
+def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
+    """Yield the fields of an object in the style `deepObject`, such as `name[key]=value`."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _deep(f"{name}[{key}]", item, keep)
+    else:
+        yield from _pairs(name, value, "form", True, keep)
 
 
 def _path(template: str, segments: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ def retry_seconds(response: Any) -> float | None:
         return float(said[:9])
     try:
         then = parsedate_to_datetime(said)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     then = then.replace(tzinfo=UTC) if then.tzinfo is None else then
     return max(0.0, (then - datetime.now(UTC)).total_seconds())

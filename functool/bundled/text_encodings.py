@@ -12,6 +12,9 @@ from pkgutil import iter_modules
 __all__ = ["text_encoding"]
 
 MAX_NAME = 40
+QUADRATIC = "utf_7"
+"""Its decoder begins again with each piece of a long run, so a few megabytes take minutes."""
+
 PREFIXES = (
     "ascii",
     "big5",
@@ -43,4 +46,4 @@ def text_encoding(name: str) -> str | None:
 @cache
 def _modules() -> frozenset[str]:
     names = (module.name for module in iter_modules(encodings.__path__))
-    return frozenset(name for name in names if name.startswith(PREFIXES))
+    return frozenset(name for name in names if name.startswith(PREFIXES)) - {QUADRATIC}

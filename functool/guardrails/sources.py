@@ -77,12 +77,10 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
         suspect = await found(call, context)
-        decision = context.decision or {}
-        if not suspect or (ask and _decided(decision, call)):
+        if not suspect or (ask and _decided(context.decision or {}, call)):
             return None
         if ask:
-            labels = {**_labels(call), **suspect}
-            marked = replace(call, metadata={**call.metadata, "sources": labels})
+            marked = replace(call, metadata={**call.metadata, "sources": _labels(call) | suspect})
             answer: ToolCall | None = await approval(marked, context)
             return answer
         said = "; ".join(f"{place} is from {', '.join(names)}" for place, names in suspect.items())

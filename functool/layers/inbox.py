@@ -265,7 +265,7 @@ class InboxApprover:
 
     def __init__(self, inbox: Inbox) -> None:
         self.inbox = inbox
-        self.conversation = uuid4().hex
+        self.conversation: str = uuid4().hex
 
     async def __call__(self, request: ApprovalRequest) -> Decision:
         """File the request, and wait for the answer or the end of the call."""

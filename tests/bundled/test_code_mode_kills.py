@@ -120,7 +120,7 @@ class Host:
         assert self.journal.calls(run="r", state="unknown") == []
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_lose_nothing_and_repeat_nothing(tmp_path, kills):
     """A program that is killed again and again ends; no effect comes twice, and each interrupted is told."""
     (tmp_path / "host.py").write_text(HOST)
@@ -131,7 +131,7 @@ def test_kills_lose_nothing_and_repeat_nothing(tmp_path, kills):
         while not ended:
             measured = usual == 0 or left <= 0
             said, took = host.run(None if measured else chance.uniform(0, 2 * usual))
-            usual = max(usual, took) if measured else usual
+            usual = took if said else usual  # The machine may be busy now and quiet later.
             left -= not said
             ended = host.go_on(said)
         host.check()

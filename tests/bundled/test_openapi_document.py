@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from functool import DefinitionError
-from functool.bundled import openapi_document
+from functool.bundled import openapi, openapi_document
 from functool.bundled.openapi_document import read, visible
 
 HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
@@ -152,3 +152,12 @@ def test_the_document_is_a_copy():
     spec["paths"]["/evil"] = {"get": {}}
 
     assert document.root["paths"] == {}
+
+
+def test_operations_that_cannot_be_tools_may_not_take_for_ever(monkeypatch):
+    """Each failing operation is read in whole, and a short document can have a million of them."""
+    monkeypatch.setattr(openapi, "MAX_FAILING", 0.0)
+    document = {"openapi": "3.1.0", "paths": {"/a/..": {"get": {}}, "/b/..": {"get": {}}}}
+
+    with pytest.raises(DefinitionError, match=r"GET /a/\.\..*take too long"):
+        openapi.openapi_tools(document, base_url="https://api.example.com")

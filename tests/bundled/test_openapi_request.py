@@ -291,3 +291,12 @@ def test_broken_base64_is_an_error():
     """A data: URL that is none is not sent as something else."""
     with pytest.raises(UnsafeValue, match="base64"):
         body_of("application/octet-stream", "data:;base64,????")
+
+
+def test_a_deep_object_that_grows_without_bound_is_refused():
+    """Each field repeats the names above it, so a long name over many fields would fill the memory."""
+    deep = operation(parameters=[parameter("query", style="deepObject")])
+    value = {"k" * 20_000: dict.fromkeys(map(str, range(1_000)), 1)}
+
+    with pytest.raises(UnsafeValue, match="more than 1,048,576 characters"):
+        prepare(deep, {"color": value})

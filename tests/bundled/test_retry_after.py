@@ -119,6 +119,7 @@ def test_the_time_is_waited(monkeypatch):
         (429, "soon", None), (429, "-1", None), (429, "1.5", None), (429, "٣", None),
         (200, "7", None), (500, "7", None), (429, "Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
         (429, "Wed, 99 Oct 2015 07:28:00 GMT", None),
+        (429, "Wed, 21 Oct 2015 07:28:00 -" + "9" * 26, None),
     ],
 )  # fmt: skip
 def test_what_the_header_says(status, said, seconds):

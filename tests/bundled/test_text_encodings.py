@@ -40,6 +40,8 @@ def test_a_character_encoding_has_one_name(name, expected):
         "raw-unicode-escape",
         "undefined",
         "charmap",
+        "utf-7",
+        "U7",
         "mbcs",
         "no",
         "a\0b",

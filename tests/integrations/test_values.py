@@ -14,7 +14,6 @@ from functool import (
 )
 from functool.integrations.values import (
     bytes_of,
-    each,
     json_or_text,
     levels,
     media,
@@ -23,6 +22,7 @@ from functool.integrations.values import (
     text_of,
     texts_only,
 )
+from functool.layers.some_tools import as_list
 
 
 @FunctionTool
@@ -33,10 +33,16 @@ def count() -> list[int]:
 
 def test_some_tools_are_one_several_or_a_toolset():
     """Each way to name some tools gives the same list; what is no tool is refused."""
-    assert each(count) == each([count]) == each(iter([count])) == each(Toolset([count])) == [count]
-    assert each([]) == []
+    assert (
+        as_list(count)
+        == as_list([count])
+        == as_list(iter([count]))
+        == as_list(Toolset([count]))
+        == [count]
+    )
+    assert as_list([]) == []
     with pytest.raises(DefinitionError, match="a Toolset holds tools, not str"):
-        each("count")
+        as_list("count")
 
 
 def test_the_levels_of_a_tool_go_from_the_outside_in():

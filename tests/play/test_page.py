@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import shutil
 import sys
 import threading
 from pathlib import Path
@@ -823,29 +822,44 @@ def shot(page, name):
     assert path.stat().st_size < 200_000
 
 
-def test_screenshots(playground, open_page, tmp_path):
+def test_screenshots(playground, kit, open_page):
     """The pictures of the documentation are this page's."""
-    shutil.copy(KIT, tmp_path / "tools.py")
-    running = playground("tools.py", env={"FUNCTOOL_PLAY_TOKEN": TOKEN})
+    words = ["examples.playground", "--context", "examples.playground:project"]
+    running = playground(*words, cwd=ROOT, env={"FUNCTOOL_PLAY_TOKEN": TOKEN})
     page = open_page(running)
-    page.set_viewport_size({"width": 1180, "height": 760})
-    call(page, "say", text="The code is 1234")
+    page.set_viewport_size({"width": 1180, "height": 900})
+    call(page, "read_file", path="median.py")
+    call(page, "run_tests")
+    page.locator("#history li[data-outcome=success]").nth(1).wait_for()
     page.evaluate("window.scrollTo(0, 0)")
     shot(page, "call")
-    choose(page, "remove")
-    write(page, path="/srv/old")
+    choose(page, "edit_file")
+    edit = {"old": "ordered[middle + 1]", "new": "ordered[middle - 1]"}
+    write(page, path="median.py", **edit)
     page.click("#call")
-    page.locator("#waiting .card").wait_for()
+    page.locator(".road li", has_text="waits for a person").wait_for()
     page.evaluate("window.scrollTo(0, 0)")
     shot(page, "approval")
     page.locator("#waiting .card").get_by_text("Refuse").click()
     page.locator("#waiting .card").wait_for(state="detached")
-    dark = open_page(running, color_scheme="dark")
-    dark.set_viewport_size({"width": 360, "height": 740})
-    call(dark, "people")
-    dark.locator("#road").scroll_into_view_if_needed()
-    dark.evaluate("document.querySelector('#road').scrollIntoView()")
-    shot(dark, "phone")
+    phone = open_page(running, color_scheme="dark")
+    phone.set_viewport_size({"width": 360, "height": 740})
+    call(phone, "read_file", path="median.py")
+    phone.evaluate("document.querySelector('#road').scrollIntoView()")
+    shot(phone, "phone")
+    night = open_page(kit, color_scheme="dark")
+    night.set_viewport_size({"width": 1180, "height": 900})
+    night.fill("#search", "program")
+    choose(night, "program")
+    write(night, code=PROGRAM)
+    night.click("#call")
+    night.locator("#inner li[data-did=waits]").wait_for()
+    night.locator("#inner summary", has_text="cities").first.click()
+    night.locator("#inner table").wait_for()
+    night.evaluate("document.querySelector('#road').scrollIntoView({block: 'center'})")
+    shot(night, "program")
+    night.locator("#waiting .card").get_by_text("Refuse").click()
+    night.locator("#waiting .card").wait_for(state="detached")
 
 
 def test_every_picture_of_the_docs_is_there():
@@ -855,4 +869,4 @@ def test_every_picture_of_the_docs_is_there():
         name for each in pages for name in re.findall(r"play-\w+\.png", each.read_text("utf-8"))
     }
 
-    assert named == {"play-call.png", "play-approval.png", "play-phone.png"}
+    assert named == {"play-call.png", "play-approval.png", "play-phone.png", "play-program.png"}

@@ -55,7 +55,7 @@ async function choose(name, text = null) {
   const parts = { tool, form: null, running: null, drawn: null };
   chosen = parts;
   list();
-  parts.raw = h("textarea", { id: "raw", rows: 8, spellcheck: "false", "aria-describedby": "raw-problem" });
+  parts.raw = h("textarea", { id: "raw", rows: 6, spellcheck: "false", "aria-describedby": "raw-problem" });
   parts.rawProblem = h("p", { id: "raw-problem", class: "problem", role: "alert" });
   parts.call = h("button", { type: "button", id: "call", class: "go" }, "Call");
   parts.cancel = h("button", { type: "button", class: "stop", hidden: true }, "Cancel");
