@@ -160,6 +160,10 @@ def place(
     fast: bool = False,
     share: float = 0.5,
     pair: tuple[int, str] = (1, "a"),
+    seen: set[int] = set(),  # noqa: B006
+    kept: frozenset[int] = frozenset(),
+    prices: dict[str, int] = {},  # noqa: B006
+    count: int | None = None,
 ) -> str:
     """Place a spot."""
     return spot.name
@@ -220,6 +224,13 @@ REFUSED = [
     (place, '{"share": "h', 'alf"}', "share"),
     (place, '{"share": [', "]}", "share"),
     (place, '{"pair": {', "}}", "pair"),
+    (place, '{"seen": [1, {', "}]}", "seen[1]"),
+    (place, '{"kept": [1, {', "}]}", "kept[1]"),
+    (place, '{"seen": {', "}}", "seen"),
+    (place, '{"prices": {"a": []}', "}", "prices.[key]"),
+    (place, '{"prices": [', "]}", "prices"),
+    (place, '{"count": [', "]}", "count"),
+    (place, '{"count": "m', 'any"}', "count"),
     (foreign, '{"node": {"t": "bottom"}', "}", "node.t"),
     (plan, '{"days": -1.x', "}", ""),
     (plan, '{"spot": nx', "}", ""),

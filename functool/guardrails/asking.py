@@ -63,7 +63,7 @@ def ask(
         _refuse(failure_or_raise(error), guardrail, stage, record)
 
 
-async def answered(
+async def await_answer(
     answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
 ) -> Any:
     """Check a guardrail's answer, and return the value that the next guardrail gets.
