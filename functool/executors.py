@@ -245,7 +245,7 @@ def failure_or_raise(error: BaseException) -> Exception:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise error
-        stray = ToolError("The tool was cancelled from within.")
+        stray = ToolError("The tool cancelled itself.")
         stray.__cause__ = error
         return stray
     if isinstance(error, Tripwire) or not isinstance(error, Exception):

@@ -118,7 +118,7 @@ class FunctionTool(Tool, Generic[P, R]):
         kind = type(func) if isinstance(func, (staticmethod, classmethod)) else None
         inner = func.__func__ if kind else func
         if not callable(inner):
-            text = f"it needs a callable, not {type(func).__name__}: options go by name"
+            text = f"it needs a callable, not {type(func).__name__}: pass options by keyword"
             raise made_here(DefinitionError(text), "FunctionTool")
         if isclass(inner):
             raise located(

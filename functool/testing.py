@@ -109,7 +109,7 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     found += _metaschema_faults(schema.parameters)
     for name, part in (schema.plain.get("properties") or {}).items():
         if not isinstance(part, Mapping) or not part.get("description"):
-            remedy = "say in the docstring or the annotation what it is"
+            remedy = "describe it in the docstring or the annotation"
             found.append(f"the parameter {name!r} has no description: {remedy}")
     found += [
         f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"

@@ -369,7 +369,7 @@ class Tool(ABC):
         proceed: Proceed = body
         for func in self._arounds:
             proceed = partial(inline, func, trip.call, trip.view, proceed)
-        return self._checked(await proceed(), "what stands around the body")
+        return self._checked(await proceed(), "the function around the body")
 
     def _checked(self, result: Any, hook: str) -> ToolResult:
         if not isinstance(result, ToolResult):

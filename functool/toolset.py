@@ -163,7 +163,7 @@ class Toolset(Mapping[str, Tool]):
         await _run_all([answer(index) for index in range(len(calls)) if index not in alone])
         for index in alone:
             await _run_all([answer(index)])
-        lost = ToolError("The call was cancelled from within.")
+        lost = ToolError("The call cancelled itself.")
         ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in stops]
         for first in stops.values():
             first.results = ended

@@ -29,7 +29,7 @@ _UNBOUND: Any = object()
 
 
 class TripTool(Protocol):
-    """The part of a tool that a trip uses. `tool.py` imports this file, so `Tool` is unknown."""
+    """The part of a tool that a trip uses. A protocol, as `tool.py` imports this file."""
 
     @property
     def name(self) -> str:

@@ -1285,7 +1285,7 @@ def test_a_name_given_by_position_is_told_to_go_by_name():
     """`@FunctionTool("search")` is refused, and the message says how options are given."""
     with pytest.raises(
         DefinitionError,
-        match=r"^FunctionTool \(.*:\d+\): it needs a callable, not str: options go by name$",
+        match=r"^FunctionTool \(.*:\d+\): it needs a callable, not str: pass options by keyword$",
     ):
         FunctionTool("search")
 

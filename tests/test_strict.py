@@ -556,7 +556,7 @@ def test_a_required_name_without_a_schema_is_any_value() -> None:
 
 def test_the_reason_says_the_remedy() -> None:
     """What an optional property costs is said with the way around it."""
-    reason = "null stands for its absence; require it, and let its type admit null if nothing can be meant"
+    reason = "null means that it is absent; require it, and let its type allow null if it may have no value"
 
     assert one({"type": "integer", "default": 1}).reasons == ()
     assert codec(obj(v=INT, required=[])).reasons == (

@@ -348,7 +348,7 @@ def test_a_stray_cancellation_is_a_failure():
         FunctionTool(_stray, on_error_func=note),
     ):
         assert call(tool).error == ToolFailure(
-            type="ToolError", message="The tool was cancelled from within."
+            type="ToolError", message="The tool cancelled itself."
         )
     assert causes == [asyncio.CancelledError] * 2
 
@@ -1424,7 +1424,7 @@ def test_what_stands_around_a_body_may_be_sync_and_has_to_return_a_result():
     tool = FunctionTool(lambda: "x", name="f")
 
     assert call(tool.around(lambda call, context, proceed: proceed())).value == "x"
-    assert "what stands around the body" in call(tool.around(lambda *given: 1)).text
+    assert "the function around the body" in call(tool.around(lambda *given: 1)).text
 
 
 def test_a_foreign_schema_has_the_limit_of_bytes_while_it_is_written():

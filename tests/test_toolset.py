@@ -242,8 +242,8 @@ def test_a_tripwire_loses_no_sibling_that_cancels_itself():
         run(Toolset([leave, trip]).call_all(calls("leave", "trip", "leave")))
 
     assert [(result.call_id, result.text) for result in caught.value.results] == [
-        ("0", "The call was cancelled from within."),
-        ("2", "The call was cancelled from within."),
+        ("0", "The call cancelled itself."),
+        ("2", "The call cancelled itself."),
     ]
 
 
@@ -851,7 +851,7 @@ def test_what_cancelled_itself_and_what_was_stopped_say_so():
     turn = run(Toolset([quitter, control]).call_all(calls("quitter", "control")))
 
     assert [(answer.text, answer.call_id) for answer in answers] == [
-        ("The call was cancelled from within.", "1")
+        ("The call cancelled itself.", "1")
     ]
     assert {answer.text for answer in turn} == {
         "Nothing was run: 'control' takes control and cannot be called together with other tools. Call it alone."

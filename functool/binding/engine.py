@@ -168,7 +168,7 @@ def _validator_class() -> Any:
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         items = instance if wanted and isinstance(instance, list) else []
         if len(set(map(_hashable, items))) < len(items):
-            yield SchemaMismatch("an item stands twice")
+            yield SchemaMismatch("an item is repeated")
 
     checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
     checks |= {"patternProperties": pattern_properties, "additionalProperties": additional}

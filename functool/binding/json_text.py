@@ -144,7 +144,7 @@ def to_text(value: Any) -> str:
     try:
         return _encoder.encode(value)
     except Exception:  # A mapping class of the caller may raise any exception.
-        raise ArgumentError("the arguments hold something that JSON cannot say") from None
+        raise ArgumentError("the arguments hold a value that JSON cannot express") from None
 
 
 def _plain(value: Any) -> Any:

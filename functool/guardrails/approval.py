@@ -52,7 +52,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
         decision, grant = await _decision(request, context)
         edit = _edit_of(decision, request, defaults)
         if edited is not None and edit is not None:
-            raise GuardrailError("A person changed the arguments of this call twice. Call anew.")
+            raise GuardrailError("A person changed the arguments of this call twice. Call again.")
         # Another guardrail may have changed the edited arguments. Record those that will run.
         runs = edit if edited is None or not decision.approved else request.arguments
         record = context.notes["decision"] = {

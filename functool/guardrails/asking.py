@@ -42,7 +42,7 @@ logger: logging.Logger = logging.getLogger("functool")
 
 
 def name_of(guardrail: Any) -> str:
-    """Return the name of a guardrail, as it stands in `result.metadata["guardrails"]`."""
+    """Return the name of a guardrail, as `result.metadata["guardrails"]` shows it."""
     while isinstance(guardrail, partial):
         guardrail = guardrail.func
     return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
@@ -106,7 +106,7 @@ def _refuse(
 def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
     """Refuse a call whose arguments a guardrail, or an approver, changed in place.
 
-    What is approved is what runs: the body would not see such a change.
+    The body would not see such a change, so it would not run what the guardrails have checked.
     """
     remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
     error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
@@ -144,21 +144,21 @@ def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]
 def in_order(guardrails: list[Any]) -> list[Any]:
     """Return the output guardrails, after a check that one with `stands_last` is the last.
 
-    Such a guardrail keeps a copy of what it sees. A guardrail behind it could not take anything out
-    of that copy.
+    Such a guardrail stores a copy of the result. A guardrail after it could not remove anything
+    from that copy.
 
     Raises:
-        DefinitionError: Another guardrail stands behind it.
+        DefinitionError: Another guardrail comes after it.
     """
     for before, after in pairwise(guardrails):
         if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
             last, remedy = name_of(before), f"put {name_of(after)} before it"
-            raise DefinitionError(f"the output guardrail {last} has to stand last: {remedy}")
+            raise DefinitionError(f"the output guardrail {last} has to be the last one: {remedy}")
     return guardrails
 
 
 def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
-    """Return a guardrail's replacement with a `value` that says no more than its output.
+    """Return a guardrail's new result, with a `value` that reveals no more than its output.
 
     Code must not read what the model may not. A guardrail that used `shown_as` is the exception.
     """

@@ -28,7 +28,7 @@ def core_of(annotation: Any, name: str) -> Any:
         reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
         if error.code == "class-not-fully-defined":
             raise Unresolved(f"parameter {name!r}: {reason}") from error
-        remedy = "Use a type that JSON can say, or hide it with Annotated[T, Inject(...)]"
+        remedy = "Use a type that JSON can express, or hide it with Annotated[T, Inject(...)]"
         wrong = f"the type {annotation!r} has no schema: {reason}. {remedy}"
         raise DefinitionError(f"parameter {name!r}: {wrong}") from error
     except Exception as error:

@@ -187,7 +187,7 @@ class _Reader:
         types = [name for name in types if name in shapes.SAMPLES]
         values = [value for value in values if shapes.is_type(value, types)]
         if not values:
-            reason = "each value has to be a scalar, and one of the type beside it"
+            reason = "each value has to be a scalar, and of the type that is given"
             return self.fail(path, f"enum-type: {reason}")
         choice = {"const": values[0]} if "const" in s else {"enum": values}
         return Form({**subset.typed(types), **choice})
@@ -195,7 +195,7 @@ class _Reader:
     def reference(self, s: dict[str, Any], path: str) -> Form:
         ref, forms = s["$ref"], self.forms
         if s.keys() & STRUCTURE - {"type", "$ref"}:
-            return self.fail(path, "ref-siblings: move what stands beside $ref into its target")
+            return self.fail(path, "ref-siblings: move the keywords beside $ref into its target")
         if resolved(self.root, {"$ref": ref}) is UNSET:
             reason = "a reference has to lead to another part of this schema"
             return self.fail(path, f"ref-target: {reason}")
@@ -261,8 +261,8 @@ class _Reader:
         for name in optional:
             default = shapes.default_of(fields[name])
             strict[name] = subset.optional(strict[name], default, name in absent)
-            remedy = "require it, and let its type admit null if nothing can be meant"
-            reason = f"required-incomplete: null stands for its absence; {remedy}"
+            remedy = "require it, and let its type allow null if it may have no value"
+            reason = f"required-incomplete: null means that it is absent; {remedy}"
             self.encoded.append(f"{path}/properties/{name}: {reason}")
         if others is UNSET:
             reason = "several kinds of further names; name them all"

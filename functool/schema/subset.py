@@ -60,7 +60,7 @@ def malformed(s: Any) -> str:
     wrong = [key for key, kind in _KINDS.items() if key in s and not isinstance(s[key], kind)]
     if not wrong and not {*map(type, [*s.get("required", ()), *types_of(s)])} <= {str}:
         wrong = ["type or required"]
-    return f"malformed: the value of {wrong[0]} is none that JSON Schema knows" if wrong else ""
+    return f"malformed: the value of {wrong[0]} is not valid in JSON Schema" if wrong else ""
 
 
 def text(value: Any) -> str:

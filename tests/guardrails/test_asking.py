@@ -248,7 +248,7 @@ def test_a_guardrail_that_stands_last_stands_last():
         keep,
         keep,
     ]
-    with pytest.raises(DefinitionError, match="keep has to stand last: put other before it"):
+    with pytest.raises(DefinitionError, match="keep has to be the last one: put other before it"):
         echo_tool("x", output_guardrails=[keep, other])
 
 

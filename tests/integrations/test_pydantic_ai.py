@@ -140,7 +140,7 @@ class Meddle(AbstractCapability[Any]):
     ("number", "read"),
     [
         (21, "42"),
-        (object(), "Invalid arguments. the arguments hold something that JSON cannot say"),
+        (object(), "Invalid arguments. the arguments hold a value that JSON cannot express"),
     ],
 )
 def test_what_a_hook_of_the_host_makes_of_the_arguments_is_checked(number: Any, read: str) -> None:

@@ -294,13 +294,13 @@ def test_the_guardrail_stands_last(after):
         return ""
 
     with pytest.raises(
-        DefinitionError, match="spill has to stand last: put (redact|truncate) before"
+        DefinitionError, match="spill has to be the last one: put (redact|truncate) before"
     ):
         FunctionTool(report, output_guardrails=[spill.guardrail, after])
     tool = FunctionTool(report, output_guardrails=[spill.guardrail])
-    with pytest.raises(DefinitionError, match="has to stand last"):
+    with pytest.raises(DefinitionError, match="has to be the last one"):
         tool.add_output_guardrails([after])
-    with pytest.raises(DefinitionError, match="has to stand last"):
+    with pytest.raises(DefinitionError, match="has to be the last one"):
         WrapperTool(WrapperTool(tool), output_guardrails=[after])
     assert tool.output_guardrails == [spill.guardrail]
     assert WrapperTool(tool, output_guardrails=[Spill().guardrail])
