@@ -155,25 +155,25 @@ def _waiting(wait: Any) -> Callable[[int, Exception], float]:
 
 
 async def run_for(
-    work: Coroutine[Any, Any, T], seconds: float, name: str, left: list[Any]
+    work: Coroutine[Any, Any, T], seconds: float, name: str, unfinished: list[Any]
 ) -> asyncio.Task[T]:
     """Run `work` as a task for at most `seconds`, and return the task, done or not.
 
     If this is cancelled, cancel the task and let it clean up first. Bodies that `work` started and
-    that do not end when they are cancelled are appended to `left`.
+    that do not end when they are cancelled are appended to `unfinished`.
     """
-    token = _left.set((*_left.get(), left))
+    token = _unfinished.set((*_unfinished.get(), unfinished))
     task = asyncio.get_running_loop().create_task(work, name=name)
-    _left.reset(token)
+    _unfinished.reset(token)
     try:
         await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        await stop(task, left)
+        await stop(task, unfinished)
         raise
     return task
 
 
-async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
+async def stop(task: asyncio.Task[Any], unfinished: list[Any]) -> bool:
     """Cancel the task of a call and give it time to clean up.
 
     Returns:
@@ -188,7 +188,7 @@ async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
         return True
     if not task.cancelled():
         task.result()
-    if _abandoned.isdisjoint(left):
+    if _abandoned.isdisjoint(unfinished):
         return False
     why = "after its time limit: a thread cannot be stopped"
     logger.warning("the body of %s was abandoned %s", task.get_name(), why)
@@ -203,18 +203,18 @@ async def within(
     After the deadline the road runs again with the timeout as its failure, so that error functions
     and output guardrails see it. They share one more second.
     """
-    left: list[Any] = []
-    task = await run_for(road(None), limit, name, left)
+    unfinished: list[Any] = []
+    task = await run_for(road(None), limit, name, unfinished)
     try:
         if task.done():
             return task.result()
-        still_running = await stop(task, left)
+        still_running = await stop(task, unfinished)
         end = "; its work may still be going on." if still_running else " and was stopped."
         text = f"The tool {name} did not answer within {limit:g} seconds{end}"
         error: Exception = ToolTimeoutError(text, still_running=still_running)
     except asyncio.CancelledError as stray:  # A body has cancelled its own task.
         error = failure_or_raise(stray)
-    closing = await run_for(road(error), GRACE_SECONDS, name, left)
+    closing = await run_for(road(error), GRACE_SECONDS, name, unfinished)
     if closing.done() and not closing.cancelled():
         return closing.result()
     closing.cancel()
@@ -256,11 +256,11 @@ def failure_or_raise(error: BaseException) -> Exception:
 def abandon(body: asyncio.Future[Any]) -> None:
     """Count a body that did not end when it was cancelled, until it ends.
 
-    Also append it to the `left` list of every `run_for` around it.
+    Also append it to the `unfinished` list of every `run_for` around it.
     """
     _abandoned.add(body)
-    for left in _left.get():
-        left.append(body)
+    for unfinished in _unfinished.get():
+        unfinished.append(body)
     if isinstance(body, asyncio.Task):
         body.add_done_callback(_forget)
 
@@ -277,8 +277,8 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 _abandoned: set[Any] = set()
-_left: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar(
-    "functool.left", default=()
+_unfinished: contextvars.ContextVar[tuple[list[Any], ...]] = contextvars.ContextVar(
+    "functool.unfinished", default=()
 )
 _idle: deque[SimpleQueue[Any]] = deque()
 if hasattr(os, "register_at_fork"):  # Threads do not survive a fork.

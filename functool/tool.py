@@ -6,6 +6,9 @@
 
 The road decodes and validates every call and asks both lists of guardrails. A subclass overrides
 hooks. It never overrides the road itself.
+
+Canonical arguments are validated arguments as JSON values: under the names of the parameters, in
+plain form, with defaults. Hooks and guardrails get these.
 """
 
 from __future__ import annotations
@@ -311,7 +314,7 @@ class Tool(ABC):
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
         """Take the steps of a call in order.
 
-        With `failed`, skip the body and answer that exception: the call has timed out.
+        With `failed`, only answer that exception, which ended the call: for example a timeout.
         """
         if (debugging := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)

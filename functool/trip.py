@@ -190,7 +190,7 @@ class Trip:
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
     def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
-        """Return the facts about this call that belong into the metadata of its result."""
+        """Return what is known about this call, for the metadata of its result."""
         notes = (self.made_view and self.made_view.noted) or {}
         given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
         metadata: dict[str, Any] = {**notes.get("metadata", {})}
