@@ -15,7 +15,7 @@ from functool.context import Context
 from functool.errors import DefinitionError, ToolError
 from functool.executors import in_thread, inline
 from functool.guardrails.asking import callables
-from functool.schema.callables import made_here, way_of
+from functool.schema.callables import at_caller, run_kind
 from functool.schema.subset import closed
 from functool.tool import Tool
 
@@ -73,7 +73,7 @@ class AgentTool(Tool):
                     " give a runner"
                 )
         except DefinitionError as error:
-            raise made_here(error, name) from None
+            raise at_caller(error, name) from None
         argument = {"type": "string", "description": "What the agent is asked, complete in itself."}
         parameters = closed({arg_name: argument})
         options["on_error_func"] = on_error_func
@@ -145,7 +145,7 @@ def _method_of(agent: Any) -> Any:
 
 async def _call_runner(func: Callable[..., Any], *args: Any) -> Any:
     """Call a function that runs an agent. A sync one runs on a thread, as it may take minutes."""
-    is_async = way_of(func) in ("coroutine", "async generator")
+    is_async = run_kind(func) in ("coroutine", "async generator")
     value = await (inline if is_async else in_thread)(func, *args)
     return await value if inspect.isawaitable(value) else value
 

@@ -32,14 +32,14 @@ from functool.executors import Executor, checked_executor, deliver_last, in_thre
 from functool.generators import exhaust, exhaust_async
 from functool.options import ToolOptions
 from functool.schema.callables import (
+    at_caller,
     docs_of,
     has_own_signature,
     in_class_body,
     inferred_name,
     located,
-    made_here,
     outer_frame,
-    way_of,
+    run_kind,
 )
 from functool.schema.hints import Unresolved
 from functool.schema.parameters import Parameter
@@ -119,7 +119,7 @@ class FunctionTool(Tool, Generic[P, R]):
         inner = func.__func__ if kind else func
         if not callable(inner):
             text = f"it needs a callable, not {type(func).__name__}: pass options by keyword"
-            raise made_here(DefinitionError(text), "FunctionTool")
+            raise at_caller(DefinitionError(text), "FunctionTool")
         if isclass(inner):
             raise located(
                 DefinitionError(
@@ -136,7 +136,7 @@ class FunctionTool(Tool, Generic[P, R]):
         self._published: ToolSchema | None = None
         try:
             self._set_options(inferred_name(inner) if name is None else name, options)
-            sync = way_of(inner) in ("function", "generator")
+            sync = run_kind(inner) in ("function", "generator")
             own = checked_executor(executor)
             self._executor: Executor | None = own or (in_thread if sync else None)
             self._parts: FunctionSchema | None = None
@@ -176,7 +176,7 @@ class FunctionTool(Tool, Generic[P, R]):
         ]
         # The fast path: such an async function is called directly with the bound values.
         plain = not (self._overridden or self._makers or parts.positional or parts.hidden)
-        if plain and self._executor is None and way_of(self.func) == "coroutine":
+        if plain and self._executor is None and run_kind(self.func) == "coroutine":
             self._direct_body = self.func
         return self._binder
 

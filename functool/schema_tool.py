@@ -13,7 +13,7 @@ from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
 from functool.options import ToolOptions
-from functool.schema.callables import made_here, way_of
+from functool.schema.callables import at_caller, run_kind
 from functool.schema.publish import Strict
 from functool.tool import Tool
 
@@ -59,10 +59,10 @@ class SchemaTool(Tool):
         super().__init__(name=name, description=description, parameters=parameters, **options)
         if not callable(handler):
             wrong = f"the handler must be callable, not {type(handler).__name__}"
-            raise made_here(DefinitionError(wrong), name)
+            raise at_caller(DefinitionError(wrong), name)
         self._handler = handler
         self._takes_context = _takes_context(name, handler)
-        self._executor = executor or (inline if way_of(handler) == "coroutine" else in_thread)
+        self._executor = executor or (inline if run_kind(handler) == "coroutine" else in_thread)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Call the handler."""
@@ -85,4 +85,4 @@ def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
             continue
         return count == 2
     wrong = "the handler must take (arguments, context) or (arguments)"
-    raise made_here(DefinitionError(wrong), name)
+    raise at_caller(DefinitionError(wrong), name)

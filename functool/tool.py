@@ -43,7 +43,7 @@ from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
 from functool.guardrails.approval import with_edit_note
-from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, in_order
+from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, checked_order
 from functool.options import (
     ErrorFunc,
     ToolOptions,
@@ -54,7 +54,7 @@ from functool.options import (
     checked_settings,
     refuse_unknown,
 )
-from functool.schema.callables import made_here
+from functool.schema.callables import at_caller
 from functool.schema.json_schema import checked_parameters
 from functool.schema.publish import Strict, publish
 from functool.trip import Trip
@@ -105,10 +105,10 @@ class Tool(ABC):
             self._schema, codec = publish(name, description, plain, strict, output)
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
         except DefinitionError as error:
-            raise made_here(error, name) from error.__cause__
+            raise at_caller(error, name) from error.__cause__
         except (AttributeError, LookupError, TypeError) as error:
             wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
-            raise made_here(wrong, name) from error
+            raise at_caller(wrong, name) from error
 
     def _set_options(self, name: str, options: ToolOptions) -> None:
         """Check the name and the options, and store them. None of them depends on the schema."""
@@ -124,7 +124,7 @@ class Tool(ABC):
         self.output_guardrails: list[OutputGuardrail] = callables(
             options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
         )
-        in_order(self._all_output_guardrails())
+        checked_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
             [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
@@ -191,7 +191,7 @@ class Tool(ABC):
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
         """Append guardrails. They check results before the caller gets them."""
         new = callables(guardrails, "output_guardrails", ("result", "context"))
-        in_order([*self._all_output_guardrails(), *new])
+        checked_order([*self._all_output_guardrails(), *new])
         self.output_guardrails.extend(new)
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:

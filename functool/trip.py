@@ -23,7 +23,7 @@ from functool.call import (
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
-from functool.guardrails.sources import remember, watched
+from functool.guardrails.sources import remember, wanted_results
 
 _UNBOUND: Any = object()
 
@@ -177,7 +177,7 @@ class Trip:
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
-        if watched and self._context is not None:
+        if wanted_results and self._context is not None:
             self._remember(result, untrusted)
         if result.metadata:
             self.label(result)

@@ -16,7 +16,7 @@ from functool.context import Context
 from functool.errors import DefinitionError
 from functool.guardrails.asking import OutputGuardrail
 from functool.options import ToolOptions
-from functool.schema.callables import made_here
+from functool.schema.callables import at_caller
 from functool.tool import Around, Tool
 from functool.trip import Trip
 
@@ -42,7 +42,7 @@ class WrapperTool(Tool):
     ) -> None:
         if not isinstance(tool, Tool):
             error = DefinitionError(f"it wraps a tool, not {type(tool).__name__}")
-            raise made_here(error, "a WrapperTool")
+            raise at_caller(error, "a WrapperTool")
         self.tool = tool
         inner: ToolOptions = {"settings": tool.settings, "prompts": tool.prompts}
         inner["max_argument_bytes"] = tool.max_argument_bytes
@@ -50,7 +50,7 @@ class WrapperTool(Tool):
         try:
             self._set_options(name, {**inner, **options})
         except DefinitionError as error:
-            raise made_here(error, name) from None
+            raise at_caller(error, name) from None
         self._new_description = description
 
     @cached_property

@@ -175,7 +175,7 @@ class Watch:
         end = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
         if self._keeps:
             self._pieces.append(text[at:end])
-        self._judge_text(text[at:end], self._base + end)
+        self._compare_text(text[at:end], self._base + end)
         if end == len(text):
             return end
         if text[end] == "\\":
@@ -185,7 +185,7 @@ class Watch:
         elif self._is_name:
             self._end_name(end)
         else:
-            self._judge_end(end)
+            self._compare_whole(end)
             self._end_value(end)
         return end + 1
 
@@ -204,7 +204,7 @@ class Watch:
         self._escape = ""
         return end
 
-    def _judge_text(self, piece: str, end: int) -> None:
+    def _compare_text(self, piece: str, end: int) -> None:
         """Compare an incomplete text with the shape. If it has an escape, wait for its end."""
         shape, self._count = self._shape, self._count + len(piece)
         no_choice = False
@@ -216,7 +216,7 @@ class Watch:
         if no_choice or too_long or (shape.numeric and _NO_NUMBER.search(piece)):
             self._suspect('"', end)
 
-    def _judge_end(self, end: int) -> None:
+    def _compare_whole(self, end: int) -> None:
         shape = self._shape
         if not self._keeps:
             return
@@ -257,11 +257,11 @@ class Watch:
             self._refuse()
         elif done:
             if is_number:
-                self._judge_number(float(word), end)
+                self._compare_number(float(word), end)
             self._end_value(end - 1)
         return end
 
-    def _judge_number(self, number: float, end: int) -> None:
+    def _compare_number(self, number: float, end: int) -> None:
         shape = self._shape
         no_choice = shape.numbers is not None and number not in shape.numbers
         no_integer = shape.integer and not number.is_integer()

@@ -141,7 +141,7 @@ def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]
     return found
 
 
-def in_order(guardrails: list[Any]) -> list[Any]:
+def checked_order(guardrails: list[Any]) -> list[Any]:
     """Return the output guardrails, after a check that one with `stands_last` is the last.
 
     Such a guardrail stores a copy of the result. A guardrail after it could not remove anything

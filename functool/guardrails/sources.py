@@ -25,7 +25,7 @@ _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200
 _MOST = 10_000
 
-watched: set[str] = set()
+wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
 
 
@@ -105,7 +105,7 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
         return
     if not callable(wrote):
         raise DefinitionError(f"wrote must be a callable, not {type(wrote).__name__}")
-    watched.add(_RETURNED)
+    wanted_results.add(_RETURNED)
 
 
 def remember(context: Context[Any], result: ToolResult) -> None:

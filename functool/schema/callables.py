@@ -16,16 +16,16 @@ from functool.schema import docstrings
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def unpartialled(func: Any) -> Any:
+def without_partials(func: Any) -> Any:
     """Return the function inside nested partials."""
     while isinstance(func, functools.partial):
         func = func.func
     return func
 
 
-def way_of(func: Any) -> str:
+def run_kind(func: Any) -> str:
     """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
-    func = unpartialled(func)
+    func = without_partials(func)
     if not inspect.isroutine(func) and not inspect.isclass(func):
         func = type(func).__call__
     if inspect.isasyncgenfunction(func):
@@ -47,7 +47,7 @@ def docs_of(func: Any) -> docstrings.Docstring:
 
     For an instance with `__call__`, the docstrings of the class and of `__call__` are combined.
     """
-    func = unpartialled(func)
+    func = without_partials(func)
     if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
         return docstrings.parse(func.__doc__ or "")
     own = docstrings.parse(type(func).__call__.__doc__ or "")
@@ -61,7 +61,7 @@ def inferred_name(func: Any) -> str:
     Raises:
         DefinitionError: Some provider would not accept the callable's name.
     """
-    func = unpartialled(func)
+    func = without_partials(func)
     name = getattr(func, "__name__", None)
     if name is None:
         name = snake_case(type(func).__name__)
@@ -77,7 +77,7 @@ def snake_case(name: str) -> str:
 
 def located(error: DefinitionError, func: Any) -> DefinitionError:
     """Return the error with the function's name, file and line before its message."""
-    func = unpartialled(func)
+    func = without_partials(func)
     inner = inspect.unwrap(getattr(func, "__func__", func))
     written = inspect.isroutine(inner) or inspect.isclass(inner)
     code: Any = getattr(inner if written else type(inner).__call__, "__code__", None)
@@ -88,7 +88,7 @@ def located(error: DefinitionError, func: Any) -> DefinitionError:
     return _with_message(error, f"{name} ({where}): {error}")
 
 
-def made_here(error: DefinitionError, name: object) -> DefinitionError:
+def at_caller(error: DefinitionError, name: object) -> DefinitionError:
     """Return the error with the tool's name, and the file and line that create it, before it."""
     frame = outer_frame()
     where = f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, LiteralString, Union, get_args, get_
 from typing_extensions import get_type_hints
 
 from functool.errors import DefinitionError
-from functool.schema.callables import unpartialled
+from functool.schema.callables import without_partials
 
 _BOUND = (FunctionType, staticmethod, classmethod, property)
 
@@ -64,7 +64,7 @@ class Hints:
     """
 
     def __init__(self, func: Any, frame: FrameType | None) -> None:
-        func = unpartialled(func)
+        func = without_partials(func)
         owner = _owner(func)
         if not inspect.isroutine(func):
             func = func.__init__ if inspect.isclass(func) else type(func).__call__

@@ -27,7 +27,7 @@ _MOST = 50
 # Results of one run by the ids of (schema or step, value). It also keeps the values alive, so that
 # no id is used again for another value.
 Memo = dict[tuple[int, int], tuple[Any, Any]]
-_Judge = Generator[tuple[Any, Any], Any, bool]
+_Comparison = Generator[tuple[Any, Any], Any, bool]
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
@@ -68,7 +68,7 @@ def is_type(value: Any, types: Sequence[str]) -> bool:
 def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     """Whether a value agrees with a schema in plain form: in types, names and constants."""
     # It uses its own stack: a hundred levels of unions would exceed Python's recursion limit.
-    stack: list[tuple[tuple[int, int], Any, _Judge]] = []
+    stack: list[tuple[tuple[int, int], Any, _Comparison]] = []
     while True:
         key = (id(schema), id(value))
         answer: Any = schema is True
@@ -76,7 +76,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
             answer = memo[key][0]
         elif isinstance(schema, dict):
             memo[key] = (False, value)  # For a reference that leads back to itself.
-            stack.append((key, value, _judge(schema, value, root)))
+            stack.append((key, value, _compare(schema, value, root)))
             answer = None
         while stack:
             try:
@@ -90,7 +90,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
             return bool(answer)
 
 
-def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
+def _compare(schema: dict[str, Any], value: Any, root: Any) -> _Comparison:
     """Compare one value with one schema.
 
     It yields each inner (schema, value) to compare, is sent the answer, and returns its own answer.
