@@ -36,8 +36,8 @@ class ApprovalRequest:
     """A request that asks a person to approve one call of one tool.
 
     `definition` is the SHA-256 of the tool's name, description and parameters. `arguments` is a
-    copy of the canonical arguments. `sources` maps JSON pointers into the arguments to the names of
-    the untrusted tools that these values came from. `digest` covers `tool`, `definition`,
+    copy of the canonical arguments. `sources` maps JSON pointers into the arguments to the sources
+    of these values, such as the names of untrusted tools. `digest` covers `tool`, `definition`,
     `arguments`, `call_id` and `sources`. `created` is an ISO 8601 time in UTC.
 
     The JSON form has these names as keys; it has `sources` only if there are any. It is not signed,

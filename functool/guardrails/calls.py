@@ -33,8 +33,8 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
         arguments = dict(given) if isinstance(given, Mapping) else {"": given}
         known = context.schema.plain.get("properties", {}) if context.schema else {}
         missing = argument is not None and argument not in arguments
-        # An optional argument may be missing. A name that the schema lacks is a mistake: with
-        # aliases, the schema and the arguments use different names.
+        # A call may leave out an optional argument. But if the schema lacks names of the arguments,
+        # there are aliases, and the argument may be there under another name.
         if missing and not (argument in known and arguments.keys() <= known.keys()):
             raise LookupError(f"the tool has no argument {argument!r} to look at")
         for text in _texts(arguments if argument is None else arguments.get(argument)):

@@ -91,7 +91,7 @@ def find_bool_for_number(
     if not isinstance(schema, Mapping):
         return None
     if members := _members(schema):
-        likely = [member for member in members if _may_be_meant(value, resolved(root, member))]
+        likely = [member for member in members if _may_match(value, resolved(root, member))]
         found = [find_bool_for_number(value, member, root, path) for member in likely]
         return found[0] if found and all(found) else None
     kind = schema.get("type")
@@ -139,7 +139,7 @@ def _part_at(schema: Mapping[str, Any], key: Any) -> Any:
     return schema.get("properties", {}).get(key, schema.get("additionalProperties"))
 
 
-def _may_be_meant(value: Any, schema: Any) -> bool:
+def _may_match(value: Any, schema: Any) -> bool:
     """Whether a value may belong to a member of a union, by type. A bool never belongs to a str."""
     kinds = _MEANT.get(type(value))
     named = schema.get("type") if isinstance(schema, Mapping) else None
