@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError as _error:
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
     if Path(sys.argv[0]).stem == "functool":
-        # The command itself: who types is shown no traceback.
+        # This is the command itself, so do not show its user a traceback.
         raise SystemExit(f"Error: {missing}") from None
     raise ImportError(missing) from _error
 
@@ -42,14 +42,13 @@ from functool.cli.providers import (
     strict_of,
 )
 from functool.cli.targets import headers_of, opened
-from functool.cli.telling import told
+from functool.cli.telling import readable_errors
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
     from functool import Tool, Toolset
 
-# Nothing else of functool, and no rich, is imported before a command needs it: --help has to be
-# instant.
+# Import the rest of functool, and rich, only when a command needs them: --help has to be instant.
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -58,7 +57,7 @@ def main() -> None:
     """Use the tools of a Python file, a module or an MCP server.
 
     \b
-    functool list tools.py                        what is there
+    functool list tools.py                        list them
     functool call tools.py search --query cats    run one
     functool serve tools.py                       offer them over MCP
     functool check tools.py --for openai          find what is wrong with them
@@ -72,7 +71,7 @@ def main() -> None:
 @main.command("list", cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print all that the tools say of themselves as JSON."
+    "--json", "as_json", is_flag=True, help="Print the whole definitions of the tools as JSON."
 )
 @header_option
 def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
@@ -101,7 +100,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
 @click.argument("target", shell_complete=complete_target)
 @click.argument("tool", required=False, shell_complete=complete_tool)
 @click.option(
-    "--dialect", type=click.Choice(DIALECTS), help="Print the definition as this provider takes it."
+    "--dialect", type=click.Choice(DIALECTS), help="Print the definition in this provider's form."
 )
 @click.option(
     "--strict", is_flag=True, help="Print the strict form, in which no argument is optional."
@@ -109,7 +108,7 @@ def list_tools(target: str, as_json: bool, headers: tuple[str, ...]) -> None:
 @click.option(
     "--losses",
     is_flag=True,
-    help="Print instead what the dialect drops, rewrites or does not allow.",
+    help="Print only what the dialect drops, rewrites or does not allow.",
 )
 @header_option
 def schema(
@@ -120,7 +119,7 @@ def schema(
     losses: bool,
     headers: tuple[str, ...],
 ) -> None:
-    """Print the JSON Schema of one TOOL of TARGET, or of all.
+    """Print the JSON Schema of one TOOL of TARGET, or of all tools.
 
     \b
     functool schema tools.py search --dialect anthropic --strict
@@ -171,10 +170,10 @@ def call(
 ) -> None:
     """Call one TOOL of TARGET and print its result.
 
-    The options after the TOOL are its own arguments; --help there lists them. A value that starts
-    with @ is read from that file (@- is standard input, @@ a plain @). Objects and nested lists are
-    JSON. The result goes to standard output, everything else to standard error; the exit code is 1
-    when the tool failed.
+    The options after the TOOL are the tool's arguments. --help after the TOOL lists them. A value
+    that starts with @ names a file to read the value from (@- is standard input, @@ a plain @).
+    Write objects and nested lists as JSON. The result goes to standard output, everything else to
+    standard error. The exit code is 1 if the tool failed.
 
     \b
     functool call tools.py search --query cats --limit 3
@@ -209,33 +208,33 @@ def call(
 @click.option(
     "--transport", type=click.Choice(["stdio", "http"]), default="stdio", show_default=True
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen (HTTP).")
 @click.option("--port", type=click.IntRange(1, 65_535), default=8000, show_default=True)
 @click.option(
     "--allowed-host",
     "allowed_hosts",
     multiple=True,
-    help="A Host header to answer, such as example.com or 10.0.0.7:*.",
+    help="A Host header to accept, such as example.com or 10.0.0.7:*.",
 )
 @click.option(
     "--token-env",
     metavar="VARIABLE",
-    help="Answer only requests with the bearer token in this environment variable (HTTP).",
+    help="Accept only requests with the bearer token in this environment variable (HTTP).",
 )
 @click.option(
     "--guardrail",
     "guardrails",
     multiple=True,
     metavar="FILE:NAME",
-    help="An input guardrail, or a list of them, that sees every call first.",
+    help="An input guardrail, or a list of them, that checks every call first.",
 )
 @header_option
 @context_option
 def serve(targets: tuple[str, ...], **options: Any) -> None:
     """Serve the tools of each TARGET over MCP: on standard input and output, or HTTP at /mcp.
 
-    Several targets are one server, and each gives its tools a prefix: its name, or NAME in
-    NAME=TARGET. A target that is an MCP server is served again as mcp:TARGET.
+    Several targets become one server. The tools of each get a prefix: the target's name, or NAME
+    in NAME=TARGET. To serve an MCP server again, write mcp:TARGET.
 
     \b
     functool serve tools.py
@@ -244,7 +243,7 @@ def serve(targets: tuple[str, ...], **options: Any) -> None:
     """  # noqa: D301
     from functool.cli.serving import serve_targets
 
-    with told():
+    with readable_errors():
         serve_targets(targets, **options)
 
 
@@ -264,7 +263,7 @@ main.add_command(play)
 )
 @header_option
 def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
-    """Write names, schemas and digests of the tools of TARGET, to compare with later.
+    """Write names, schemas and digests of the tools of TARGET, for a later comparison.
 
     \b
     functool lock tools.py
@@ -280,19 +279,19 @@ def lock_tools(target: str, to: str, headers: tuple[str, ...]) -> None:
     "systems",
     multiple=True,
     type=click.Choice([*SYSTEMS, *DIALECTS]),
-    help="Add its demands.",
+    help="Add the demands of this system or provider.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print an object: the name of each tool, and its findings.",
+    help="Print a JSON object with the findings of each tool.",
 )
 @click.option(
     "--lock",
     "locked",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Compare with what `functool lock` wrote; exit with 1 only when a change breaks a caller.",
+    help="Compare with a file of `functool lock`; exit with 1 only if a change breaks a caller.",
 )
 @header_option
 @context_option
@@ -304,10 +303,10 @@ def check(
     headers: tuple[str, ...],
     context: str | None,
 ) -> None:
-    """Check the tools of TARGET, which may be a folder too: all of its files.
+    """Check the tools of TARGET. If it is a folder, check all of its Python files.
 
-    The exit code is 1 when something was found. A file of a folder that cannot be loaded is found
-    under its name. With --context those tools are checked that it enables.
+    The exit code is 1 if something was found. In a folder, a file that cannot be loaded is a
+    finding under its name. With --context only the tools that it enables are checked.
     """
     if locked is not None:
         _with_toolset(target, partial(compare, locked, as_json), may_be_empty=True, headers=headers)
@@ -349,7 +348,7 @@ def check(
 
 @main.group()
 def new() -> None:
-    """Write the beginnings of a package."""
+    """Write the files of a new package."""
 
 
 @new.command()
@@ -362,7 +361,7 @@ def new() -> None:
 )
 def amplifier(name: str, folder: Path) -> None:
     """Write an Amplifier tool module called NAME."""
-    with told():
+    with readable_errors():
         click.echo(import_module("functool.integrations.amplifier_template").scaffold(name, folder))
 
 
@@ -374,7 +373,7 @@ def _with_toolset(
     yes: bool = False,
     headers: Sequence[str] = (),
 ) -> None:
-    """Run `run(toolset)` with the tools of a target; `yes` answers what a server asks."""
+    """Run `run(toolset)` with the tools of a target. `yes` consents to a server's questions."""
     import asyncio
 
     sent = headers_of(headers)
@@ -384,7 +383,7 @@ def _with_toolset(
         async with way as toolset:
             await run(toolset)
 
-    with told():
+    with readable_errors():
         asyncio.run(go())
 
 

@@ -1,4 +1,4 @@
-"""`functool approvals`: answer what waits in an inbox, at the terminal."""
+"""`functool approvals`: answer the requests of an inbox at the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from functool.layers.inbox import Inbox
 
 BRIEF = 100
-"""How many characters of the arguments a line of the list shows."""
+"""The most characters of the arguments in a line of the list."""
 
 
 @click.group()
@@ -59,7 +59,7 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not show the request and ask first.")
 @click.pass_obj
 def approve(inbox: Inbox, id: str, yes: bool) -> None:
-    """Let a call run, after showing all of it."""
+    """Let a call run, after showing the whole request."""
     from functool.integrations.click_approval import request_text
 
     request = _request(inbox, id)
@@ -94,7 +94,7 @@ def edit(inbox: Inbox, id: str, arguments: str | None) -> None:
 
 @approvals.command()
 @click.argument("id")
-@click.option("--reason", default="", help="What the model is told.")
+@click.option("--reason", default="", help="The reason that the model reads.")
 @click.pass_obj
 def deny(inbox: Inbox, id: str, reason: str) -> None:
     """Refuse a call."""
@@ -104,7 +104,7 @@ def deny(inbox: Inbox, id: str, reason: str) -> None:
 
 
 def _request(inbox: Inbox, id: str) -> ApprovalRequest:
-    """Return the one request that waits whose id begins so."""
+    """Return the one waiting request whose id begins with `id`."""
     found = [each for each in inbox.pending() if id and each.id.startswith(id)]
     if len(found) == 1:
         return found[0]

@@ -1,4 +1,4 @@
-"""What the commands share: a TARGET in the help, and the completion of names and values."""
+"""Share code between the commands: the help about a TARGET, and completion in the shell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TargetCommand(click.Command):
-    """A command whose help says what a TARGET is."""
+    """A command whose help explains what a TARGET is."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what a TARGET may be."""
@@ -26,7 +26,7 @@ class TargetCommand(click.Command):
 
 
 class CallCommand(TargetCommand):
-    """`call`, which completes the options that a tool's schema makes."""
+    """`call`, which completes the options that are made from a tool's schema."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of an option."""
@@ -39,7 +39,7 @@ class CallCommand(TargetCommand):
 def complete_value(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the value of a tool's option: of an enum, its members."""
+    """Complete the value of a tool's option, from the members of its enum."""
     command, words = _command(ctx), ctx.params.get("arguments") or ("",)
     options = [each for each in command.params if words[-1] in each.opts] if command else []
     return [found for each in options for found in each.shell_complete(ctx, incomplete)]
@@ -79,9 +79,9 @@ def complete_tool(
 
 
 def _known(ctx: click.Context) -> Mapping[str, Tool]:
-    """Return the tools of the target so far.
+    """Return the tools of the target that was typed so far, unless it is a server.
 
-    Those of a server would cost a connection at every key.
+    Each completion would have to connect to the server.
     """
     target = ctx.params.get("target")
     try:
@@ -95,7 +95,7 @@ header_option: Callable[[Any], Any] = click.option(
     "headers",
     multiple=True,
     metavar="NAME=VARIABLE",
-    help="Send a server's URL this header, its value from an environment variable.",
+    help="Send this header to a server's URL. Its value is that of the environment variable.",
 )
 
 

@@ -1,7 +1,7 @@
-"""Which changes of a tool's definition break a caller, and which do not.
+"""Find out which changes of a tool's definition break a caller.
 
-A call that fitted the old schema of the arguments has to fit the new one. What a caller read in the
-old result has to be in the new one. Where that cannot be decided, a change counts as breaking.
+A call that fits the old schema of the arguments must fit the new one. A field of the old result
+must be in the new one. If that cannot be decided, a change counts as breaking.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functool.schema.json_schema import UNSET, resolved
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _LOWER = ("minLength", "minItems", "minProperties", "minContains")
 _UPPER = ("maxLength", "maxItems", "maxProperties", "maxContains")
-_SAID = frozenset(
+_ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
 )
-_KNOWN = _SAID | {
+_KNOWN = _ANNOTATIONS | {
     *("type", "enum", "const", "properties", "required", "additionalProperties", "items"),
     *("prefixItems", "anyOf", "oneOf", "$defs", "definitions", "minimum", "maximum"),
     *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "discriminator", "$schema", "$id"),
@@ -29,7 +29,7 @@ _KNOWN = _SAID | {
 
 
 class Change(NamedTuple):
-    """One change of one tool, in words; `breaks` says whether a caller may fail by it."""
+    """One change of one tool. `breaks` says whether a caller may fail because of it."""
 
     tool: str
     breaks: bool
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One place where a schema admits less than another: a path, a rule, and what is missing."""
+    """A place where a schema accepts less than another: the path, the rule, and what it refuses."""
 
     path: str
     rule: str
@@ -45,12 +45,12 @@ class Step(NamedTuple):
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return what has changed between two sets of definitions: what breaks a caller comes first.
+    """Return the changes between two sets of definitions. Those that break a caller come first.
 
     Args:
         old: By name: `description`, `parameters` (plain JSON Schema) and `output`, as `functool
             lock` wrote them.
-        new: The same of now.
+        new: The present definitions, in the same form.
     """
     found = [
         Change(name, True, "it was removed" + _renamed(name, old, new))
@@ -65,7 +65,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 
 
 def _renamed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return a hint at the new name: of the same schema, or alike."""
+    """Return a hint at the new name: that of a new tool with the same schema or a similar name."""
     added = [other for other in new if other not in old]
     same = [other for other in added if new[other]["parameters"] == old[name]["parameters"]]
     close = same if len(same) == 1 else get_close_matches(name, added, n=1)
@@ -84,32 +84,32 @@ def _tool_changes(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
     for step in lost:
         yield Change(name, True, _of_output(step))
     if not lost and old.get("output") != new.get("output"):
-        yield Change(name, False, "the result has more than before, or says it in another way")
+        yield Change(name, False, "the schema of the result has changed, but breaks no caller")
     if old.get("description") != new.get("description"):
         yield Change(name, False, "its description has changed")
-    if {*_said(before, "")} != {*_said(after, "")}:
+    if {*_annotations(before, "")} != {*_annotations(after, "")}:
         yield Change(name, False, "descriptions or defaults of its arguments have changed")
-    # Where a schema does not close its object, a name more or less admits the same calls.
+    # In an open object, adding or removing a name does not change which calls are accepted.
     elif not (breaking or wider) and {*before.get("properties", ())} != {
         *after.get("properties", ())
     }:
-        yield Change(name, False, "names other arguments than before, and takes the same")
+        yield Change(name, False, "has other argument names, but takes the same calls")
 
 
 def narrowed(old: Any, new: Any) -> Iterator[Step]:
-    """Yield the places where the schema `new` refuses what `old` admits."""
+    """Yield the places where the schema `new` refuses values that `old` accepts."""
     yield from _Comparison(old, new).steps(old, new, "")
 
 
 class _Comparison:
-    """Two schemas, the definitions of their references, and the pairs under comparison."""
+    """Compares two schemas. Holds their roots, for references, and the pairs being compared."""
 
     def __init__(self, old_root: Any, new_root: Any) -> None:
         self._roots = (old_root, new_root)
         self._seen: list[tuple[Any, Any]] = []
 
     def steps(self, old: Any, new: Any, path: str) -> Iterator[Step]:
-        if (old, new) in self._seen:  # A recursive type: what it holds is being compared.
+        if (old, new) in self._seen:  # A recursive type: this pair is being compared already.
             return
         self._seen.append((old, new))
         try:
@@ -138,7 +138,7 @@ class _Comparison:
             yield from self._arrays(old, new, path)
 
     def _unions(self, old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Step]:
-        """Each alternative of the old one has to fit an alternative of the new one."""
+        """Yield a step for each member of the old union that fits no member of the new one."""
         choices = _alternatives(new)
         for one in _alternatives(old):
             tries = [list(self.steps(one, other, path)) for other in choices]
@@ -160,7 +160,7 @@ class _Comparison:
             else:
                 yield from self.steps(part, inner, _joined(path, name))
         if "additionalProperties" in old and rest_old is not False:
-            # An argument that got a name was one of the others before.
+            # A name that is new was one of the additional properties before.
             for name in has.keys() - had.keys():
                 yield from self.steps(rest_old, has[name], _joined(path, name))
         if rest_old is not False:
@@ -184,7 +184,7 @@ class _Comparison:
 
 
 def _output_steps(old: Any, new: Any) -> Iterator[Step]:
-    """Yield what a caller read in the old result and does not find in the new one."""
+    """Yield the places where a caller of the old tool may fail with the new result."""
     if old is None:
         return
     if new is None:
@@ -194,7 +194,7 @@ def _output_steps(old: Any, new: Any) -> Iterator[Step]:
         path for path in _fields(old, old, "", ()) if path not in set(_fields(new, new, "", ()))
     ]
     yield from (Step(path, "field") for path in lost)
-    # Whatever the new result may be, the old schema has to admit it; a new field hurts nobody.
+    # The old schema has to accept every new result. Additional fields break no caller.
     for step in narrowed(new, _opened(old)):
         if step.path not in lost:
             yield step
@@ -203,21 +203,21 @@ def _output_steps(old: Any, new: Any) -> Iterator[Step]:
 def _of_arguments(step: Step) -> str:
     where = step.path or "the arguments"
     return {
-        "type": f"{where}: takes no {step.what} any more",
+        "type": f"{where}: no longer takes the type {step.what}",
         "values": f"{where}: no longer takes {step.what}",
         "bound": f"{where}: {step.what} is tighter",
-        "rule": f"{where}: {step.what} is new or another one",
+        "rule": f"{where}: {step.what} is new or has changed",
         "required": f"{where}: is required now",
         "added": f"{where}: is new and required",
         "removed": f"{where}: was removed",
-        "closed": f"{where}: takes nothing beyond what it names any more",
+        "closed": f"{where}: no longer takes anything that the schema does not name",
     }[step.rule]
 
 
 def _of_output(step: Step) -> str:
     where = f"the result's {step.path}" if step.path else "the result"
     return {
-        "output": "the result says nothing of its form any more",
+        "output": "the result no longer has a schema",
         "field": f"{where} was removed",
         "type": f"{where} may be {step.what} now",
         "values": f"{where} may be {step.what} now",
@@ -227,7 +227,7 @@ def _of_output(step: Step) -> str:
 
 
 def _resolved(schema: Any, root: Any) -> dict[str, Any]:
-    """Return a schema as a dict, its reference followed."""
+    """Return a schema as a dict, after following its reference."""
     known = resolved(root, schema)
     if known is UNSET:
         return {"$ref": schema["$ref"]}
@@ -235,23 +235,25 @@ def _resolved(schema: Any, root: Any) -> dict[str, Any]:
 
 
 def _alternatives(schema: dict[str, Any]) -> list[Any]:
-    """Return the members of a union, with what stands beside it."""
+    """Return the members of a union, each combined with the keywords beside the union."""
     parts = [part for key in ("anyOf", "oneOf") for part in schema.get(key, ())]
-    beside = {k: v for k, v in schema.items() if k not in ("anyOf", "oneOf") and k not in _SAID}
+    beside = {
+        k: v for k, v in schema.items() if k not in ("anyOf", "oneOf") and k not in _ANNOTATIONS
+    }
     return [_both(beside, part) for part in parts] if parts else [schema]
 
 
 def _both(beside: dict[str, Any], part: Any) -> Any:
-    """Return a schema that admits what both of these admit."""
+    """Return a schema that accepts only what both of these accept."""
     if isinstance(part, bool):
         return beside if part else False
     if all(part.get(key, rule) == rule for key, rule in beside.items()):
         return {**beside, **part}
-    return {**part, "allOf": [beside]}  # Which nobody decides here, so it counts as another rule.
+    return {**part, "allOf": [beside]}  # `allOf` is not compared, so it counts as a changed rule.
 
 
 def _whole(schema: Any, path: str) -> Step:
-    """Return the step for a member of a union that no member of the new union admits."""
+    """Return the step for a member of a union that fits no member of the new union."""
     known = schema if isinstance(schema, dict) else {}
     name = known.get("$ref", "").rpartition("/")[2]
     return Step(path, "type", name or known.get("title") or " or ".join(sorted(_types(known))))
@@ -275,7 +277,7 @@ def _values(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterat
 
 
 def _choices(schema: Mapping[str, Any]) -> list[str] | None:
-    """Return the values that a schema names, as JSON; None where it names none."""
+    """Return the values that a schema lists, as JSON, or None if it lists none."""
     if "const" in schema:
         return [json.dumps(schema["const"], sort_keys=True)]
     if "enum" in schema:
@@ -286,7 +288,7 @@ def _choices(schema: Mapping[str, Any]) -> list[str] | None:
 def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterator[Step]:
     """Yield limits that are tighter than before.
 
-    An exclusive one is tighter than an inclusive one.
+    An exclusive limit is tighter than an inclusive one.
     """
     infinity = float("inf")
     for sign, inclusive, exclusive in (
@@ -314,7 +316,7 @@ def _bounds(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Iterat
 
 
 def _fields(schema: Any, root: Any, path: str, seen: tuple[Any, ...]) -> Iterator[str]:
-    """Yield the path of every named field of a result."""
+    """Yield the path of every field that the schema of a result names."""
     if schema in seen:
         return
     known = _resolved(schema, root)
@@ -329,7 +331,7 @@ def _fields(schema: Any, root: Any, path: str, seen: tuple[Any, ...]) -> Iterato
 
 
 def _opened(schema: Any) -> Any:
-    """Return a schema whose objects may have further fields."""
+    """Return a copy of a schema in which all objects accept additional fields."""
     if isinstance(schema, list):
         return [_opened(part) for part in schema]
     if not isinstance(schema, dict):
@@ -341,17 +343,17 @@ def _opened(schema: Any) -> Any:
     }
 
 
-def _said(schema: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the annotations of a schema with their places: they may change freely."""
+def _annotations(schema: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the annotations of a schema with their places. A change of them breaks no caller."""
     if isinstance(schema, list):
         for place, part in enumerate(schema):
-            yield from _said(part, f"{path}/{place}")
+            yield from _annotations(part, f"{path}/{place}")
     elif isinstance(schema, dict):
         for key, part in schema.items():
-            if key in _SAID and not isinstance(part, dict):
+            if key in _ANNOTATIONS and not isinstance(part, dict):
                 yield f"{path}/{key}", json.dumps(part, sort_keys=True)
             else:
-                yield from _said(part, f"{path}/{key}")
+                yield from _annotations(part, f"{path}/{key}")
 
 
 def _joined(path: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`--context FILE:NAME`: the dependencies of calls, opened before and closed after."""
+"""`--context FILE:NAME`: open the context of the calls before they run, and close it afterwards."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ context_option: Callable[[Any], Any] = click.option(
     "--context",
     "context",
     metavar="FILE:NAME",
-    help="What makes the Context of the calls: a function, or an (async) context manager.",
+    help="The function or (async) context manager that makes the Context of the calls.",
 )
 
 
 @asynccontextmanager
 async def opened_context(name: str | None) -> AsyncIterator[Context[Any] | None]:
-    """Yield the Context that `FILE:NAME` makes, and close it in the end; None without a name.
+    """Yield the Context that `FILE:NAME` makes, and close it at the end. Yield None without a name.
 
-    It is a Context, or a callable without arguments that returns one, sync or async, or an (async)
-    context manager of one.
+    The name is that of a Context, of an (async) context manager that yields one, or of a callable
+    without arguments, sync or async, that returns either.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: The name is that of something else.
     """
     if name is None:
         yield None
@@ -69,16 +69,16 @@ def run_until_stopped(
     serve: Callable[[Context[Any] | None], Awaitable[None]],
     last: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `serve(context)` until it ends, or a signal does: the context is closed either way.
+    """Run `serve(context)` until it ends or a signal arrives. Close the context in both cases.
 
-    `last()` is called before the process ends by a signal.
+    `last()` is called at the end, before a signal ends the process.
     """
     import asyncio
 
     stopped_by = asyncio.run(_serve(name, serve))
     last()
     if stopped_by is not None:
-        # A thread may wait for a line of standard input, and Python would wait for it in turn.
+        # Python would wait for a thread that may still be reading a line of standard input.
         os._exit(128 + stopped_by)
 
 
@@ -104,7 +104,7 @@ async def _serve(
         waiting.cancel()
         if not serving.done():
             serving.cancel()
-            # Of a server on standard input this does not end before the next line.
+            # A server on standard input would only end after the next line.
             await asyncio.wait({serving}, timeout=1.0)
         elif not serving.cancelled():
             serving.result()

@@ -1,4 +1,4 @@
-"""`functool journal`: what an operator does with the record of calls."""
+"""`functool journal`: inspect recorded calls, and decide on those with an unknown outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from functool.cli.telling import told
+from functool.cli.telling import readable_errors
 from functool.integrations.visible import visible
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ STATES = ("started", "done", "unknown")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_context
 def journal(context: click.Context, file: Path) -> None:
-    """Look into the journal FILE, and decide on calls whose outcome is unknown.
+    """Inspect the journal FILE, and decide on calls whose outcome is unknown.
 
     \b
     functool journal orders.journal list --state unknown
@@ -47,7 +47,7 @@ def _opened(context: click.Context) -> Journal:
 @click.pass_context
 def list_calls(context: click.Context, run: str | None, state: Any | None, as_json: bool) -> None:
     """List the calls: state, start and key."""
-    with told():
+    with readable_errors():
         for entry in _opened(context).calls(run=run, state=state):
             if as_json:
                 click.echo(json.dumps(_form(entry)))
@@ -60,26 +60,26 @@ def list_calls(context: click.Context, run: str | None, state: Any | None, as_js
 @click.argument("key")
 @click.pass_context
 def show(context: click.Context, key: str) -> None:
-    """Print all that is known of the call KEY."""
-    with told():
+    """Print the whole record of the call KEY."""
+    with readable_errors():
         click.echo(json.dumps(_form(_entry(_opened(context), key)), indent=2))
 
 
 @journal.command()
 @click.argument("key")
-@click.option("--text", help="It succeeded, and this is what the model reads.")
-@click.option("--json", "value", help="It succeeded, and this JSON is its value.")
-@click.option("--failed", help="It failed, and this is what the model reads.")
+@click.option("--text", help="The call succeeded, and the model reads this text.")
+@click.option("--json", "value", help="The call succeeded, and its value is this JSON.")
+@click.option("--failed", help="The call failed, and the model reads this text.")
 @click.pass_context
 def settle(
     context: click.Context, key: str, text: str | None, value: str | None, failed: str | None
 ) -> None:
-    """Record what came of the unknown call KEY: exactly one of --text, --json and --failed."""
+    """Record the outcome of the unknown call KEY, with one of --text, --json and --failed."""
     from functool import ToolResult
 
     if sum(given is not None for given in (text, value, failed)) != 1:
         raise click.UsageError("Say what came of the call with one of --text, --json and --failed.")
-    with told():
+    with readable_errors():
         if failed is not None:
             result = ToolResult.failed(failed)
         else:
@@ -91,8 +91,8 @@ def settle(
 @click.argument("key")
 @click.pass_context
 def reopen(context: click.Context, key: str) -> None:
-    """Let the unknown call KEY run again: it had no effect."""
-    with told():
+    """Let the unknown call KEY run again. Use this if it had no effect."""
+    with readable_errors():
         _opened(context).reopen(key)
 
 
@@ -103,7 +103,7 @@ def export(context: click.Context, run: str | None) -> None:
     """Print definitions and calls as lines of JSON, the format that `recorded` reads."""
     from functool.layers.journal_lines import lines_of
 
-    with told():
+    with readable_errors():
         for line in lines_of(_opened(context).recordings(run), times=True):
             sys.stdout.write(f"{line}\n")
 

@@ -1,4 +1,4 @@
-"""`functool lock` and `functool check --lock`: the definitions of tools, kept and compared."""
+"""`functool lock` and `functool check --lock`: store the definitions of tools, and compare them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSION = 1
 
 
 async def lock(to: str, toolset: Toolset) -> None:
-    """Write the definitions of some tools to a file, `-` for standard output."""
+    """Write the definitions of some tools to a file, or to standard output for `-`."""
     text = json.dumps({"version": VERSION, "tools": _definitions(toolset)}, indent=2) + "\n"
     if to == "-":
         click.echo(text, nl=False)
@@ -26,7 +26,7 @@ async def lock(to: str, toolset: Toolset) -> None:
 
 
 async def compare(locked: Path, as_json: bool, toolset: Toolset) -> None:
-    """Print what has changed since `lock` wrote the file; exit with 1 if it breaks a caller."""
+    """Print the changes since `lock` wrote the file. Exit with 1 if one breaks a caller."""
     from functool.cli.compatibility import changes
 
     found = changes(_read(locked), _definitions(toolset))
@@ -60,7 +60,7 @@ def _read(path: Path) -> dict[str, Any]:
     """Return the definitions in a file.
 
     Raises:
-        ValueError: It is no such file, or a later functool wrote it.
+        ValueError: The file has another format, or a later functool wrote it.
     """
     try:
         known = json.loads(path.read_text(encoding="utf-8"))

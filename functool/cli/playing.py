@@ -12,7 +12,7 @@ import click
 from functool.cli.commands import TargetCommand, complete_target, header_option
 from functool.cli.contexts import context_option, run_until_stopped
 from functool.cli.targets import headers_of, opened
-from functool.cli.telling import told
+from functool.cli.telling import readable_errors
 
 if TYPE_CHECKING:
     from functool import Context
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
 
 @click.command(cls=TargetCommand)
 @click.argument("target", shell_complete=complete_target)
-@click.option(
-    "--port", type=click.IntRange(0, 65_535), default=0, help="By default any that is free."
-)
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="By default any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--token",
     envvar="FUNCTOOL_PLAY_TOKEN",
-    help="Your own token, for a host that others can reach; better in FUNCTOOL_PLAY_TOKEN.",
+    help="Your own token, for a host that others can reach. Better set FUNCTOOL_PLAY_TOKEN.",
 )
 @click.option(
     "--inbox",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file of an Inbox: calls of other processes that wait there are shown too. By default "
-    "that of the context's approver.",
+    help="The file of an Inbox, to show the calls of other processes that wait there as well. By "
+    "default the inbox of the context's approver.",
 )
 @click.option(
     "--journal",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="The file of a Journal: its calls are part of the history.",
+    help="The file of a Journal, to show its calls in the history.",
 )
 @header_option
 @context_option
@@ -53,15 +51,15 @@ def play(
     headers: tuple[str, ...],
     context: str | None,
 ) -> None:
-    """Show the tools of TARGET on a page, to call them and to answer what waits for approval.
+    """Show the tools of TARGET on a page, to call them and to answer requests for approval.
 
-    It prints one address, which opens the page once: the browser keeps a cookie instead.
+    The command prints an address that works once. After that the browser uses a cookie.
 
     \b
     functool play tools.py
     functool play tools.py --context tools.py:make_context --inbox approvals.db
     """  # noqa: D301
-    with told(), ExitStack() as stack:
+    with readable_errors(), ExitStack() as stack:
         sent = headers_of(headers)
 
         async def serve(given: Context[Any] | None) -> None:
@@ -72,7 +70,7 @@ def play(
 
 
 def _inbox(file: Path | None, context: Context[Any] | None, stack: ExitStack) -> Inbox:
-    """Return the inbox that was named, else that of the context's approver, else a new one."""
+    """Return the inbox of `file`, or that of the context's approver, or a new one."""
     from functool.layers.inbox import Inbox, InboxApprover
 
     if file is None and context is not None and isinstance(context.approver, InboxApprover):

@@ -1,4 +1,4 @@
-"""What a provider or a system makes of a tool: its definition, its losses, its demands."""
+"""Find out how a provider or a system takes a tool: its definition, its losses, its demands."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from functool import Tool
 
-# The folder is read, not imported: `functool --help` loads nothing of the core.
+# List the folder instead of importing it, so that `functool --help` loads nothing of the core.
 _FILES = [file.name for file in iter_modules([str(Path(__file__).parents[1] / "dialects")])]
 DIALECTS = tuple(sorted(name for name in _FILES if not name.startswith("_")))
 SYSTEMS = ("agent-framework", "amplifier", "unique")
 
 
 def neutral_of(tool: Tool) -> dict[str, Any]:
-    """Return what every model is told of a tool, in no provider's form."""
+    """Return the definition of a tool in no provider's form."""
     known = tool.schema
     shown = {"name": known.name, "description": known.description, "parameters": known.parameters}
     return shown if known.output is None else {**shown, "output": known.output}
@@ -39,10 +39,11 @@ def dialect_of(name: str) -> Any:
 
 
 def demands_of(system: str, tool: Tool) -> Sequence[str]:
-    """Return what a provider or a system cannot take of a tool."""
+    """Return the parts of a tool that a provider or a system does not accept."""
     if system in DIALECTS:
         from functool.dialects import Lost
 
-        # What is moved into words is said by `functool schema`; only what is lost breaks a promise.
+        # Report only what is lost. `functool schema --losses` also lists what is moved into the
+        # description.
         return [loss for loss in dialect_of(system).losses(tool) if isinstance(loss, Lost)]
     return list(import_module(f"functool.integrations.{system.replace('-', '_')}").demands(tool))

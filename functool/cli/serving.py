@@ -1,4 +1,4 @@
-"""Serve targets over MCP: files and modules, and other servers again."""
+"""Serve targets over MCP: files, modules, and other MCP servers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def serve_targets(
     """Serve the tools of the targets as one server, until it is stopped.
 
     Raises:
-        DefinitionError: Two targets have one name, or a tool cannot be served.
-        UsageError: A target, or an option, is none.
+        DefinitionError: Two targets have the same name, or a tool cannot be served.
+        UsageError: A target or an option is not valid.
     """
     if token_env and transport != "http":
         raise click.UsageError("--token-env is for --transport http")
@@ -55,7 +55,7 @@ def serve_targets(
     options: dict[str, Any] = {"token": token, "allowed_hosts": allowed_hosts}
 
     async def serve(opened: Context[Any] | None) -> None:
-        # The dependencies are shared. State, approvals and grants are those of one conversation.
+        # Conversations share the dependencies. Each has its own state, approvals and grants.
         own = {} if opened is None else {"context": lambda request: opened.fresh()}
         async with AsyncExitStack() as stack:
             proxy = _Proxy(stack, parts, sent, guards, own)
@@ -65,8 +65,8 @@ def serve_targets(
         run_until_stopped(context, serve)
         return
     if transport == "stdio":
-        # A thread waits for a line of standard input, which Python would wait for in turn: let
-        # Ctrl-C end the process.
+        # A thread waits for a line of standard input, and Python would wait for the thread. So let
+        # Ctrl-C end the process at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not any(target.startswith(SERVER) for _, target in parts):
         tools = [
@@ -80,7 +80,7 @@ def serve_targets(
 
 
 class _Proxy:
-    """Several targets as one server, which changes when one of them does."""
+    """Several targets as one server. If the tools of a target change, so do the server's."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ def _headers(given: Sequence[str], parts: Sequence[tuple[str, str]]) -> dict[str
 
 
 def _parts(targets: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the prefix and the target of each; a target alone, without a name, gets no prefix."""
+    """Return pairs of prefix and target. A single target without a name gets no prefix."""
     parts: dict[str, str] = {}
     for each in targets:
         match = _NAMED.fullmatch(each)
@@ -150,12 +150,13 @@ def _parts(targets: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _name_of(target: str) -> str:
-    """Return what a target is called: a file's or module's name, a host, or a command."""
+    """Return the name of a target: that of a file or module, a host, or a command."""
     text = target.removeprefix(SERVER)
     if _is_url(target):
         text = urlsplit(text).hostname or ""
     elif target.startswith(SERVER):
-        # The last word that is no option: `python weather.py` is weather, `npx @org/files` files.
+        # Use the last word that is not an option. `python weather.py` gives weather, and
+        # `npx @org/files` gives files.
         words = [word for word in shlex.split(text) if not word.startswith("-")]
         text = PurePath(words[-1]).stem if words else ""
     else:

@@ -1,4 +1,4 @@
-"""What a TARGET is: the tools of a file, a module or an object, or an MCP server."""
+"""Load the tools of a TARGET: a file, a module, an object, or an MCP server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGET_HELP = (
     ("api.yaml", "an OpenAPI document, .json or .yaml: a tool for each operation"),
     ("https://host/mcp", "an MCP server over HTTP"),
     ('"npx some-server --flag"', "an MCP server that this command starts"),
-    ("mcp:TARGET", "an MCP server, where it has to be said"),
+    ("mcp:TARGET", "an MCP server, if that is not clear"),
 )
 SERVER = "mcp:"
 
@@ -35,7 +35,7 @@ def headers_of(given: Sequence[str]) -> dict[str, str]:
     """Return the headers that `--header NAME=VARIABLE` asks for, read from the environment.
 
     Raises:
-        UsageError: It is no such pair, or there is no such variable.
+        UsageError: It is not such a pair, or there is no such variable.
     """
     headers = {}
     for each in given:
@@ -47,7 +47,9 @@ def headers_of(given: Sequence[str]) -> dict[str, str]:
 
 
 def variable_of(option: str, name: str) -> str:
-    """Return an environment variable that an option names: a secret is no part of a command.
+    """Return the value of an environment variable that an option names.
+
+    Options name a variable instead of the value, because others can read a secret in a command.
 
     Raises:
         UsageError: There is no such variable, or it is empty.
@@ -67,7 +69,11 @@ async def opened(
     headers: Mapping[str, str] | None = None,
     elicit: Any = None,
 ) -> AsyncIterator[Toolset]:
-    """Yield the tools of a target; `yes` or `elicit`, or else the terminal, answers a server."""
+    """Yield the tools of a target.
+
+    `elicit` answers the questions of a server. By default they are asked at the terminal, and `yes`
+    consents without asking.
+    """
     if not is_remote(target):
         if headers:
             raise click.UsageError("--header is for an MCP server's URL")
@@ -101,7 +107,7 @@ def local_toolset(target: str, may_be_empty: bool = False) -> Toolset:
     """Return the tools of a file or module.
 
     Raises:
-        ClickException: It cannot be loaded, or it has none.
+        ClickException: It cannot be loaded, or it has no tools.
     """
     from functool import Toolset
 
@@ -133,7 +139,7 @@ def object_of(target: str) -> Any:
     """Return the object that `FILE:NAME` names.
 
     Raises:
-        ClickException: There is none.
+        ClickException: There is no such object.
     """
     place, sign, name = target.rpartition(":")
     if not sign:
@@ -146,10 +152,10 @@ def _module(place: str) -> ModuleType:
 
     path = Path(place)
     try:
-        # Standard output is for results, and in `serve` it is the wire.
+        # Standard output is for results, and `serve` uses it for its protocol.
         with redirect_stdout(sys.stderr):
             return _imported(path) if path.suffix == ".py" else _imported_by_name(place)
-    except DefinitionError as error:  # It names the function's own line.
+    except DefinitionError as error:  # Its message names the function's own line.
         raise click.ClickException(f"cannot load {place}: {error}") from None
     except Exception as error:
         import traceback
@@ -166,7 +172,7 @@ def _imported_by_name(name: str) -> ModuleType:
 
 
 def _imported(path: Path) -> ModuleType:
-    """Import a file: by its dotted name where it is part of a package, else under its own."""
+    """Import a file: by its dotted name if it is part of a package, otherwise by its own name."""
     from importlib.util import module_from_spec, spec_from_file_location
 
     folder, names = path.resolve().parent, [path.stem]
@@ -175,12 +181,12 @@ def _imported(path: Path) -> ModuleType:
     sys.path.insert(0, str(folder))
     dotted = ".".join(names[:-1] if names[-1] == "__init__" else names)
     if len(names) > 1 and all(name.isidentifier() for name in names):
-        # Other files of the package may be imported by `from . import ...`.
+        # The file may import other files of the package with `from . import ...`.
         found = _in_package(dotted)
         if found is not None and Path(found.__file__ or "").resolve() == path.resolve():
             return found
-    # Its own name, so that other processes can import what they unpickle; never that of another
-    # module.
+    # Use the file's own name, so that other processes can import what they unpickle. Do not use the
+    # name of a module that is loaded already.
     name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
     spec = spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -190,7 +196,7 @@ def _imported(path: Path) -> ModuleType:
 
 
 def _in_package(name: str) -> ModuleType | None:
-    """Import a module by its dotted name; None where another package has taken that."""
+    """Import a module by its dotted name. Return None if another package has that name."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -235,7 +241,7 @@ def _tools_of(module: ModuleType, name: str, target: str) -> Iterator[Tool]:
 
 
 def _made_of(value: Any, target: str) -> Sequence[Any]:
-    """Return the tools in an object that somebody named and that is no tool itself."""
+    """Return the tools in an object that was named as a target and is not a tool itself."""
     from functool import FunctionTool
 
     if callable(value):

@@ -1,4 +1,4 @@
-"""How the commands say what went wrong."""
+"""Show errors of commands in one line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from functool.integrations.visible import visible
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Say in one line what went wrong, where the one who types can do something about it."""
+def readable_errors() -> Iterator[None]:
+    """Show an error in one line, without a traceback, if the user of the command can act on it."""
     from functool import FunctoolError
 
     try:
         yield
     except BrokenPipeError:
-        raise  # The reader has enough: click ends the program in silence.
+        raise  # The reader of the output has closed it. click then ends without a message.
     except (FunctoolError, ImportError, OSError, ValueError) as error:
         raise click.ClickException(visible(str(error))) from None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from functool.dialects._reply import Reply, Written
+from functool.dialects._reply import Reply, Written, mixed_streams
 from functool.dialects._wire import get, listed, mismatch
 
 _COMPLETE = ("stop", "tool_calls", "function_call")
@@ -41,7 +41,7 @@ class ChatChunks:
             raise mismatch(self._expected, chunk)
         id = get(chunk, "id")
         if id and self._id and id != self._id:
-            raise ValueError("the chunk has the id of another stream: two streams are mixed")
+            raise mixed_streams("the chunk has the id of another stream")
         self._id = self._id or id
         if error is not None:
             reply.fail(get(error, "message") or error)
@@ -80,7 +80,7 @@ class ChatChunks:
                 raise ValueError("arguments came for a call that did not start in this stream")
             found = reply.start(key, name, self._ids[key])
         elif name and name != found.name:
-            raise ValueError("a call changed its name: two streams are mixed")
+            raise mixed_streams("a call changed its name")
         if isinstance(arguments, (str, type(None))):
             reply.add(found, arguments)
         else:  # Mistral's SDK may have read them already.

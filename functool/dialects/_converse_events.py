@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from functool.dialects._reply import Reply, Written
+from functool.dialects._reply import Reply, Written, mixed_streams
 from functool.dialects._wire import get, mismatch
 
 _COMPLETE = ("tool_use", "end_turn", "stop_sequence")
@@ -33,14 +33,14 @@ class ConverseEvents:
 
     def _messageStart(self, body: Any, reply: Reply) -> None:
         if self._begun:
-            raise ValueError("a second message starts in this stream: two streams are mixed")
+            raise mixed_streams("a second message starts in this stream")
         self._begun = True
 
     def _contentBlockStart(self, body: Any, reply: Reply) -> None:
         self._finish_open(reply)
         index, use = get(body, "contentBlockIndex"), get(get(body, "start"), "toolUse")
         if reply.find(index) is not None:
-            raise ValueError("a content block starts twice: two streams are mixed")
+            raise mixed_streams("a content block starts twice")
         if use is not None and get(use, "type") != "server_tool_use":
             reply.start(index, get(use, "name"), get(use, "toolUseId"))
         else:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from functool.dialects._reply import Reply, Written
+from functool.dialects._reply import Reply, Written, mixed_streams
 from functool.dialects._wire import get, mismatch
 
 _FIELDS = ("candidates", "prompt_feedback", "usage_metadata", "response_id", "model_version")
@@ -35,7 +35,7 @@ class GeneratedChunks:
             raise mismatch("a GenerateContentResponse or its dict", chunk)
         id = get(chunk, "response_id", "responseId")
         if id and self._id and id != self._id:
-            raise ValueError("the chunk has the id of another stream: two streams are mixed")
+            raise mixed_streams("the chunk has the id of another stream")
         self._id = self._id or id
         candidates = get(chunk, "candidates") or ()
         for candidate in candidates:

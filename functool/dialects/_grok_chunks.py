@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from functool.dialects._chat_chunks import ChatChunks
-from functool.dialects._reply import Reply
+from functool.dialects._reply import Reply, mixed_streams
 from functool.dialects._response_events import ResponseEvents
 from functool.dialects._wire import get, listed, mismatch
 
@@ -43,7 +43,7 @@ class GrokChunks:
             raise mismatch(_EXPECTED, chunk)
         id = get(proto, "id")
         if id and self._id and id != self._id:
-            raise ValueError("the chunk has the id of another stream: two streams are mixed")
+            raise mixed_streams("the chunk has the id of another stream")
         self._id = self._id or id
         for output in outputs:
             self._output(output, reply)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functool.dialects._reply import Reply, Written
+from functool.dialects._reply import Reply, Written, mixed_streams
 from functool.dialects._wire import get, mismatch
 
 _COMPLETE = ("tool_use", "end_turn", "stop_sequence", "pause_turn", None)
@@ -29,7 +29,7 @@ class MessageEvents:
             raise mismatch("an event of a Messages stream or its dict", event)
         if kind == "message_start":
             if self._begun:
-                raise ValueError("a second message starts in this stream: two streams are mixed")
+                raise mixed_streams("a second message starts in this stream")
             self._begun = True
         elif kind == "content_block_start":
             self._start(get(event, "index"), get(event, "content_block"), reply)
@@ -46,7 +46,7 @@ class MessageEvents:
 
     def _start(self, index: Any, block: Any, reply: Reply) -> None:
         if index in self._blocks:
-            raise ValueError("a content block starts twice: two streams are mixed")
+            raise mixed_streams("a content block starts twice")
         self._finish_open(reply)
         self._blocks[index] = block
         if get(block, "type") == "text":

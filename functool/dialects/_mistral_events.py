@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functool.dialects._chat_chunks import ChatChunks, texts_of
-from functool.dialects._reply import Reply
+from functool.dialects._reply import Reply, mixed_streams
 from functool.dialects._wire import get, mismatch
 
 _EXPECTED = "an event of chat.stream or of a streamed conversation, or its dict"
@@ -31,7 +31,7 @@ class MistralEvents:
             raise mismatch(_EXPECTED, body)
         if kind == "conversation.response.started":
             if self._begun:
-                raise ValueError("a second response starts in this stream: two streams are mixed")
+                raise mixed_streams("a second response starts in this stream")
             self._begun = True
         elif kind == "message.output.delta":
             content = get(body, "content")

@@ -1,4 +1,4 @@
-"""A model's reply while it is being written: its text, its calls and their errors."""
+"""Collect a model's reply while it is being written: its text, its calls and their errors."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ from functool.dialects._events import (
 
 _MARK = re.compile(r'["\\{}\[\]]')
 _JSON_SPACE = " \t\r\n"
+
+
+def mixed_streams(problem: str) -> ValueError:
+    """Return the error for a chunk that cannot belong to this stream."""
+    return ValueError(f"{problem}: two streams are mixed")
 
 
 class Brackets:
@@ -59,7 +64,8 @@ class Brackets:
 class Written:
     """A call that is being written.
 
-    `ready` says that its object is closed, `error` why it was refused. `watch` judges its text.
+    `ready` means that its JSON object is closed and it may run. `ended` means that no more of its
+    text comes. `error` says why it was refused. `watch` checks its text against the tool's schema.
     """
 
     index: int
@@ -69,7 +75,7 @@ class Written:
     parts: list[str] = field(default_factory=list)
     brackets: Brackets = field(default_factory=Brackets)
     ready: bool = False
-    whole: bool = False
+    ended: bool = False
     error: ToolError | None = None
 
     @property
@@ -86,9 +92,9 @@ class Written:
 
 
 class Reply:
-    """Collects one reply. A dialect says what a chunk holds; this makes events and calls of it.
+    """Collects one reply. A dialect reads the chunks, and calls these methods with their content.
 
-    Calls are known by a key of the provider's: an index, a place, an id.
+    Calls are found by a key that the provider uses: an index, a place, or an id.
     """
 
     def __init__(self, tools: Toolset | None) -> None:
@@ -101,7 +107,7 @@ class Reply:
         self._events: list[StreamEvent] = []
 
     def take(self) -> list[StreamEvent]:
-        """Return the events since the last time."""
+        """Return the events since the last call of this method."""
         events, self._events = self._events, []
         return events
 
@@ -112,13 +118,13 @@ class Reply:
     def say(self, text: str | None, refusal: bool = False) -> None:
         """Add to the text for the user."""
         if text:
-            self._go_on()
+            self._check_open()
             self.refusal = self.refusal or refusal
             self._events.append(TextDelta(text))
 
     def start(self, key: Any, name: Any, id: Any) -> Written:
         """Begin a call."""
-        self._go_on()
+        self._check_open()
         call = Written(len(self.calls), str(name or ""), str(id or ""))
         self.calls.append(call)
         self._open[key] = call
@@ -135,9 +141,9 @@ class Reply:
         """Add to the arguments of a call."""
         if not text:
             return
-        self._go_on()
-        if call.whole:
-            raise ValueError("arguments came for a call that was complete: two streams are mixed")
+        self._check_open()
+        if call.ended:
+            raise mixed_streams("arguments came for a call that was complete")
         call.parts.append(text)
         self._events.append(ArgumentsDelta(call.index, text))
         if call.error is not None:
@@ -152,10 +158,10 @@ class Reply:
             self._make_ready(call)
 
     def finish(self, call: Written, arguments: Any = None) -> None:
-        """End a call. `arguments`, where a provider repeats them, add what was not streamed.
+        """End a call. If a provider repeats the `arguments` here, add the part not streamed yet.
 
         Raises:
-            ValueError: They contradict what was streamed.
+            ValueError: The arguments differ from those that were streamed.
         """
         if arguments is not None:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -163,33 +169,33 @@ class Reply:
                 self.add(call, text[len(call.text) :])
             elif _decoded(text) != _decoded(call.text):
                 raise ValueError("the arguments of a call differ from those that were streamed")
-        if not call.whole:
-            call.whole = True
-            self._settle(call, whole=True)
+        if not call.ended:
+            call.ended = True
+            self._end_call(call, complete=True)
 
     def end(self, reason: Any, complete: bool = True) -> None:
         """End the reply.
 
-        Where it is not `complete`, a call without arguments may have lost them.
+        If it is not `complete`, refuse calls without arguments, because those may have been lost.
         """
-        self._go_on()
+        self._check_open()
         for call in self.calls:
-            if not call.whole:
-                call.whole = True
-                self._settle(call, complete)
+            if not call.ended:
+                call.ended = True
+                self._end_call(call, complete)
         self.ended = StreamEnded("refusal" if self.refusal else str(reason))
         self._events.append(self.ended)
 
     def fail(self, message: Any) -> None:
-        """End the reply with an error that the provider reports: none of its calls runs."""
+        """End the reply with an error that the provider reports. None of its calls runs."""
         self.failure = StreamBroken(f"the provider reported: {message}")
         self.end(f"failed: {message}", complete=False)
 
-    def _settle(self, call: Written, whole: bool) -> None:
-        """Decide what became of a call that ends."""
+    def _end_call(self, call: Written, complete: bool) -> None:
+        """Make an ended call ready, or refuse it."""
         if call.ready or call.error is not None:
             return
-        if whole and (not call.text or call.text.isspace()):
+        if complete and (not call.text or call.text.isspace()):
             self._make_ready(call)
         else:
             self._refuse(call, ArgumentError("the arguments are not one whole JSON object"))
@@ -202,9 +208,9 @@ class Reply:
         call.ready, call.error = False, error
         self._events.append(CallRefused(call.call, error))
 
-    def _go_on(self) -> None:
+    def _check_open(self) -> None:
         if self.ended is not None:
-            raise ValueError("the stream has ended, and here is more of it: two streams are mixed")
+            raise mixed_streams("the stream has ended, and here is more of it")
 
 
 def _decoded(text: str) -> Any:

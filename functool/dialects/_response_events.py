@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functool.dialects._reply import Reply, Written
+from functool.dialects._reply import Reply, Written, mixed_streams
 from functool.dialects._wire import get, mismatch
 
 _OTHERS = ("error", "keepalive")
@@ -50,7 +50,7 @@ class ResponseEvents:
         other = bool(id and self._id and id != self._id)
         early = number is not None and self._number is not None and number <= self._number
         if again or other or early:
-            raise ValueError("the event belongs to another response: two streams are mixed")
+            raise mixed_streams("the event belongs to another response")
         self._id, self._number = self._id or id, number if number is not None else self._number
 
     def _item(self, key: Any, item: Any, reply: Reply, word: str) -> None:

@@ -1,4 +1,4 @@
-"""What every provider's `StreamReader` does: it turns chunks into events, and runs the calls."""
+"""The base of every provider's `StreamReader`: turn chunks into events, and run the calls."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Parser(Protocol):
         """Read one chunk.
 
         Raises:
-            TypeError: It is no chunk of this provider.
-            ValueError: It does not belong to this stream.
+            TypeError: This is not a chunk of this provider.
+            ValueError: The chunk does not belong to this stream.
         """
         ...
 
@@ -34,8 +34,8 @@ class Reader:
     """Reads one streamed reply of a provider.
 
     Args:
-        tools: A tool, some tools or a `Toolset`. With them a call that can no longer become valid
-            is refused while it is still being written. `run` needs them.
+        tools: A tool, several, or a `Toolset`. `run` needs them. With tools, a call that can no
+            longer become valid is refused while it is still being written.
     """
 
     def __init__(self, parser: Parser, tools: Tools | None) -> None:
@@ -47,11 +47,11 @@ class Reader:
         self._broken: BaseException | None = None
 
     def feed(self, chunk: Any) -> list[StreamEvent]:
-        """Read a chunk, an object of the provider's SDK or its dict, and return what it says.
+        """Read a chunk, an object of the provider's SDK or its dict. Return its events.
 
         Raises:
-            TypeError: It is no chunk of this provider.
-            ValueError: It does not belong to this stream, or comes after the end.
+            TypeError: This is not a chunk of this provider.
+            ValueError: The chunk does not belong to this stream, or comes after its end.
         """
         if self._closed:
             raise ValueError("the stream was closed, and here is more of it")
@@ -61,14 +61,15 @@ class Reader:
         return self._reply.take()
 
     def calls(self) -> list[ToolCall]:
-        """Return the calls so far, in order, each with its text so far: refused ones too."""
+        """Return the calls so far, in order, each with its text so far. Include refused calls."""
         return [call.call for call in self._reply.calls]
 
     def close(self, error: BaseException | None = None) -> None:
-        """Say that no more chunks come.
+        """Declare that no more chunks come.
 
-        Before the end of the model's turn the stream is broken, by `error` where there is one: what
-        began early is cancelled, and `run` raises `StreamBroken`. After it this does nothing.
+        Before the end of the model's turn this breaks the stream. The calls that began early are
+        cancelled, and `run` raises `StreamBroken`, caused by `error` if it is given. After the end
+        of the turn this changes nothing.
         """
         self._closed = True
         if self._broken is None:
@@ -84,18 +85,18 @@ class Reader:
         """Run the calls, and return their results in order.
 
         A call of a read-only tool begins as soon as its arguments are complete, while others are
-        still being written. The rest waits for the end of the turn, and then follows the rules of
-        `Toolset.call_all`. A refused call gets its error as its result.
+        still being written. The other calls wait for the end of the turn, and then follow the rules
+        of `Toolset.call_all`. The result of a refused call is its error.
 
         Args:
-            context: What the calls share; by default a new one.
-            chunks: What is left of the stream. Without it the calls of what is fed run, before and
-                after this is called, until the turn ends or the reader is closed.
+            context: The context that the calls share. By default a new one.
+            chunks: The rest of the stream. Without it, somebody else has to `feed` the chunks until
+                the turn ends or the reader is closed.
 
         Raises:
-            StreamBroken: The stream broke off; `results` says what ran.
+            StreamBroken: The stream broke off. `results` shows which calls ran.
             Tripwire: A guardrail stopped the run.
-            TypeError: The reader has no tools, or a chunk is none of this provider.
+            TypeError: The reader has no tools, or something is not a chunk of this provider.
             ValueError: A chunk does not belong to this stream, or the calls have been run already.
         """
         if self._tools is None:
@@ -148,7 +149,7 @@ class Reader:
 
 
 async def each(chunks: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any, None]:
-    """Yield the chunks of either kind of iterable. A plain one is waited for in a thread."""
+    """Yield the chunks of an async or a sync iterable. A sync one is read in a thread."""
     if isinstance(chunks, AsyncIterable):
         async for chunk in chunks:
             yield chunk

@@ -1,4 +1,4 @@
-"""Runs the calls of one reply: some of them while the reply is still being written."""
+"""Run the calls of one reply, some of them while the reply is still being written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from functool.dialects._reply import Written
 
 
 class Turn:
-    """The calls of one reply that run, and what they share: a context and a limit of concurrency.
+    """Runs the calls of one reply, with one context and one limit of concurrency.
 
     A call of a read-only tool begins as soon as its arguments are complete, unless the tool may ask
-    for approval. No call begins early where an enabled tool is exclusive or takes control.
+    for approval. No call begins early if any enabled tool is exclusive or takes control.
     """
 
     def __init__(self, tools: Toolset, context: Context[Any]) -> None:
@@ -33,7 +33,7 @@ class Turn:
         return any(isinstance(_failure(task), Tripwire) for task in self._begun.values())
 
     def look(self, calls: list[Written]) -> None:
-        """Begin what may begin, and cancel what was refused since."""
+        """Begin the calls that may begin now, and cancel those that have been refused since."""
         for call in calls:
             task = self._begun.get(call.index)
             if task is not None and call.error is not None:
@@ -61,7 +61,7 @@ class Turn:
             return await self._tools.call(call, self._context)
 
     async def conclude(self, calls: list[Written]) -> list[ToolResult]:
-        """Run what is left, by the rules of a whole turn, and return every result in order.
+        """Run the remaining calls as `call_all` does, and return every result in order.
 
         Raises:
             Tripwire: A guardrail stopped the run.
@@ -79,10 +79,11 @@ class Turn:
     async def _refuse(
         self, call: ToolCall, error: ToolError, began: asyncio.Task[ToolResult] | None
     ) -> ToolResult:
-        """Answer a refused call. One that had begun is waited for; its events have been sent."""
+        """Return the result of a refused call. If it had begun, wait for its end first."""
         if began is None:
             return await self._tools.refuse(call, error, self._context)
         await asyncio.wait({began})
+        # The call has sent its events already, so do not let the toolset refuse it again.
         return _result(call, ToolResult.failed(str(error), type=type(error).__name__))
 
     async def _stop_at_tripwire(self) -> None:
@@ -94,7 +95,7 @@ class Turn:
         raise first
 
     async def broken(self, calls: list[Written], error: BaseException | None) -> StreamBroken:
-        """Cancel what has begun, and return what says which calls ran."""
+        """Cancel the calls that have begun, and return an error that says which calls ran."""
         await self.cancel()
         results = [self._at_break(call) for call in calls]
         ran = sum(_ran(task) for task in self._begun.values())
@@ -102,8 +103,10 @@ class Turn:
         why = (
             "it ended before the turn did" if error is None else f"{type(error).__name__}: {error}"
         )
-        told = f"of {len(calls)} calls {ran} ran, {cancelled} were cancelled, the rest never began"
-        return StreamBroken(f"the stream broke off ({why}); {told}", results)
+        counts = (
+            f"of {len(calls)} calls {ran} ran, {cancelled} were cancelled, the rest never began"
+        )
+        return StreamBroken(f"the stream broke off ({why}); {counts}", results)
 
     def _at_break(self, call: Written) -> ToolResult:
         task = self._begun.get(call.index)
@@ -114,7 +117,7 @@ class Turn:
         return _result(call.call, ToolResult.failed(message, type="StreamBroken"))
 
     async def cancel(self) -> None:
-        """Cancel what still runs, and wait for it."""
+        """Cancel the calls that still run, and wait for them to end."""
         for task in self._begun.values():
             task.cancel()
         await asyncio.gather(*self._begun.values(), return_exceptions=True)
