@@ -205,8 +205,8 @@ class Processes:
             if answer != READY:
                 return
             waiting = self._waiting()
-            # Before it wrote "ready", the waiting process asked the kernel to die with its parent. If
-            # the parent had died already, the process lives on. So check that the parent runs.
+            # Before it wrote "ready", the waiting process asked the kernel to die with its parent.
+            # If the parent had died already, the process lives on. So check that the parent runs.
             if waiting is None or not _is_running(self._leader):
                 return
             if self._holder is not None:
