@@ -51,7 +51,7 @@ def name_of(guardrail: Any) -> str:
 def ask(
     guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Call a guardrail, and return its answer for `answered` to check.
+    """Call a guardrail, and return its answer for `await_answer` to check.
 
     Raises:
         GuardrailError: The guardrail refused, or failed.
