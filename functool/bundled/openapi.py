@@ -1,4 +1,4 @@
-"""Tools made of an OpenAPI document, one an operation.
+"""Make tools from an OpenAPI document, one for each operation.
 
     from functool.bundled.openapi import openapi_tools
 
@@ -6,8 +6,8 @@
         text, base_url="https://api.example.com/v1", auth={"token": secret}, include=["list*"]
     )
 
-A document is data from somebody else; `docs/security.md` says what it can and cannot make a tool
-do.
+A document is data that somebody else wrote. `docs/security.md` says what it can and cannot make a
+tool do.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ __all__ = [
 ]
 
 TIMEOUT = 60.0
-"""Seconds for one call, redirects and body included."""
+"""Seconds for one call, including redirects and the body."""
 
-MAX_TOLD = 20
+MAX_LISTED = 20
 """How many operations an error names."""
 
 MAX_GROWTH = 1_000
-"""Characters of JSON that all tools of a document may take for each value that it has."""
+"""How many characters of JSON all tools may take together, for each value of the document."""
 
 MAX_FAILING = 30.0
-"""Seconds that operations which cannot be tools may take in all: they count for nothing else."""
+"""Seconds for all operations that cannot be tools. No other limit counts these operations."""
 
 LEAST_SIZE, MOST_SIZE = 20_000_000, 400_000_000
-"""Characters that the tools of a small document may take, and those of a large one at most."""
+"""Characters that all tools of a document may always take, and at most take."""
 
 _Item = TypeVar("_Item", Listed, Operation)
 _Made = TypeVar("_Made")
@@ -74,19 +74,19 @@ _Made = TypeVar("_Made")
 class OpenAPITool(Tool):
     """One operation of an API.
 
-    Its arguments are the parameters of the operation, and `body` if it has one. One call is one
-    request: the pages of a long list are the model's to ask for, by the parameters that the API has
-    for it.
+    Its arguments are the parameters of the operation, and `body` if the operation has one. One call
+    is one request. The model asks for the next page of a long list with the parameters that the API
+    has for it.
 
     Args:
         spec: The document, as for `openapi_tools`.
         operation: The operationId, or the name that the tool gets.
         client: An AsyncClient of httpx2 or httpx.
-        base_url: The URL of the server; needed with `auth`.
+        base_url: The URL of the server. It is needed with `auth`.
         auth: The secrets of the security schemes.
 
     Raises:
-        DefinitionError: The document or the operation is not usable, or has no server.
+        DefinitionError: The document or the operation cannot be used, or has no server.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class OpenAPITool(Tool):
         )
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Send the request and return what the server says."""
+        """Send the request, and return the answer of the server."""
         arguments = (
             call.arguments if isinstance(call.arguments, Mapping) else json.loads(call.arguments)
         )
@@ -152,23 +152,23 @@ def openapi_tools(
     """Return a toolset with a tool for each operation of an OpenAPI document (3.0 and 3.1).
 
     Args:
-        spec: The document as a mapping, or its text in JSON or YAML. Nothing that it refers to is
-            fetched.
-        client: An AsyncClient of httpx2 or httpx; its transport then decides what is reached.
-            Without one, redirects to other hosts lead to public addresses only.
-        base_url: The URL that the paths are appended to; by default the first server of the
-            document, a relative one seen from the client's own base URL. Always give it for a
+        spec: The document as a mapping, or its text in JSON or YAML. Its references to other
+            documents are not fetched.
+        client: An AsyncClient of httpx2 or httpx. Its transport then decides which addresses are
+            reached. Without a client, redirects to other hosts lead to public addresses only.
+        base_url: The URL that the paths are appended to. The default is the first server of the
+            document; a relative one is joined to the client's own base URL. Always give it for a
             document that is not your own.
-        include: Patterns of the operations to take (`list*`), matched against operationId, tool
-            name and `GET /path`.
-        exclude: Patterns of those to leave out.
+        include: Patterns of the operations to take (`list*`). They are matched against the
+            operationId, the tool name and `GET /path`.
+        exclude: Patterns of the operations to leave out.
         auth: The secret of each security scheme by its name: a text, a pair of user and password,
-            or a function (sync or async) that returns one. A secret alone will do if the document
-            has one scheme. It needs `base_url`, and is sent to that origin only.
-        pinned: What `pin` returned when the document was looked at.
+            or a function (sync or async) that returns one. If the document has one scheme, the
+            secret alone is enough. It needs `base_url`, and is sent to that origin only.
+        pinned: The result of `pin` from when you reviewed the document.
 
     Raises:
-        DefinitionError: The document is not usable, an operation of it is not, `include` matches
+        DefinitionError: The document or one of its operations cannot be used, `include` matches
             nothing, or a pinned definition has changed.
     """
     document = read(spec)
@@ -186,21 +186,23 @@ def openapi_tools(
 def pin(
     spec: Spec, *, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
 ) -> dict[str, str]:
-    """Return the fingerprint of every operation by tool name: what is told, and what is sent where.
+    """Return the fingerprint of every operation, by tool name.
 
-    Keep it where the code is kept, and pass it to `openapi_tools(..., pinned=...)`: a definition
-    that has changed since then is an error. An operation that cannot be a tool has no fingerprint.
+    A fingerprint covers what the model reads, and what is sent where. Keep the fingerprints beside
+    your code, and pass them to `openapi_tools(..., pinned=...)`. A definition that has changed
+    since then is an error. An operation that cannot be a tool has no fingerprint.
 
     Args:
         spec: The document, as for `openapi_tools`.
         include: Patterns of the operations to take, as for `openapi_tools`.
-        exclude: Patterns of those to leave out.
+        exclude: Patterns of the operations to leave out.
 
     Raises:
-        DefinitionError: It is no OpenAPI document, or its operations take too much to describe.
+        DefinitionError: It is not an OpenAPI document, or describing its operations takes too much
+            space or time.
     """
     document = read(spec)
-    return _fingerprints(document, _sound(document, _chosen(document, include, exclude)))
+    return _fingerprints(document, _usable(document, _chosen(document, include, exclude)))
 
 
 def _chosen(
@@ -223,7 +225,7 @@ def _chosen(
 
 
 def _each(found: Iterable[_Item], make: Callable[[_Item], _Made]) -> list[_Made]:
-    """Make something of every operation, and name all of which nothing can be made."""
+    """Make something from every operation. One error names all operations that fail."""
     made: list[_Made] = []
     broken: dict[str, list[str]] = {}
     for one in found:
@@ -234,16 +236,16 @@ def _each(found: Iterable[_Item], make: Callable[[_Item], _Made]) -> list[_Made]
         except DefinitionError as error:
             broken.setdefault(str(error), []).append(_place(one))
     if broken:
-        told = [f"{_several(places)}: {error}" for error, places in broken.items()]
+        problems = [f"{_listing(places)}: {error}" for error, places in broken.items()]
         raise DefinitionError(
             "operations that cannot be tools; exclude=[...] leaves them out:"
-            f" {_several(told, '; ')}"
+            f" {_listing(problems, '; ')}"
         )
     return made
 
 
 class _TooMuch(DefinitionError):
-    """All operations together are too much: none of them is to blame."""
+    """All operations together are too large. No single one is to blame."""
 
 
 def _place(one: Listed | Operation) -> str:
@@ -251,17 +253,17 @@ def _place(one: Listed | Operation) -> str:
 
 
 def _reading(document: Document) -> Callable[[Listed], Operation]:
-    """Return a function that reads operations as long as they are not too much in all.
+    """Return a function that reads operations until they are too large together.
 
-    Operations can share what they refer to, and each tool has it all: a short document may stand
-    for any amount of tools.
+    Operations can refer to the same schema, and each tool gets a copy. So the tools of a short
+    document can have any size.
     """
     left = most = min(max(document.size * MAX_GROWTH, LEAST_SIZE), MOST_SIZE)
 
-    patience = MAX_FAILING
+    seconds_left = MAX_FAILING
 
     def reading(listed: Listed) -> Operation:
-        nonlocal left, patience
+        nonlocal left, seconds_left
         if left < 0:
             raise _TooMuch(
                 f"the operations before {_place(listed)} take more than {most:,} characters to"
@@ -271,8 +273,8 @@ def _reading(document: Document) -> Callable[[Listed], Operation]:
         try:
             found = listed.read()
         except DefinitionError as error:
-            patience -= time.monotonic() - begun
-            if patience < 0:
+            seconds_left -= time.monotonic() - begun
+            if seconds_left < 0:
                 raise _TooMuch(
                     f"the operations up to {_place(listed)} that cannot be tools take too long to"
                     f" read, the last one because {error}: include fewer of them"
@@ -284,9 +286,9 @@ def _reading(document: Document) -> Callable[[Listed], Operation]:
     return reading
 
 
-def _several(texts: list[str], between: str = ", ") -> str:
-    more = len(texts) - MAX_TOLD
-    return between.join(texts[:MAX_TOLD]) + (f"{between}and {more:,} more" if more > 0 else "")
+def _listing(texts: list[str], between: str = ", ") -> str:
+    more = len(texts) - MAX_LISTED
+    return between.join(texts[:MAX_LISTED]) + (f"{between}and {more:,} more" if more > 0 else "")
 
 
 def _keyring(auth: Auth | Keyring | None, base_url: str | None, document: Document) -> Keyring:
@@ -298,12 +300,12 @@ def _keyring(auth: Auth | Keyring | None, base_url: str | None, document: Docume
 
 
 def _server(operation: Operation, client: Client | None, base_url: str | None) -> str:
-    """Return the host's own choice, or what the document says, seen from the client's base URL."""
+    """Return `base_url`, or the server of the document, joined to the client's base URL."""
     if base_url is not None:
         return base_url
     try:
         return urljoin(str(getattr(client, "base_url", None) or ""), operation.server)
-    except ValueError:  # Of a host in brackets that is no address; `Wire` refuses it.
+    except ValueError:  # A host in brackets that is not an address. `Wire` refuses it.
         return operation.server
 
 
@@ -323,7 +325,7 @@ def _named(document: Document, name: str) -> Operation:
     raise DefinitionError(f"the document has no operation {name!r}")
 
 
-def _sound(document: Document, found: Iterable[Listed]) -> Iterator[Operation]:
+def _usable(document: Document, found: Iterable[Listed]) -> Iterator[Operation]:
     reading = _reading(document)
     for listed in found:
         try:
@@ -341,8 +343,8 @@ def _fingerprints(document: Document, found: Iterable[Operation]) -> dict[str, s
 
 def _fingerprint(operation: Operation, schemes: Mapping[str, Any]) -> str:
     used = {name: schemes.get(name) for names in operation.security for name in names}
-    told = json.dumps({**asdict(operation), "schemes": used}, sort_keys=True, default=sorted)
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps({**asdict(operation), "schemes": used}, sort_keys=True, default=sorted)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping[str, str]) -> None:
@@ -353,16 +355,18 @@ def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping
         "added": [name for name in now if name not in pinned],
         "gone": [name for name in pinned if name not in names],
     }
-    told = "; ".join(f"{what}: {_several(found)}" for what, found in changes.items() if found)
-    if told:
+    differences = "; ".join(
+        f"{what}: {_listing(found)}" for what, found in changes.items() if found
+    )
+    if differences:
         raise DefinitionError(
-            f"the OpenAPI document is not the one that was pinned ({told});"
+            f"the OpenAPI document is not the one that was pinned ({differences});"
             " look at it and pin it anew"
         )
 
 
 def _shown(answer: Answer) -> Any:
-    """Return what a model reads and code gets: JSON as data, and all else as `content_of`."""
+    """Return the content of an answer: JSON as data, everything else as `content_of` does."""
     if not answer.body:
         return None
     if answer.content_type and is_json(answer.content_type):

@@ -17,7 +17,7 @@ SecretSource: TypeAlias = Secret | Callable[[], "Secret | Awaitable[Secret]"]
 Auth: TypeAlias = Mapping[str, SecretSource] | SecretSource
 
 
-# What frames a message is no place for a key, whatever a document says.
+# A document may not put a key into a header that frames the message.
 FRAMING = RESERVED_FORMS - {"authorization", "cookie", "proxy_authorization"}
 
 
@@ -33,11 +33,11 @@ class Credentials:
 class Keyring:
     """The secrets of a host, by the name of their scheme.
 
-    They are in no text that this object can become.
+    Their values are not in the repr of this object.
 
     Raises:
-        DefinitionError: A scheme is unknown or of a kind without a place for a secret, or a single
-            secret does not say which of several it is for.
+        DefinitionError: A scheme is unknown or has no place for a secret, or a single secret was
+            given for several schemes.
     """
 
     def __init__(self, auth: Auth | None, schemes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -107,16 +107,16 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
 
 
 def _place(scheme: Mapping[str, Any]) -> str:
-    """Return where a scheme wants its secret: `basic`, `bearer`, `header`, `query` or `cookie`.
+    """Return where the secret of a scheme is sent: `basic`, `bearer`, `header`, `query`, `cookie`.
 
-    The text is empty for a scheme without a place.
+    The text is empty if the scheme has no such place.
     """
     kind, name, place = scheme.get("type"), scheme.get("name"), scheme.get("in")
-    if kind in ("oauth2", "openIdConnect"):  # What they end with.
+    if kind in ("oauth2", "openIdConnect"):  # Their flows end with a bearer token.
         return "bearer"
     if kind == "http":
-        said = str(scheme.get("scheme")).lower()
-        return said if said in ("basic", "bearer") else ""
+        http_scheme = str(scheme.get("scheme")).lower()
+        return http_scheme if http_scheme in ("basic", "bearer") else ""
     if kind != "apiKey" or not isinstance(name, str) or not name:
         return ""
     if place == "header":

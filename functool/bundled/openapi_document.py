@@ -1,7 +1,7 @@
-"""Read an OpenAPI document as what it is: data from somebody else.
+"""Read an OpenAPI document, which is data that somebody else wrote.
 
-Nothing is fetched and no file is opened. Text that a reader cannot see is taken out, and size and
-depth are bounded before anything walks through it.
+Nothing is fetched and no file is opened. Invisible characters are removed. Size and depth are
+limited before other code walks through the document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_NODES = 2_000_000
 MAX_DEPTH = 200
 MAX_DIGITS = 4_300
-"""Digits of an integer: the most that Python writes and reads."""
+"""Digits of an integer. Python reads and writes no more."""
 
 MAX_HOPS = 32
 """How often one reference may lead to another."""
@@ -37,24 +37,25 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An OpenAPI document of version 3: cleaned, bounded, and not shared with anybody."""
+    """An OpenAPI document of version 3, as a cleaned copy of limited size."""
 
     root: dict[str, Any]
     legacy: bool
-    """Whether this is version 3.0, whose schemas are not yet JSON Schema."""
+    """Whether this is version 3.0, whose schemas are not JSON Schema yet."""
 
     size: int = 0
-    """How many values it has."""
+    """How many values the document has."""
 
     def paths(self) -> Iterator[tuple[str, Any]]:
-        """Yield each path with its path item, which may be a reference to one."""
+        """Yield each path with its path item, which may be a reference."""
         yield from mapping(self.root.get("paths")).items()
 
     def resolve(self, node: Any) -> Any:
-        """Follow a reference, and what it refers to, inside the document.
+        """Follow references inside of the document until the node is not one.
 
         Raises:
-            DefinitionError: It leads out of the document, to nothing, in a circle, or too far.
+            DefinitionError: A reference leads out of the document or to nothing, or the references
+                lead in a circle or through too many others.
         """
         first = node
         for _ in range(MAX_HOPS):
@@ -101,7 +102,7 @@ def read(spec: Spec) -> Document:
     """Read a document: a mapping, or its text in JSON or YAML.
 
     Raises:
-        DefinitionError: It is no OpenAPI document of version 3, or too large or too deep.
+        DefinitionError: It is not an OpenAPI document of version 3, or is too large or too deep.
     """
     raw = _parsed(spec) if isinstance(spec, (str, bytes)) else spec
     if not isinstance(raw, Mapping):
@@ -121,7 +122,7 @@ def read(spec: Spec) -> Document:
 def security_schemes(document: Document) -> dict[str, dict[str, Any]]:
     """Return the security schemes of a document by name.
 
-    One whose reference leads nowhere is empty, and no secret is taken for it.
+    A scheme whose reference leads nowhere is empty, so no secret can be given for it.
     """
     schemes = mapping(mapping(document.root.get("components")).get("securitySchemes"))
     return {name: _scheme(document, node) for name, node in schemes.items()}
@@ -135,19 +136,20 @@ def _scheme(document: Document, node: Any) -> dict[str, Any]:
 
 
 def mapping(node: Any) -> dict[str, Any]:
-    """Return a node if it is an object, and otherwise an empty one: anything may stand anywhere."""
+    """Return a node if it is an object, else an empty one. Any place may have a wrong type."""
     return node if isinstance(node, dict) else {}
 
 
 def sequence(node: Any) -> list[Any]:
-    """Return a node if it is an array, and an empty one otherwise."""
+    """Return a node if it is an array, else an empty one."""
     return node if isinstance(node, list) else []
 
 
 class _Cleaner:
-    """Copies a tree of plain data.
+    """Copy a tree of plain data.
 
-    What an alias repeats counts as often as it is repeated: no bomb comes through.
+    The values of a YAML alias count each time it is used. So no short
+    text becomes a huge tree.
     """
 
     def __init__(self) -> None:
@@ -158,8 +160,8 @@ class _Cleaner:
 
         Args:
             node: The node.
-            place: The key of the node, behind the place of its parent.
-            depth: How many nodes stand above it.
+            place: A pair of the parent's place and the key of the node.
+            depth: How many nodes are above it.
         """
         self.left -= 1
         if self.left < 0:
@@ -184,9 +186,9 @@ class _Cleaner:
 
 
 def _number(value: Any) -> Any:
-    """Return a value, and None for a number that JSON cannot say: NaN, infinity, too many digits.
+    """Return a value, or None for a number that JSON cannot write: NaN, infinity, too many digits.
 
-    The JSON and YAML readers let such numbers through.
+    The JSON and YAML readers accept such numbers.
     """
     if isinstance(value, float) and not isfinite(value):
         return None
@@ -196,7 +198,7 @@ def _number(value: Any) -> Any:
 
 
 def _pointer(place: tuple[Any, ...]) -> str:
-    """Return a place as the beginning of a JSON Pointer."""
+    """Return a place as a JSON Pointer, which is cut if it is long."""
     names: list[str] = []
     while place:
         place, name = place
@@ -220,7 +222,7 @@ def _parsed(spec: str | bytes) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    """Read YAML with the types of JSON only: a version is no date, and a `no` no boolean."""
+    """Read YAML with the types of JSON only: a version is not a date, and `no` is a text."""
     try:
         import yaml
     except ImportError as missing:
@@ -245,7 +247,7 @@ def _yaml(text: str) -> Any:
 
 
 def _check_events(yaml: Any, events: Iterable[Any]) -> None:
-    """Refuse what would grow, sink or break while a YAML text is made into data."""
+    """Refuse YAML that would grow without limit, nest too deep or raise while it is loaded."""
     depth = 0
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -255,13 +257,13 @@ def _check_events(yaml: Any, events: Iterable[Any]) -> None:
             raise DefinitionError(
                 f"the OpenAPI document is nested more than {MAX_DEPTH} deep, at line {line}"
             )
-        # Merged aliases grow without bound while they are read, before anything can count them.
+        # Merged aliases grow without limit while they are loaded, before `_Cleaner` can count them.
         if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and not event.style:
             raise DefinitionError(
                 "the OpenAPI document uses YAML merge keys (<<), which are not supported:"
                 f" line {line}"
             )
-        # PyYAML raises anything for a tag that does not fit its value, such as `!!int ""`.
+        # PyYAML may raise any exception for a tag that does not fit its value, such as `!!int ""`.
         tag = getattr(event, "tag", None)
         if tag is not None and tag not in _YAML_TAGS:
             raise DefinitionError(

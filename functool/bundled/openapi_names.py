@@ -1,4 +1,4 @@
-"""Names in an OpenAPI document: which can be sent, which are one to a server, and unique ones."""
+"""Check the names of an OpenAPI document, compare them as servers do, and make unique ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
-# A model must not set a header that frames the message, says who is asking, or is sent by every
-# client anyway.
+# A model must not set a header that frames the message or says who is asking, nor one that every
+# client sends by itself.
 _RESERVED = """
     accept accept-encoding authorization connection content-length content-type cookie expect host
     keep-alive proxy-authorization proxy-connection te trailer transfer-encoding upgrade
@@ -22,12 +22,12 @@ _RESERVED = """
 
 
 class UniqueNames:
-    """Gives out names of at most 64 characters, each of them once.
+    """Make unique names of at most 64 characters.
 
-    Each count goes on where it stopped, so that a name that comes often costs no more than others.
+    Each stem's count continues where it stopped, so a frequent name takes no longer than others.
 
     Args:
-        taken: Names that are not given out.
+        taken: Names that are in use already.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -35,7 +35,7 @@ class UniqueNames:
         self._counts: dict[tuple[str, int], int] = {}
 
     def take(self, stem: str) -> str:
-        """Return the stem, or the stem with the first free number from 2 on."""
+        """Return the stem, or the stem with the first free number, beginning at 2."""
         name, digits = stem[:MAX_NAME], 0
         while name in self._taken:
             digits += 1
@@ -47,7 +47,7 @@ class UniqueNames:
         return name in self._taken
 
     def _numbered(self, prefix: str, digits: int) -> str:
-        """Return the prefix with the first free number of so many digits, or else with the last."""
+        """Return the prefix with the first free number of `digits` digits, or with the last one."""
         count = self._counts.get((prefix, digits), max(2, 10 ** (digits - 1)))
         while f"{prefix}_{count}" in self._taken and count < 10**digits - 1:
             count += 1
@@ -56,23 +56,23 @@ class UniqueNames:
 
 
 def valid_name(text: str) -> str:
-    """Return a text with an underscore for whatever a tool's name cannot hold; it may be empty."""
+    """Return a text as a tool's name, with underscores for bad characters. It may be empty."""
     return _UNFIT.sub("_", text).strip("_")[:MAX_NAME]
 
 
 def spellings(name: str) -> set[str]:
-    """Return the forms of a header, cookie or query name that a server may take it for.
+    """Return the forms that a server may give to a header, cookie or query name.
 
-    Two names that have a form in common can be one name to a server. Servers ignore case, write
-    hyphens, dots and spaces as underscores, decode what is encoded, and read `key[x]` as a member
-    of `key`.
+    If two names have a form in common, a server may treat them as one name. Servers ignore case,
+    write hyphens, dots and spaces as underscores, decode percent signs, and read `key[x]` as a
+    member of `key`.
     """
     plain = unquote_plus(name).lstrip().casefold()
     return {_folded(plain), _folded(re.split(r"[\[\0]", plain)[0])}
 
 
 def is_reserved(header: str) -> bool:
-    """Whether a server may take a header for one that is not an argument."""
+    """Whether a server may read a header as one that a model must not set."""
     return not spellings(header).isdisjoint(RESERVED_FORMS)
 
 
@@ -81,4 +81,4 @@ def _folded(name: str) -> str:
 
 
 RESERVED_FORMS = frozenset(_folded(name) for name in _RESERVED.split())
-"""The headers that are no arguments, as `spellings` writes them."""
+"""The headers that a model must not set, in the form of `spellings`."""

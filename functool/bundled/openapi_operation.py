@@ -1,4 +1,4 @@
-"""One operation of an OpenAPI document: what a model is told, and what is sent."""
+"""Read one operation of an OpenAPI document: what the model reads, and what is sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SERVER = 2_000
 """Characters of a server's URL."""
 
 PARAMETER_SIZE = 400
-"""Characters that a parameter counts beside its schema."""
+"""How many characters a parameter counts in addition to its schema."""
 
 MAX_ALTERNATIVES = 100
 """How many ways to sign in one operation may have, and how many schemes each way."""
@@ -34,7 +34,7 @@ _FILE_TEXT = "Text, or for bytes a data: URL with base64."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A request body, always the argument `body`.
+    """A request body. Its argument is always `body`.
 
     `encoding` says how the fields of a form are written.
     """
@@ -48,9 +48,9 @@ class Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """All that a tool needs to know.
+    """Everything that a tool needs to know of an operation.
 
-    `security` lists the alternatives, each a tuple of names of security schemes.
+    `security` lists the alternatives. Each is a tuple of names of security schemes.
     """
 
     name: str
@@ -68,9 +68,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """An operation that has not been looked at yet.
+    """An operation that has not been read yet.
 
-    `read` raises a `DefinitionError` if it cannot be a tool.
+    `read` raises a `DefinitionError` if the operation cannot be a tool.
     """
 
     name: str
@@ -81,13 +81,13 @@ class Listed:
 
 
 def size_of(operation: Operation) -> int:
-    """Return how many characters of JSON describe an operation, with all that it refers to."""
+    """Return how many characters of JSON describe an operation, including its definitions."""
     schemas = len(json.dumps([operation.schema, operation.output]))
     return schemas + PARAMETER_SIZE * len(operation.parameters)
 
 
 def operations(document: Document) -> Iterator[Listed]:
-    """Yield every operation in the order of the document, under names that are valid and unique.
+    """Yield every operation in the order of the document, with valid and unique names.
 
     A path whose reference leads nowhere is listed as one operation with the method `*`.
     """
@@ -134,7 +134,7 @@ class _Reader:
         """Read an operation.
 
         Raises:
-            DefinitionError: It cannot be a tool.
+            DefinitionError: The operation cannot be a tool.
         """
         if not path.startswith("/") or any(part in (".", "..") for part in path.split("/")):
             raise DefinitionError("the path does not begin with a slash, or has a '..' in it")
@@ -169,8 +169,8 @@ class _Reader:
         )
 
     def _once(self, make: Callable[[dict[str, Any]], _T], node: dict[str, Any]) -> _T:
-        """Return what is made of a node, and make it once: many paths may refer to one."""
-        key = (make.__name__, id(node))  # The document keeps its nodes.
+        """Return `make(node)`. It is called once for each node, as many paths may refer to one."""
+        key = (make.__name__, id(node))  # The document keeps its nodes, so an id stays unique.
         if key not in self._made:
             self._made[key] = make(node)
         made: _T = self._made[key]
@@ -206,7 +206,7 @@ class _Reader:
         )
 
     def _files(self, schema: Any) -> frozenset[str]:
-        """The names of the fields that are files, or lists of files."""
+        """Return the names of the fields that are files, or lists of files."""
         properties = mapping(mapping(schema).get("properties"))
         return frozenset(name for name, part in properties.items() if self._is_file(part))
 
@@ -219,7 +219,7 @@ class _Reader:
         )
 
     def _output(self, node: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the schema of the JSON that a success brings, if it is said and not too large."""
+        """Return the schema of a successful JSON answer, or None if it is missing or too large."""
         responses = mapping(node.get("responses"))
         for status in sorted(
             status for status in responses if re.fullmatch(r"2[0-9X][0-9X]", status.upper())
@@ -231,14 +231,14 @@ class _Reader:
             for media_type, media in content.items():
                 if is_json(media_type) and isinstance(mapping(media).get("schema"), dict):
                     converted = self._responses.convert(media["schema"])
-                    schema, whole = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
-                    return schema if whole else None
+                    schema, complete = self._responses.with_definitions(converted, MAX_OUTPUT_NODES)
+                    return schema if complete else None
         return None
 
 
 def _description(node: dict[str, Any]) -> str:
-    said = [node.get(word) for word in ("summary", "description")]
-    texts = [shortened(str(text)) for text in said if isinstance(text, (str, int, float))]
+    given = [node.get(word) for word in ("summary", "description")]
+    texts = [shortened(str(text)) for text in given if isinstance(text, (str, int, float))]
     return shortened("\n\n".join(dict.fromkeys(filter(None, texts))))
 
 
@@ -249,8 +249,8 @@ def _tags(node: dict[str, Any]) -> tuple[str, ...]:
 def _with_files(schema: dict[str, Any], files: frozenset[str]) -> dict[str, Any]:
     properties = dict(mapping(schema.get("properties")))
     for name in files & properties.keys():
-        said = str(properties[name].get("description") or "").strip()
-        properties[name] = {**properties[name], "description": f"{said} {_FILE_TEXT}".strip()}
+        text = str(properties[name].get("description") or "").strip()
+        properties[name] = {**properties[name], "description": f"{text} {_FILE_TEXT}".strip()}
     return {**schema, "properties": properties} if properties else schema
 
 
@@ -270,16 +270,16 @@ def _preference(media_type: str) -> tuple[int, str]:
 
 
 def is_json(media_type: str) -> bool:
-    """Whether a content type is JSON, or anything at all."""
+    """Whether a content type is JSON, or the pattern for any type."""
     kind = media_type.partition(";")[0].strip().lower()
     return kind == "application/json" or kind.endswith("+json") or kind == "*/*"
 
 
 def _server(*nodes: dict[str, Any]) -> str:
-    """Return the URL of the nearest first server, its variables filled in with their defaults.
+    """Return the URL of the first server of the first node that has one, with default variables.
 
-    It is empty if the URL is too long. Each variable is filled in once: what a default holds is
-    not looked at again.
+    It is empty if the URL is too long. Variables are replaced once. A default that contains another
+    variable is not replaced again.
     """
     for node in nodes:
         for server in map(mapping, sequence(node.get("servers"))):

@@ -1,4 +1,4 @@
-"""The parameters of an operation: the arguments that a model gives, and how each is written."""
+"""Read the parameters of an operation: which arguments a model gives, and how they are sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from functool.bundled.openapi_schema import Schemas, shortened
 
 MAX_PARAMETERS = 1_000
 BODY = "body"
-"""The argument that is the body of a request; no parameter gets this name."""
+"""The argument that is the body of a request. No parameter gets this name."""
 
 STYLES = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 VARIABLE = re.compile(r"\{([^{}/]*)\}")
@@ -21,7 +21,7 @@ VARIABLE = re.compile(r"\{([^{}/]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter: the `argument` that a model gives, and how it is written into the request."""
+    """A parameter: the name of its argument, and how its value is written into the request."""
 
     argument: str
     name: str
@@ -35,19 +35,19 @@ class Parameter:
 
 
 class Parameters:
-    """Reads the parameters of one operation after the other.
+    """Read the parameters of operations.
 
     Args:
-        document: Where references lead.
+        document: The document, which resolves references.
         schemas: Converts the schemas of the parameters.
     """
 
     def __init__(self, document: Document, schemas: Schemas) -> None:
         self._document = document
         self._schemas = schemas
-        # By the identity of its node, which the document keeps: many paths may refer to one.
+        # The key is the id of the node, which the document keeps. Many paths may refer to one node.
         self._known: dict[int, Parameter | None] = {}
-        # What a security scheme sends is the host's to give, also where the document lists it as a
+        # Only the host gives the value of a security scheme, also where the document lists it as a
         # parameter.
         self._keys = {
             (scheme.get("in"), spelling)
@@ -57,12 +57,12 @@ class Parameters:
         }
 
     def read(self, path: str, item: dict[str, Any], node: dict[str, Any]) -> tuple[Parameter, ...]:
-        """Return the parameters of the path item, of the operation, and of the path alone.
+        """Return the parameters of the path item, the operation, and the template of the path.
 
-        The operation's count more than those of its path item.
+        A parameter of the operation replaces one of the path item.
 
         Raises:
-            DefinitionError: There are too many, or one is not usable.
+            DefinitionError: There are too many parameters, or one cannot be used.
         """
         found: dict[tuple[str, str], Parameter] = {}
         entries = (*sequence(item.get("parameters")), *sequence(node.get("parameters")))
@@ -89,7 +89,7 @@ class Parameters:
         return tuple(parameters)
 
     def _parameter(self, node: dict[str, Any]) -> Parameter | None:
-        """Read a parameter; None for one that is not a model's to give."""
+        """Read a parameter. Return None for one that a model must not give."""
         name, place = node.get("name"), str(node.get("in"))
         if not isinstance(name, str) or place not in STYLES:
             return None
@@ -134,12 +134,12 @@ def _path_parameter(name: str) -> Parameter:
 
 
 def described(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """Describe an argument. Its default is told and not sent: it is the server's to fill in."""
+    """Describe an argument, with its default in words. The server fills in the default itself."""
     texts = [node.get("description"), schema.get("description")]
-    said = [text.strip() for text in texts if isinstance(text, str) and text.strip()][:1]
+    sentences = [text.strip() for text in texts if isinstance(text, str) and text.strip()][:1]
     if schema.get("default") is not None:
-        said.append(f"Default: {str(schema['default'])[:200]}.")
+        sentences.append(f"Default: {str(schema['default'])[:200]}.")
     if node.get("deprecated") is True:
-        said.append("Deprecated.")
+        sentences.append("Deprecated.")
     rest = {key: value for key, value in schema.items() if key not in ("default", "description")}
-    return {**rest, "description": shortened(" ".join(said))} if said else rest
+    return {**rest, "description": shortened(" ".join(sentences))} if sentences else rest

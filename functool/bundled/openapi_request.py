@@ -1,7 +1,7 @@
 """Write the arguments of a call into a request, in the styles of OpenAPI.
 
-Whatever a model gives stays inside the place it is given for: a path value is one encoded segment,
-and nothing ends a header, a cookie, a form field or a query parameter early.
+A value stays in the place of its parameter. A path value is one encoded segment. No value can end a
+header, a cookie, a form field or a query parameter early.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from functool.bundled.openapi_operation import FORM, MULTIPART, Body, Operation
 from functool.bundled.openapi_parameters import BODY, Parameter
 
 MAX_DECODINGS = 5
-"""How often a path value is decoded to look for what it may hide."""
+"""How often a path value is decoded to look for a hidden `..`."""
 
 MAX_FIELDS = 1_048_576
-"""Characters of all fields that one deep object becomes: each repeats the names above it."""
+"""Characters of all fields of one deep object. Each field repeats the names above it."""
 
-# What `allowReserved` lets through: not the characters that end a value.
+# The characters that `allowReserved` leaves unencoded. They cannot end a value.
 _RESERVED = ":/?@!$'()*,;"
 _DATA_URL = re.compile(
     r"data:([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?((?:;[^,;]*)*),(.*)", re.DOTALL
@@ -35,7 +35,7 @@ _TEMPLATE = re.compile(r"\{([^{}/]*)\}")
 
 
 class UnsafeValue(ToolError):
-    """An argument cannot be sent in its place without changing what is asked for."""
+    """An argument cannot be sent without changing another part of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ class Prepared:
 
 
 def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
-    """Return the request that a call of an operation is.
+    """Return the request for a call of an operation.
 
     Raises:
-        UnsafeValue: A value would leave its place.
+        UnsafeValue: A value would change another part of the request.
     """
     given = [
         (p, arguments[p.argument])
@@ -81,7 +81,7 @@ def prepare(operation: Operation, arguments: Mapping[str, Any]) -> Prepared:
 
 
 def pairs(name: str, parameter: Parameter, value: Any) -> Iterable[str]:
-    """Return `name=value` pairs in the styles of query parameters and cookies, encoded."""
+    """Return encoded `name=value` pairs, in the styles of query parameters and cookies."""
     keep = _RESERVED if parameter.reserved and parameter.place == "query" else ""
     if parameter.as_json:
         return [f"{_quoted(name)}={_quoted(_json(value), keep)}"]
@@ -122,7 +122,7 @@ def _deep(name: str, value: Any, keep: str) -> Iterable[str]:
 
 
 def _path(template: str, segments: Mapping[str, str]) -> str:
-    """Fill in a path template, and look once more at what has become of it."""
+    """Fill in a path template, and check the whole path again."""
     parts = re.split(_TEMPLATE, template)
     path = "".join(
         segments.get(part, "") if at % 2 else quote(part, safe="/%:@!$&'()*+,;=~")
@@ -134,7 +134,7 @@ def _path(template: str, segments: Mapping[str, str]) -> str:
 
 
 def _segment(parameter: Parameter, value: Any) -> str:
-    """A path value as one segment, in the styles `simple`, `label` and `matrix`."""
+    """Write a path value as one segment, in the styles `simple`, `label` and `matrix`."""
     if any(map(_climbs, _leaves(value))):
         raise UnsafeValue(
             f"The value of {parameter.argument!r} must not have '.', '..' or control characters"
@@ -171,9 +171,9 @@ def _joined(parameter: Parameter, texts: list[str], *, named: bool) -> str:
 
 
 def _climbs(path: str) -> bool:
-    """Whether a server may come to another directory, by decoding, splitting or stripping."""
+    """Whether a server may reach another directory by decoding, splitting or stripping a path."""
     for _ in range(MAX_DECODINGS):
-        # What stands behind a semicolon is a path parameter, which some take away.
+        # The text after a semicolon is a path parameter. Some servers remove it.
         if any(part.partition(";")[0].strip() in (".", "..") for part in re.split(r"[/\\]", path)):
             return True
         if any(ord(c) < 32 or ord(c) == 127 for c in path):
@@ -248,7 +248,7 @@ def _multipart(body: Body, value: Mapping[str, Any], boundary: str) -> bytes:
 
 
 def _bytes(text: str) -> tuple[bytes, str | None]:
-    """The bytes that a text stands for, and their type if it is a data: URL."""
+    """Return the bytes of a text or a data: URL, and the media type of the URL."""
     found = _DATA_URL.fullmatch(text)
     if found is None:
         return text.encode(), None

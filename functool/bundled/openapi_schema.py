@@ -1,7 +1,6 @@
-"""The schemas of an OpenAPI document as JSON Schema 2020-12, with `$defs` for what they refer to.
+"""Convert the schemas of an OpenAPI document to JSON Schema 2020-12, with `$defs` for references.
 
-Only known keywords with values of the right kind are taken over: the rest of a document from
-somebody else is not passed on.
+Only known keywords with values of the right type are kept. Somebody else wrote the document.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from functool.bundled.openapi_names import UniqueNames
 MAX_DEPTH = 60
 MAX_DESCRIPTION = 2_000
 MAX_NODES = 20_000
-"""Values that the schema of one tool may have. What is referred to beyond that may be anything."""
+"""Values that the schema of one tool may have. Definitions beyond that accept anything."""
 
 MAX_PATTERN = 10_000
-"""Characters of a pattern that is checked here; a longer one is left to the server."""
+"""Characters of a pattern that is checked here. The server checks a longer one."""
 
 TEXT = 100
-"""Characters that count as one value more."""
+"""How many characters count as one more value."""
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -44,10 +43,10 @@ class _Definition:
 
 
 class Schemas:
-    """Converts schemas and remembers those that were referred to.
+    """Convert schemas, and remember the schemas that they refer to.
 
     Args:
-        document: Where the references lead.
+        document: The document, which resolves references.
         unsent: The keyword of the properties to leave out: `readOnly` in requests, `writeOnly` in
             responses.
     """
@@ -61,9 +60,9 @@ class Schemas:
         self._waiting: deque[tuple[str, Any]] = deque()
 
     def convert(self, schema: Any) -> dict[str, Any]:
-        """Return a schema whose references point to `$defs`; see `with_definitions`."""
+        """Return a schema whose references point to `$defs`. `with_definitions` adds these."""
         converted = self._converted(schema, 0)
-        # One after the other: a chain of references can be longer than Python's stack is deep.
+        # A loop, not recursion: a chain of references can be longer than Python's stack is deep.
         while self._waiting:
             name, part = self._waiting[0]
             made = self._converted(part, 0)
@@ -88,9 +87,9 @@ class Schemas:
     def with_definitions(
         self, schema: dict[str, Any], limit: int = MAX_NODES
     ) -> tuple[dict[str, Any], bool]:
-        """Return a schema with all that it refers to, the nearest first, and whether it is whole.
+        """Return a schema with its definitions, and whether it is complete.
 
-        What comes after `limit` values is described as anything.
+        The nearest definitions come first. Those after `limit` values accept anything.
         """
         found: dict[str, Any] = {}
         left = limit - weight(schema)
@@ -105,11 +104,11 @@ class Schemas:
         return ({**schema, "$defs": found} if found else schema), left > 0
 
     def _definition(self, reference: str) -> str | None:
-        """Return the name of the definition that a reference leads to; None if there is none."""
+        """Return the name of the definition for a reference, or None if it leads nowhere."""
         passed: list[str] = []
         while reference not in self._names:
             passed.append(reference)
-            # It stays so for what is not there, and for references that lead in a circle.
+            # This stays None if the reference leads nowhere or in a circle.
             self._names[reference] = None
             try:
                 schema = self._document.at(reference)
@@ -144,7 +143,7 @@ class Schemas:
             if isinstance(schema.get(word), (dict, bool)):
                 part = schema[word]
                 made[word] = part if isinstance(part, bool) else self._converted(part, depth + 1)
-        # Several may fit in earnest; the server tells them apart.
+        # `oneOf` becomes `anyOf`: several may match, and the server decides which one is meant.
         for word, target in (
             ("allOf", "allOf"),
             ("anyOf", "anyOf"),
@@ -179,15 +178,15 @@ class Schemas:
 
 
 def shortened(text: str) -> str:
-    """Return a description, cut where it is too long for a model."""
+    """Return a description, cut if it is too long for a model."""
     text = text.strip()
     return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"
 
 
 def weight(schema: Any) -> int:
-    """Return how many values a converted schema has, without what it refers to.
+    """Return how many values a converted schema has, without its definitions.
 
-    A long text counts as several.
+    A long text counts as several values.
     """
     total = 0
     for part in _parts(schema):
@@ -215,7 +214,7 @@ def _nullable(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bound(made: dict[str, Any], schema: dict[str, Any], word: str) -> None:
-    """A limit of version 3.0 may say with a boolean that it is an exclusive one."""
+    """Add a limit. In version 3.0 a boolean says that it is exclusive."""
     exclusive = f"exclusive{word.capitalize()}"
     if _number(schema.get(word)):
         made[exclusive if schema.get(exclusive) is True else word] = schema[word]
@@ -247,13 +246,15 @@ def _text(value: Any) -> bool:
 def _pattern_runs(pattern: str) -> bool:
     """Whether a pattern can be checked in linear time, and means the same in Python.
 
-    Any other is left to the server.
+    The server checks all other patterns.
     """
     if len(pattern) > MAX_PATTERN:
         return False
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
-        with warnings.catch_warnings():  # A nested set is one in Rust, and none in JavaScript.
+        with (
+            warnings.catch_warnings()
+        ):  # Nested sets have a meaning in Rust, but not in JavaScript.
             warnings.simplefilter("error", FutureWarning)
             re.compile(pattern)
     except (SchemaError, re.error, ValueError, RecursionError, OverflowError, FutureWarning):

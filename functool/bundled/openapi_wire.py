@@ -1,4 +1,4 @@
-"""Send the requests of an API, and keep its credentials to the one origin that they are for."""
+"""Send the requests of an API. Its credentials go to one origin only."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MAX_RESPONSE_BYTES = 5_000_000
 MAX_REDIRECTS = 5
 
 OWN_HEADERS = {"Accept-Encoding": HEADERS["Accept-Encoding"]}
-"""What is asked for with the host's client: only what `read_body` can decompress."""
+"""Headers for the host's client. They ask only for encodings that `read_body` can decompress."""
 
-# Nothing but these is fetched again from somewhere else: what a request changes, it changes where
-# it was meant to.
+# Only these methods are repeated or redirected to another origin. A request that changes something
+# goes to its own server only.
 SAFE = frozenset({"GET", "HEAD"})
 Origin: TypeAlias = tuple[str, str, int]
 
@@ -46,7 +46,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back, from whichever URL in the end."""
+    """The answer of a server, after all redirects."""
 
     status: int
     content_type: str
@@ -55,16 +55,16 @@ class Answer:
 
 
 class Wire:
-    """The way to one server.
+    """Send requests to one server.
 
     Args:
         server: The URL that the paths of the API are appended to.
-        chosen: Whether the host named that server, and not the document.
-        client: The host's own client; its transport then decides what a name leads to.
+        chosen: Whether the host chose that server, and not the document.
+        client: The host's own client. Its transport then resolves names.
 
     Raises:
-        DefinitionError: The server is no absolute http or https URL, or the client is not an async
-            one.
+        DefinitionError: The server is not an absolute http or https URL, or the client is not
+            async.
     """
 
     def __init__(self, server: str, *, chosen: bool, client: Client | None = None) -> None:
@@ -88,14 +88,14 @@ class Wire:
     async def send(self, request: Prepared, credentials: Credentials) -> Answer:
         """Send a request, follow its redirects, and read the answer.
 
-        Credentials, arguments and what the client adds of its own go to the origin of the server
-        alone; once a redirect has left it, nothing of them is sent any more, wherever the next one
-        leads.
+        Credentials, arguments and what the client adds go only to the origin of the server. After a
+        redirect to another origin, none of them is sent any more, also if the next redirect leads
+        back.
 
         Raises:
-            UnsafeValue: An argument would be taken for a credential.
-            UrlNotAllowed: A redirect leads where it must not.
-            RequestFailed: There was no answer, or no end of redirects.
+            UnsafeValue: A server could read an argument as a credential.
+            UrlNotAllowed: A redirect leads to a URL that is not allowed.
+            RequestFailed: There was no answer, or there were too many redirects.
             ResponseTooLarge: The body is too long.
         """
         named = _names((*re.split("[&;]", request.query), *request.cookies))
@@ -115,7 +115,7 @@ class Wire:
                 headers |= _headers(request, credentials)
             async with self._open(method, url, headers, content, home=home) as response:
                 seconds = retry_seconds(response)
-                # What changes something is never sent twice.
+                # A request that changes something is never sent twice.
                 if method in SAFE and await waited(seconds, tries):
                     tries += 1
                     continue
@@ -167,7 +167,7 @@ async def _open_with(
     *,
     home: bool,
 ) -> AsyncIterator[Any]:
-    """Send with the host's client: with what it adds of its own at home, without it elsewhere."""
+    """Send a request with the host's client. What the client adds goes to the API's origin only."""
     request = client.build_request(method, url, headers=headers, content=content)
     if not home:
         request = type(request)(method, url, headers=headers)
@@ -176,7 +176,7 @@ async def _open_with(
             request, stream=True, follow_redirects=False, **({} if home else {"auth": None})
         )
     except Exception as error:
-        # Whatever the client raises: its text may hold the URL, and with it a key.
+        # The client may raise any exception. Its text may hold the URL, and a key in it.
         raise RequestFailed(f"The API could not be reached ({type(error).__name__}).") from error
     try:
         yield response
@@ -209,10 +209,10 @@ def _headers(request: Prepared, credentials: Credentials) -> dict[str, str]:
 
 
 def _open_literal(host: str) -> bool:
-    """Whether a document itself spells out a server on this machine or in a private network.
+    """Whether a host is `localhost`, or an address of this machine or of a private network.
 
-    The host has seen that, if it has looked. It has not seen where a name leads in the end, nor
-    the metadata address of a cloud.
+    A document may name such a server, because whoever reads the document can see it there. Nobody
+    can see where a name leads. The metadata address of a cloud is not one of these.
     """
     if host == "localhost":
         return True

@@ -1,7 +1,7 @@
-"""Run a program, keep both ends of what it writes, and leave nothing of it when the wait is over.
+"""Run a program, keep the beginning and the end of its output, and leave no process behind.
 
-Processes are held by descriptors (`pidfd_open`, Linux 5.3): a number can come to mean another
-process, a descriptor cannot.
+Processes are identified by descriptors (`pidfd_open`, Linux 5.3). The system may use a process
+number again for another process; a descriptor always means the same process.
 """
 
 import asyncio
@@ -19,50 +19,50 @@ from typing import Protocol
 SHELL = "/bin/sh"
 CHUNK = 65_536
 MAX_DRAINED = 1_048_576
-"""Bytes that are still read when all is dead: more than a pipe holds."""
+"""How many bytes are still read when all processes are dead. A pipe holds less."""
 
 GRACE = 10.0
-"""How long to wait for what was killed, in seconds."""
+"""How long to wait for killed processes, in seconds."""
 
 POLL = 0.005
 READY, GO = b"ready\n", b"go\n"
 
-# The program waits until it hears a word on its standard input, which is a socket. When the host
-# dies there is no word, only the end of the input, and the program is not run.
+# This shell waits until it reads the word "go" from its standard input, which is a socket. Then it
+# runs the program. If the host dies, it reads the end of the input, and does not run the program.
 GATE = 'echo ready >&0 && read -r word && [ "$word" = go ] || exit 125; exec </dev/null; exec "$@"'
 
 
 WATCH = 0.1
-"""How often to look whether the processor time is used up, in seconds."""
+"""How often to check whether the processor time is used up, in seconds."""
 
 
 class Holder(Protocol):
-    """Holds the processes of one command to their limits."""
+    """Enforces the limits of one command's processes."""
 
     @property
     def kind(self) -> str:
-        """By what means."""
+        """The kind of the limits, `"cgroup"` or `"prlimit"`."""
         ...
 
     def hold(self, pid: int) -> None:
-        """Limit a process, and all that it starts from now on."""
+        """Limit a process, and everything that it starts from now on."""
         ...
 
     def spent(self) -> bool:
-        """Whether the processes have used up their time, and are to be ended."""
+        """Whether the processes have used up their time and have to be ended."""
         ...
 
     def reached(self) -> str | None:
-        """Name a limit that was reached, as far as that can be known."""
+        """Return the name of a limit that was reached, or None, also if that is not known."""
         ...
 
     async def end(self) -> None:
-        """End what is still held, and take away what was made for it."""
+        """End the remaining processes, and remove what was made for them."""
         ...
 
 
 class BothEnds:
-    """The beginning and the end of a text, at most `limit` characters with a marker in between."""
+    """Keep the beginning and the end of a text, at most `limit` characters with a marker."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -76,7 +76,7 @@ class BothEnds:
         return self._total > self._limit
 
     def feed(self, data: bytes, *, final: bool = False) -> None:
-        """Take the next bytes; they may end inside of a character unless they are `final`."""
+        """Add bytes. They may end inside of a character, unless they are `final`."""
         text = self._decoder.decode(data, final)
         self._total += len(text)
         room = self._limit - len(self._head)
@@ -86,7 +86,7 @@ class BothEnds:
             self._tail = self._tail[-self._limit :]
 
     def text(self) -> str:
-        """Return what was kept."""
+        """Return the text, with a marker if the middle is missing."""
         if not self.cut:
             return self._head
         room = self._limit - len(_marker(self._total))
@@ -99,9 +99,9 @@ class BothEnds:
 
 
 class Processes:
-    """A program and what it starts: a session and process group of their own.
+    """Run a program in a session and process group of its own, with everything that it starts.
 
-    The program waits at a gate until `finish` lets it run. `finish` has to be awaited.
+    A shell waits at a gate until `finish` lets it run the program. `finish` has to be awaited.
     """
 
     def __init__(
@@ -113,17 +113,17 @@ class Processes:
         output: BothEnds,
         holder: Holder | None = None,
     ) -> None:
-        """Start a shell that waits, and that becomes the program; both outputs go to `output`.
+        """Start a shell that waits and then becomes the program.
 
         Args:
             argv: The program and its arguments.
             cwd: The working directory.
             env: All environment variables.
-            output: Keeps what is written.
+            output: Keeps what the program writes to both outputs.
             holder: Limits the process before the program runs.
 
         Raises:
-            OSError: It cannot be started.
+            OSError: The shell cannot be started.
         """
         self._start([*_gated(argv)], cwd=cwd, env=env, output=output, inherited=(), holder=holder)
 
@@ -159,7 +159,7 @@ class Processes:
             )
             try:
                 self._leader = os.pidfd_open(self._process.pid)
-            except BaseException:  # Whatever stops this, the process would run on.
+            except BaseException:  # Otherwise the process would run on.
                 self._process.kill()
                 self._process.wait()
                 raise
@@ -169,15 +169,15 @@ class Processes:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status, as a shell counts: 128 and the number for a signal.
+        """The exit status as a shell reports it: 128 plus the number for a signal.
 
-        None: it has not ended.
+        It is None while the program runs.
         """
         code = self._process.returncode
         return code if code is None or code >= 0 else 128 - code
 
     async def finish(self, timeout: float) -> bool:
-        """Wait for the program, and end whatever it left behind; on cancellation, too.
+        """Wait for the program, and end all processes that it leaves, also on cancellation.
 
         Returns:
             Whether the program ended by itself within `timeout` seconds.
@@ -205,8 +205,8 @@ class Processes:
             if answer != READY:
                 return
             waiting = self._waiting()
-            # What waits has asked to die with its parent before it said so. A parent that died
-            # earlier has taken nothing along, so look whether it lives.
+            # Before it wrote "ready", the waiting process asked the kernel to die with its parent.
+            # If the parent had died already, the process lives on. So check that the parent runs.
             if waiting is None or not _is_running(self._leader):
                 return
             if self._holder is not None:
@@ -215,7 +215,7 @@ class Processes:
             self.ran = True
 
     def _waiting(self) -> int | None:
-        """Return the number of the process that waits at the gate."""
+        """Return the number of the process that waits at the gate, or None."""
         return self._process.pid
 
     async def _ended(self) -> None:
@@ -228,8 +228,8 @@ class Processes:
                 return None
 
     def _kill(self) -> None:
-        # The leader has not been waited for, so its number, which is the group's, cannot belong to
-        # anybody else yet.
+        # The leader's number is the number of the group. Nobody has waited for the leader yet, so
+        # the system cannot have used the number again.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -240,7 +240,7 @@ class Processes:
 
     async def _end(self) -> None:
         self._kill()
-        # What sleeps in the kernel where no signal reaches dies later; it is not worth hanging for.
+        # A process that sleeps where no signal reaches it dies later. Do not wait for it for ever.
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await self._dead()
@@ -261,7 +261,7 @@ class Processes:
             left -= size
         self.output.feed(b"", final=True)
         with suppress(subprocess.TimeoutExpired):
-            # It is dead already, unless the wait for that was cancelled too.
+            # The process is dead already, unless the wait for its end was cancelled.
             self._process.wait(GRACE)
         self._gate.close()
         os.close(self._pipe)
@@ -269,7 +269,7 @@ class Processes:
 
 
 class SandboxedProcesses(Processes):
-    """A program in a PID namespace of bubblewrap's: with its first process all the others end."""
+    """Run a program in a PID namespace of bubblewrap. All its processes end with the first one."""
 
     def __init__(
         self,
@@ -281,13 +281,13 @@ class SandboxedProcesses(Processes):
         inherited: Sequence[int] = (),
         holder: Holder | None = None,
     ) -> None:
-        """Start bubblewrap with `options`; in the sandbox a shell waits, and becomes the program.
+        """Start bubblewrap. In the sandbox a shell waits and then becomes the program.
 
         Args:
             options: Bubblewrap and its options.
             argv: The program and its arguments.
             env: All environment variables of the program.
-            output: Keeps what is written.
+            output: Keeps what the program writes to both outputs.
             inherited: The descriptors that `options` name.
             holder: Limits the first process of the sandbox before the program runs.
 
@@ -295,15 +295,15 @@ class SandboxedProcesses(Processes):
             OSError: Bubblewrap cannot be started.
         """
         self._first: int | None = None
-        # A file in memory: a pipe without its reader would kill bubblewrap, and its other half
-        # would wait for ever.
+        # A file in memory. If the reader of a pipe died, bubblewrap would die too, and the process
+        # inside would wait for ever.
         self._status = os.memfd_create("status")
         with ExitStack() as kept, ExitStack() as passed:
             kept.callback(os.close, self._status)
             passed.callback(os.close, variables := _settings(env))
             own = ["--json-status-fd", str(self._status), "--args", str(variables)]
-            # Bubblewrap itself stands outside: what `env` tells the loader (LD_PRELOAD) is for the
-            # command alone.
+            # Bubblewrap runs outside of the sandbox. So it must not see the variables of the
+            # command, such as LD_PRELOAD.
             self._start(
                 [*options, *own, "--as-pid-1", "--", *_gated(argv)],
                 cwd="/",
@@ -312,17 +312,17 @@ class SandboxedProcesses(Processes):
                 inherited=(self._status, variables, *inherited),
                 holder=holder,
             )
-            kept.pop_all()  # `finish` closes it.
+            kept.pop_all()  # `finish` closes the status file.
 
     def _waiting(self) -> int | None:
         first = _first_process(os.pread(self._status, CHUNK, 0))
-        if first is not None:  # It waits at the gate, so its number is still its own.
+        if first is not None:  # It waits at the gate, so the number still means this process.
             self._first = os.pidfd_open(first)
         return first
 
     def _kill(self) -> None:
-        # The first process ends after all others, and bubblewrap waits for it: so bubblewrap's end
-        # says all are dead.
+        # The first process ends after all others, and bubblewrap waits for it. So all are dead when
+        # bubblewrap ends.
         if self._first is None:
             super()._kill()
         else:
@@ -362,7 +362,10 @@ async def _readable(descriptor: int) -> None:
 
 
 def _settings(env: Mapping[str, str]) -> int:
-    """Return a descriptor from which bubblewrap reads `env`: every user can read command lines."""
+    """Return a descriptor from which bubblewrap reads `env`.
+
+    A command line would not be safe, because every user can read it.
+    """
     words = b"".join(os.fsencode(f"--setenv\0{name}\0{value}\0") for name, value in env.items())
     descriptor = os.memfd_create("env")
     os.write(descriptor, words)
@@ -371,7 +374,7 @@ def _settings(env: Mapping[str, str]) -> int:
 
 
 def _first_process(report: bytes) -> int | None:
-    """Return the number of the first process in bubblewrap's report, None if it is not there."""
+    """Return the number of the first process from bubblewrap's report, or None."""
     try:
         return int(json.JSONDecoder().raw_decode(report.decode())[0]["child-pid"])
     except ValueError:

@@ -1,8 +1,7 @@
-"""What a sandboxed command sees of the host's files, as options of bubblewrap.
+"""Choose what a sandboxed command sees of the host's files, as options of bubblewrap.
 
-The working directory and what else is shown are opened once and held by their descriptors. So a
-directory that is renamed stays the one that was chosen, and a link that takes its name shows
-nothing.
+The working directory and the readable files are opened once and used by their descriptors. So a
+renamed directory is still used, and a link that takes its name is not.
 """
 
 import os
@@ -26,18 +25,18 @@ SYSTEM_FILES = (
 )
 NETWORK_FILES = ("/etc/hosts", "/etc/resolv.conf")
 FILES_IN_MEMORY = 10
-"""How many of the largest files the sandbox's `/tmp` holds."""
+"""How many files of the largest size fit into the sandbox's `/tmp`."""
 
 OWN = (Path("/proc"), Path("/dev"))
-"""Where the sandbox has file systems of its own, which nothing of the host's may replace."""
+"""File systems of the sandbox itself. No directory of the host may replace them."""
 
 
 class SandboxUnavailable(ToolError):
-    """The sandbox could not be set up; the command did not run."""
+    """The sandbox could not be set up, so the command did not run."""
 
 
 class Sandbox:
-    """Bubblewrap with its options, and the directories that it shows."""
+    """Make the options of bubblewrap, and keep the directories open that it shows."""
 
     def __init__(
         self,
@@ -48,15 +47,15 @@ class Sandbox:
         max_file_size: int,
         readable: Iterable[str | os.PathLike[str]],
     ) -> None:
-        """Open what is shown.
+        """Open the directories and files that commands see.
 
         Args:
-            program: Where bubblewrap is.
-            workdir: The name of the working directory, without links.
+            program: The path of bubblewrap.
+            workdir: The path of the working directory, without links.
             directory: Its descriptor, which the caller keeps open.
-            network: Whether the command reaches the network.
+            network: Whether commands reach the network.
             max_file_size: The size of the largest file, in bytes.
-            readable: The files and directories that the command may read.
+            readable: The files and directories that commands may read.
 
         Raises:
             DefinitionError: `workdir` or something in `readable` cannot be shown.
@@ -72,17 +71,17 @@ class Sandbox:
         places = {place for path in readable for place in _places(path, self._workdir)}
         inside = {place for place in places if place.is_relative_to(self._workdir)}
         for place in places:
-            # What lies inside of another that is read-only is so already.
+            # A file inside of another readable directory is read-only already.
             if place not in inside or inside.isdisjoint(place.parents):
                 self._readable[place] = descriptor = _opened(place)
                 weakref.finalize(self, os.close, descriptor)
 
     @contextmanager
     def options(self) -> Iterator[tuple[list[str], list[int]]]:
-        """Give the program with its options for one command, and the descriptors they name.
+        """Yield the program and its options for one command, and the descriptors that they name.
 
         Raises:
-            SandboxUnavailable: What was shown inside of the working directory has been moved.
+            SandboxUnavailable: A readable file inside of the working directory was moved.
         """
         with ExitStack() as opened:
             shown = {self._workdir: ("--bind-fd", self._directory)}
@@ -90,11 +89,11 @@ class Sandbox:
                 if place.is_relative_to(self._workdir):
                     shown |= self._way_to(place, descriptor, opened)
                 shown[place] = ("--ro-bind-fd", descriptor)
-            # What lies inside of something else comes after it, or it would be covered.
+            # A directory comes before what is inside of it. Otherwise it would cover that.
             places = sorted(shown, key=lambda place: len(place.parts))
             binds = [(shown[place][0], str(shown[place][1]), str(place)) for place in places]
-            # Root without capabilities still owns what is in /proc/sys, and with it the kernel of
-            # the host.
+            # Root without capabilities still owns the files in /proc/sys, which are settings of the
+            # host's kernel.
             ends = [("--remount-ro", system) for system in ("/proc", "/dev", "/")]
             words = [word for bind in [*binds, *ends] for word in bind]
             options = [*self._fixed, *words, "--chdir", str(self._workdir)]
@@ -103,9 +102,10 @@ class Sandbox:
     def _way_to(
         self, place: Path, descriptor: int, opened: ExitStack
     ) -> dict[Path, tuple[str, int]]:
-        """Bind each directory on the way to `place` onto itself: a mount point cannot be renamed.
+        """Bind each directory on the way to `place` onto itself, so that no command can rename it.
 
-        Otherwise a command could rename one, and the next command could write what is beneath.
+        A mount point cannot be renamed. Otherwise one command could rename such a directory, and
+        the next command could write what is beneath it.
         """
         here, way = self._directory, self._workdir
         found: dict[Path, tuple[str, int]] = {}
@@ -147,10 +147,12 @@ def _system(network: bool, max_file_size: int) -> list[str]:
 
 
 def _places(path: str | os.PathLike[str], workdir: Path) -> set[Path]:
-    """Return where a path is shown: under its name, and inside of the working directory as itself.
+    """Return the paths at which a readable path is shown: its own, and that of a link's target.
+
+    The target counts only if it is inside of the working directory.
 
     Raises:
-        DefinitionError: It cannot be shown.
+        DefinitionError: The path cannot be shown.
     """
     try:
         shown = Path(os.path.normpath(Path(path).absolute()))
@@ -163,13 +165,13 @@ def _places(path: str | os.PathLike[str], workdir: Path) -> set[Path]:
         raise DefinitionError(
             f"shell_tool: readable={str(shown)!r} is the working directory, which commands write"
         )
-    # A file system of the sandbox's own would be covered by the host's.
+    # A directory of the host would cover a file system of the sandbox.
     for place in (shown, real):
         if place == Path("/") or any(place.is_relative_to(own) for own in OWN):
             raise DefinitionError(
                 f"shell_tool: readable={str(place)!r} would replace a part of the sandbox"
             )
-    if shown.is_relative_to(workdir):  # A link in there leads to it, and a command may change it.
+    if shown.is_relative_to(workdir):  # It may be a link, which a command can change.
         return {real}
     return {shown, real} if real.is_relative_to(workdir) else {shown}
 
@@ -184,10 +186,10 @@ def _opened(place: Path) -> int:
 
 
 def open_workdir(path: str | os.PathLike[str]) -> tuple[str, int]:
-    """Open the working directory of commands, and return its name without links beside it.
+    """Open the working directory, and return its path without links and its descriptor.
 
     Raises:
-        DefinitionError: It is no directory, or cannot be opened.
+        DefinitionError: It is not a directory, or cannot be opened.
     """
     try:
         directory = Path(path).resolve(strict=True)

@@ -1,4 +1,4 @@
-"""A search tool, and an index to search that needs no server: SQLite's FTS5.
+"""A search tool, and an index that needs no server: SQLite's FTS5.
 
     from functool.bundled.search import SearchIndex, search_tool
 
@@ -6,7 +6,7 @@
     index.add("n1", "Der Zürichsee ist warm.", title="Seen", metadata={"year": 2026})
     tool = search_tool(index)
 
-Any object with a `query` like that of `SearchIndex`, sync or async, is an index.
+The tool accepts any object with a `query` like that of `SearchIndex`, sync or async.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = ["Document", "Filters", "Index", "SearchHit", "SearchIndex", "SearchPa
 MAX_LIMIT = 50
 MAX_OFFSET = 10_000
 MAX_TERMS = 64
-"""Words of one query that are looked up; those after them are not."""
+"""How many words of one query are looked up. The others are ignored."""
 
 SNIPPET_WORDS = 40
 MAX_SNIPPET = 500
-"""How many characters of a snippet are shown: a word may be of any length."""
+"""How many characters of a snippet are shown, because a word may have any length."""
 
 TITLE_WEIGHT = 3.0
 
-# The tokenizer takes a run of letters for one word, and these scripts write none of their words
-# apart. A break after each letter makes a word of each, and a phrase of each word that is searched
-# for. It is invisible, and taken out of every answer.
+# The tokenizer reads a run of letters as one word, and these scripts put no spaces between words.
+# So a break is added around each letter. Each letter is then a word of the index, and a word of the
+# query becomes a phrase. The break is invisible, and it is removed from every answer.
 _LETTERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
@@ -71,7 +71,7 @@ Filters: TypeAlias = Mapping[str, Scalar]
 
 
 class Document(TypedDict):
-    """What an index holds under one id."""
+    """A document of an index."""
 
     id: str
     text: str
@@ -93,9 +93,9 @@ class SearchHit(TypedDict):
 
 
 class SearchPage(TypedDict):
-    """Hits, the best first, of `total`.
+    """A page of hits, the best first. `total` counts all hits of the query.
 
-    `next_offset` is where the next page begins, None at the end.
+    `next_offset` is where the next page begins. It is None on the last page.
     """
 
     hits: list[SearchHit]
@@ -104,7 +104,7 @@ class SearchPage(TypedDict):
 
 
 class Index(Protocol):
-    """What `search_tool` searches: `SearchIndex.query` says what is expected."""
+    """What `search_tool` searches. `SearchIndex.query` describes the method."""
 
     def query(
         self, text: str, *, limit: int, offset: int, filters: Filters | None
@@ -114,13 +114,13 @@ class Index(Protocol):
 
 
 class SearchIndex:
-    """Documents in a SQLite database, ranked by BM25, a word in the title counting three times.
+    """Documents in a SQLite database, ranked by BM25. A word in the title counts three times.
 
-    Case does not matter, nor do accents of Latin letters; Chinese, Japanese, Korean, Thai, Lao,
-    Khmer and Burmese are found without spaces. All methods may be called from any thread.
+    A search ignores case and the accents of Latin letters. Chinese, Japanese, Korean, Thai, Lao,
+    Khmer and Burmese need no spaces. All methods may be called from any thread.
 
     Args:
-        path: The database file, made if need be; by default the index lives in memory.
+        path: The database file, which is made if it is missing. By default the index is in memory.
     """
 
     def __init__(self, path: str | PathLike[str] = ":memory:") -> None:
@@ -141,7 +141,7 @@ class SearchIndex:
         """Add a document.
 
         Raises:
-            ValueError: There is one with this id.
+            ValueError: There is a document with this id already.
         """
         self.add_all([Document(id=id, text=text, title=title, metadata=metadata or {})])
 
@@ -149,7 +149,7 @@ class SearchIndex:
         """Add documents, all of them or none.
 
         Raises:
-            ValueError: An id is taken, or comes twice.
+            ValueError: An id is in use already, or occurs twice.
         """
         with self._lock, self._db:
             for document in documents:
@@ -165,10 +165,10 @@ class SearchIndex:
     def update(
         self, id: str, text: str, *, title: str = "", metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Put another document in the place of the one with this id.
+        """Replace the document with this id.
 
         Raises:
-            KeyError: There is none.
+            KeyError: There is no document with this id.
         """
         with self._lock, self._db:
             key = self._key(id)
@@ -182,7 +182,7 @@ class SearchIndex:
         """Remove a document.
 
         Raises:
-            KeyError: There is none with this id.
+            KeyError: There is no document with this id.
         """
         with self._lock, self._db:
             key = self._key(id)
@@ -192,10 +192,10 @@ class SearchIndex:
     def query(
         self, text: str, *, limit: int = 10, offset: int = 0, filters: Filters | None = None
     ) -> SearchPage:
-        """Find the documents that have any of the words, those with more and rarer ones first.
+        """Find the documents that have any of the words. More and rarer words rank higher.
 
         Args:
-            text: Words, and "phrases in double quotes". Nothing in it is syntax otherwise.
+            text: Words, and "phrases in double quotes". There is no other syntax.
             limit: How many hits to return at most.
             offset: How many hits to skip.
             filters: Values that a document's metadata must have.
@@ -229,7 +229,7 @@ class SearchIndex:
         return SearchPage(hits=hits, total=total, next_offset=end if hits and end < total else None)
 
     def close(self) -> None:
-        """Close the database; it is closed as well when nobody has the index any more."""
+        """Close the database. This also happens when the index is garbage-collected."""
         with self._lock:
             self._close()
 
@@ -248,7 +248,7 @@ def search_tool(index: Index) -> Tool:
     """Return a tool `search(query, limit=10, offset=0, filters=None)` over an index.
 
     Args:
-        index: A `SearchIndex`, or anything with its `query`. A sync `query` runs on a thread.
+        index: A `SearchIndex`, or an object with such a `query`. A sync `query` runs in a thread.
     """
 
     async def search(
@@ -279,7 +279,7 @@ def search_tool(index: Index) -> Tool:
 
 
 def _match(text: str) -> str:
-    """A query of FTS5: words and phrases, each quoted, so that no operator is left in it."""
+    """Return a query for FTS5. Every word and phrase is quoted, so none is an operator."""
     terms: list[str] = []
     for phrase, word in _TERM.findall(text):
         for term in [phrase] if phrase else _words(word):
@@ -290,7 +290,7 @@ def _match(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """What to look for where no spaces part the words: every two letters that stand together."""
+    """Split a text into terms. In scripts without spaces, a term is two neighbouring letters."""
     words = []
     for run in _RUNS.findall(unicodedata.normalize("NFC", text)):
         unspaced = len(run) > 2 and _UNSPACED.match(run)
@@ -315,12 +315,12 @@ def shortened(text: str) -> str:
 
 
 def _bounded(value: Scalar) -> Scalar:
-    """SQLite has integers of 64 bits, and reads a longer one in a document as a float."""
+    """Return a larger integer than 64 bits as a float, as SQLite reads it in a document."""
     return float(str(value)) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def _types(value: Scalar) -> str:
-    """The JSON types of a filter's value: to SQLite a JSON true would be a 1."""
+    """Return the JSON types that a filter's value matches. SQLite would read a JSON true as 1."""
     if isinstance(value, bool):
         return "'true'" if value else "'false'"
     return "'text'" if isinstance(value, str) else "'integer', 'real'"

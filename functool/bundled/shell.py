@@ -4,8 +4,8 @@
 
     shell = shell_tool("/srv/project")
 
-The boundary is the sandbox, never the text of the command: a list of forbidden words,
-`input_guardrails=[block([...], argument="command")]`, is advice to the model and nothing more. The
+The sandbox is the boundary. A list of forbidden words in the command,
+`input_guardrails=[block([...], argument="command")]`, is only advice to the model. The
 sandbox is bubblewrap 0.10, or an older one with the fix of CVE-2024-42472, as distributions have it
 (`apt-get install bubblewrap`). `docs/security.md` says what is promised and what is not.
 """
@@ -50,8 +50,8 @@ LEAST: dict[str, float] = {"timeout": 0.001, "max_output": 100, "max_file_size":
 
 TOO_OLD = "functool needs bubblewrap 0.10, or an older one with the fix of CVE-2024-42472."
 
-# The command is a child of this shell, so that its end, and not that of the first program it
-# becomes, ends the rest.
+# The command is a child of this shell. So the remaining processes are ended when the command ends,
+# and not when the first program ends that it turns into.
 WRAPPER = 'ulimit -c 0; ulimit -f "$1" 2>/dev/null; "$2" -c -- "$3"; exit $?'
 
 
@@ -72,22 +72,23 @@ def shell_tool(
     """Return the tool `shell`, which runs a command with `/bin/sh` in a directory.
 
     Args:
-        workdir: Where commands run, and the only directory of the host's they can write. It is
-            opened now: a later one of the same name is not used.
-        timeout: The time limit of a command, in seconds; the model may lower it.
+        workdir: Where commands run, and the only directory of the host where they can write. It is
+            opened now. A later directory of the same name is not used.
+        timeout: The time limit of a command, in seconds. The model may lower it.
         sandbox: `"bwrap"`, or `"none"` for commands with all the rights of this process.
-        sandbox_path: Where bubblewrap is; None looks along `PATH`.
+        sandbox_path: The path of bubblewrap. None searches `PATH`.
         network: Whether commands reach the network.
-        env: Environment variables of the commands; nothing is inherited.
-        max_output: The most characters of output that are kept, half from each end.
-        max_file_size: The most that a command can write into one file, in bytes.
-        readable: More files and directories that a sandboxed command may read, opened now as well.
-        limits: How much memory, processes and processor time a command may use.
+        env: Environment variables of the commands. Commands inherit none from this process.
+        max_output: How many characters of output are kept, half from each end.
+        max_file_size: How much a command can write into one file, in bytes.
+        readable: More files and directories that a sandboxed command may read. They are opened now.
+        limits: How much memory, and how many processes and seconds of processor time, a command
+            may use.
         input_guardrails: The tool's guardrails.
 
     Raises:
-        DefinitionError: The sandbox program or a directory is missing, a limit is none or cannot
-            be held here, `env` holds what cannot be a variable, or this is not Linux.
+        DefinitionError: The sandbox program or a directory is missing, a limit is not valid or
+            cannot be enforced here, `env` has an invalid variable, or this is not Linux.
     """
     _check(sandbox, timeout=timeout, max_output=max_output, max_file_size=max_file_size)
     shell = _Shell(*open_workdir(workdir), _variables(env), timeout, max_output, max_file_size)
@@ -161,12 +162,14 @@ class _Shell:
             kind = ToolError if of_command else SandboxUnavailable
             raise kind(f"The command could not be started: {error.strerror}.") from error
 
-    def _not_run(self, said: str) -> ToolError:
+    def _not_run(self, output: str) -> ToolError:
         if self.sandbox is None:
-            return ToolError(f"The shell could not be set up, and the command did not run: {said}")
-        hint = TOO_OLD if "--bind-fd" in said else ""
+            return ToolError(
+                f"The shell could not be set up, and the command did not run: {output}"
+            )
+        hint = TOO_OLD if "--bind-fd" in output else ""
         return SandboxUnavailable(
-            f"The sandbox could not be set up, and the command did not run: {said}{hint}"
+            f"The sandbox could not be set up, and the command did not run: {output}{hint}"
         )
 
     def _metadata(
@@ -192,7 +195,7 @@ class _Shell:
 
 
 def _answer(text: str, limit: float | None, metadata: dict[str, Any]) -> ToolResult:
-    """Return the result of a command; `limit` is the time limit if that has ended it."""
+    """Return the result of a command. `limit` is the time limit if it has ended the command."""
     code, reached = metadata["exit_code"], metadata.get("reached")
     if limit is None and code == 0:
         return ToolResult.of(text, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Ask the person at an MCP client whether a call may run, in both eras of the protocol."""
+"""Ask the person at an MCP client whether a call may run, in old and new protocol revisions."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def approver(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision
 
 
 def input_required(asked: ApprovalRequest, call_id: str) -> types.InputRequiredResult:
-    """Return the answer that has the client ask its person and call again (since 2026-07-28).
+    """Return the answer that makes the client ask its person and call again (since 2026-07-28).
 
-    The state holds the id of the call, too: what is asked about may be a call inside of it.
+    The state also has the id of the outer call, because the request may be of a call inside of it.
     """
     question: types.InputRequest = types.ElicitRequest(params=_question(asked))
     state = STATE_PREFIX + json.dumps([call_id, asked.to_json()])
@@ -51,7 +51,7 @@ def input_required(asked: ApprovalRequest, call_id: str) -> types.InputRequiredR
 
 
 def asked_before(params: types.CallToolRequestParams) -> tuple[ApprovalRequest, str] | None:
-    """Return what a client carries in its state, if it does: the request, and the call's id."""
+    """Return the request and the call's id from the state that a client sends back, or None."""
     state = params.request_state or ""
     if not state.startswith(STATE_PREFIX):
         return None
@@ -60,9 +60,9 @@ def asked_before(params: types.CallToolRequestParams) -> tuple[ApprovalRequest, 
 
 
 def too_long(asked: ApprovalRequest) -> str:
-    """Return why a person cannot be asked; empty where the arguments can be shown in whole.
+    """Return why a person cannot be asked, or an empty text if all arguments can be shown.
 
-    What is cut off could be what matters: nobody approves arguments that nobody has seen.
+    A part that is cut off could be the one that matters, so a person has to see all of them.
     """
     length = len(_shown(asked))
     if length <= MAX_QUESTION:
@@ -79,20 +79,20 @@ def approves(answer: types.ElicitResult) -> bool:
 
 
 def refusal(answer: types.ElicitResult) -> str:
-    """Return in words that a person did not approve."""
-    said = "no" if answer.action == "accept" else answer.action
-    return f"The person asked did not approve ({said})."
+    """Return a sentence for the model: the person did not approve."""
+    reply = "no" if answer.action == "accept" else answer.action
+    return f"The person asked did not approve ({reply})."
 
 
 def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
     message = f"Allow the tool {asked.tool} to run with these arguments?\n{_shown(asked)}"
-    # A form without fields is shown by some clients as nothing at all.
+    # Some clients show nothing for a form without fields.
     field = {"type": "boolean", "title": "Approve", "description": "Let the tool run this once."}
     form = {"type": "object", "properties": {"approve": field}, "required": ["approve"]}
     return types.ElicitRequestFormParams(message=message, requested_schema=form)
 
 
 def _shown(asked: ApprovalRequest) -> str:
-    """Return all of the arguments in ASCII, the shortest first, so that no padding hides one."""
+    """Return all arguments in ASCII, the shortest first, so that no long one hides another."""
     pairs = sorted(asked.arguments.items(), key=lambda pair: len(json.dumps(pair[1])))
     return json.dumps(dict(pairs), indent=2).replace("\x7f", "\\u007f")

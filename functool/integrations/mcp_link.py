@@ -1,4 +1,4 @@
-"""The connection to one MCP server: kept open, made again when it was lost, and watched."""
+"""Keep a connection to one MCP server, connect again after a loss, and watch its tool list."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_transport import MALFORMED, Way
 from functool.integrations.visible import visible
 
-Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
+Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
 MAX_PAGES = 100
 MAX_TOOLS = 5_000
-"""How many tools of one server are taken: each costs the event loop some time."""
+"""How many tools of one server are accepted, because each takes time on the event loop."""
 
 MAX_LISTED = 64 * 1024 * 1024
-"""Characters of all definitions of one list; each page has at most 16 MiB."""
+"""Characters of all definitions of one list. Each page has at most 16 MiB."""
 
 MAX_ROUNDS = 10
 CLOSE_SECONDS = 10.0
@@ -41,13 +41,13 @@ _call_answer: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputR
 
 
 class Link:
-    """The connection to one server: kept by a task of its own, and made anew when it was lost.
+    """The connection to one server. A task of its own keeps it, and it is made again after a loss.
 
     Args:
         way: How the server is reached.
-        options: What the SDK's client is made with.
-        pins: The hash of each definition that was accepted, by the server's own name.
-        changed: Awaited with the definitions when they were listed again.
+        options: The options of the SDK's client.
+        pins: The hash of each accepted definition, by the server's own name.
+        changed: Called and awaited with the definitions after they were listed again.
         patience: How long connecting and listing may take, in seconds.
     """
 
@@ -56,7 +56,7 @@ class Link:
         way: Way,
         options: Mapping[str, Any],
         pins: MutableMapping[str, str],
-        changed: Heard,
+        changed: Listed,
         patience: float,
     ) -> None:
         self._way, self._options, self._pins, self._changed = way, options, pins, changed
@@ -71,7 +71,7 @@ class Link:
         self._doubtful = False
 
     async def open(self) -> list[types.Tool]:
-        """Connect and return what the server offers; pin what is new.
+        """Connect, return the definitions of the server, and pin new ones.
 
         Raises:
             ConnectionError: The server cannot be reached.
@@ -95,7 +95,7 @@ class Link:
         return definitions
 
     async def close(self) -> None:
-        """Leave the server, also when it does not want to let go."""
+        """Close the connection, also if the server does not react."""
         task, self._task, self._client = self._task, None, None
         if task is not None:
             self._stop.set()
@@ -104,12 +104,12 @@ class Link:
                 await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
     async def end(self) -> None:
-        """Leave the server for good."""
+        """Close the connection, and do not connect again."""
         self._loop = None
         await self.close()
 
     def refusal(self, name: str) -> ToolResult | None:
-        """Return why the tool that the server calls `name` may not be called, if it may not."""
+        """Return why the server's tool `name` may not be called, or None if it may."""
         offered, pinned = self._offered.get(name), self._pins.get(name)
         if offered is not None and offered == pinned:
             return None
@@ -129,7 +129,7 @@ class Link:
         context: Context[Any],
         check: untrusted.Check | None,
     ) -> ToolResult:
-        """Call the tool that the server calls `name`. Whatever goes wrong is an error result."""
+        """Call the server's tool `name`. Every failure is an error result."""
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(message or "", done, total)
@@ -156,13 +156,13 @@ class Link:
 
     async def _failure(self, client: Client, error: MCPError) -> ToolResult:
         """Return the result of a call that ended with an error of the protocol."""
-        # Servers give this code to errors of their own too, and clients to an answer too large.
+        # Servers also use this code for their own errors, and the SDK for too large an answer.
         if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
             return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
-        # Of an answer that is not valid the SDK would show a part.
-        said = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
-        said = self._way.advice() or said or "The server gave no reason."
-        return ToolResult.failed(said[:MAX_ERROR], type="MCPError", details={"code": error.code})
+        # For an invalid answer, the SDK's message would show a part of it.
+        reason = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
+        reason = self._way.advice() or reason or "The server gave no reason."
+        return ToolResult.failed(reason[:MAX_ERROR], type="MCPError", details={"code": error.code})
 
     async def _connected(self) -> Client:
         async with self._lock:
@@ -180,8 +180,8 @@ class Link:
             return self._client
 
     async def _answers(self, client: Client) -> bool:
-        """Note what the server offers now; False where it does not say."""
-        # Before the question: a change that is heard meanwhile counts again.
+        """List the tools again, and return whether the server answered."""
+        # Reset this first, so that a change that is announced meanwhile counts.
         self._doubtful = False
         try:
             async with asyncio.timeout(self._patience):
@@ -198,15 +198,15 @@ class Link:
     def _note(self, definitions: Iterable[types.Tool]) -> None:
         self._offered = {definition.name: untrusted.pin(definition) for definition in definitions}
         for name, offered in self._offered.items():
-            if len(self._pins) < MAX_TOOLS:  # A list may have other names each time.
+            if len(self._pins) < MAX_TOOLS:  # A server may list other names each time.
                 self._pins.setdefault(name, offered)
 
     async def _keep(
         self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event
     ) -> None:
-        """Hold a client open until told to stop: one task has to enter and leave it."""
+        """Keep a client open until `stop` is set. The same task has to enter and leave it."""
         try:
-            # Nothing is cached: a pinned definition is compared with what the server says now.
+            # No cache: a pinned definition is compared with the server's current one.
             made = Client(
                 self._way.open(), message_handler=self._heard, cache=None, **self._options
             )
@@ -215,7 +215,7 @@ class Link:
                 ready.set_result((client, await _list(client)))
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._watch, client)
-                    group.start_soon(self._look_again)
+                    group.start_soon(self._list_again)
                     await stop.wait()
                     group.cancel_scope.cancel()
         except Exception as error:
@@ -233,7 +233,7 @@ class Link:
         self._doubtful = True
         self._announced.set()
 
-    async def _look_again(self) -> None:
+    async def _list_again(self) -> None:
         """List the tools after each announcement, so that a new one appears without a call."""
         while True:
             await self._announced.wait()
@@ -243,12 +243,12 @@ class Link:
                     await self._answers(self._client)
 
     async def _watch(self, client: Client) -> None:
-        """Note changes of the tool list, which since 2026-07-28 a client has to ask for."""
+        """Note changes of the tool list. Since 2026-07-28 a client has to subscribe to them."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         try:
             async with client.listen(tools_list_changed=True) as changes:
-                self._doubt()  # A change between the first listing and this was told to nobody.
+                self._doubt()  # Nobody heard of a change between the first listing and this.
                 async for _ in changes:
                     self._doubt()
         except (MCPError, SubscriptionLost):
@@ -256,7 +256,7 @@ class Link:
 
 
 async def _list(client: Client) -> list[types.Tool]:
-    # Of a name that stands twice only the first is there: the pin of one would vouch for the other.
+    # Keep only the first tool of a name. Otherwise the pin of one would be valid for the other.
     tools: dict[str, types.Tool] = {}
     cursor: str | None = None
     left = MAX_LISTED
@@ -276,10 +276,10 @@ async def _list(client: Client) -> list[types.Tool]:
 async def _exchange(
     client: Client, name: str, arguments: dict[str, Any], progress: Any
 ) -> types.CallToolResult:
-    """Call a tool, answering what the server asks in between.
+    """Call a tool, and answer the questions of the server in between.
 
-    The SDK's `call_tool` would run the output schema's patterns, which are the server's, on
-    Python's backtracking `re`.
+    The SDK's `call_tool` would check the patterns of the server's output schema with Python's `re`,
+    which backtracks.
     """
     session = client.session
     params = types.CallToolRequestParams(name=name, arguments=arguments)

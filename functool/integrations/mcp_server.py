@@ -27,22 +27,22 @@ from functool.integrations.mcp_onto import mount
 
 
 class ToolServer(Server[Any]):
-    """An MCP server of a toolset: the SDK's own server, to be embedded wherever that fits.
+    """An MCP server of a toolset. It is a server of the SDK, and can be used wherever one can.
 
-    A body may ask for more itself: it returns the SDK's `InputRequiredResult`, which leaves as it
-    is.
+    A body may ask the client for more input. It returns the SDK's `InputRequiredResult`, which is
+    sent unchanged.
 
     Args:
-        tools: What is served: a tool, an iterable of tools, or a Toolset.
-        name: What the server calls itself.
-        instructions: What the server tells a model of itself.
-        context: `context(request)` makes the Context of a conversation from its first SDK request:
-            of an MCP session, or of the parent process on stdio. Where the protocol has no session
-            (2026-07-28 over HTTP) it makes one for each call.
-        keys: Secrets of 32 bytes or more that seal what a client carries between the rounds of an
-            approval. Processes that share a load share them, and the first one seals. Without them
-            a key of this process is made.
-        page_size: How many tools one page of the list holds. None is all of them.
+        tools: A tool, an iterable of tools, or a Toolset.
+        name: The name of the server.
+        instructions: The server's instructions for a model.
+        context: `context(request)` makes the Context of a conversation from its first SDK request.
+            A conversation is an MCP session, or the parent process on stdio. Where the protocol has
+            no sessions (2026-07-28 over HTTP) it makes one for each call.
+        keys: Secrets of 32 bytes or more that seal the state of a client between the rounds of an
+            approval. The first one seals. Processes behind one load balancer need the same keys. By
+            default, this process makes a key of its own.
+        page_size: How many tools one page of the list has. None means all of them.
 
     Raises:
         DefinitionError: A tool cannot be served, or two have one name.
@@ -84,7 +84,7 @@ class ToolServer(Server[Any]):
         """Serve these tools from now on, and tell every client that the list changed.
 
         Raises:
-            DefinitionError: A tool cannot be served, or two have one name; the old ones stay.
+            DefinitionError: A tool cannot be served, or two have one name. The old tools stay.
         """
         self._handlers.serve(tools)
         await self._bus.publish(ToolsListChanged())
@@ -95,7 +95,7 @@ class ToolServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return the SDK's options, announcing that the tool list may change."""
+        """Return the SDK's options, which announce that the tool list may change."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
@@ -120,17 +120,17 @@ class ToolServer(Server[Any]):
 
 
 def server(tools: Tools, *, onto: Any = None, **options: Any) -> Any:
-    """Return an MCP server of these tools, or put them on a server that is there already.
+    """Return an MCP server of these tools, or add them to an existing server.
 
     Args:
-        tools: What is served: a tool, an iterable of tools, or a Toolset.
+        tools: A tool, an iterable of tools, or a Toolset.
         onto: An SDK `Server` or `MCPServer`, or a FastMCP server, with tools, resources and prompts
-            of its own. It is returned. A tool of ours hides one of its own of the same name.
-        options: Those of `ToolServer`; with `onto` only `context`, and `keys` for a `Server` that
-            seals no state yet.
+            of its own. It is returned. A tool of `tools` hides one of the server of the same name.
+        options: The options of `ToolServer`. With `onto` they are only `context`, and `keys` for a
+            `Server` that does not seal state yet.
 
     Raises:
         DefinitionError: A tool cannot be served, or two have one name.
-        TypeError: `onto` is no such server, or there is no such option.
+        TypeError: `onto` is not such a server, or there is no such option.
     """
     return ToolServer(tools, **options) if onto is None else mount(tools, onto, **options)

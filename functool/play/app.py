@@ -1,4 +1,4 @@
-"""The playground's server: the page, its files, and what the page asks for."""
+"""The playground's server: the page, its files, and the requests of the page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from functool.play.shown import DIALECTS, cut, definition
 
 HERE = Path(__file__).parent
 MOST_BYTES = 16_000_000
-"""How large a request of the page may be: a file in it is base64."""
+"""How many bytes a request of the page may have. It may hold a file as base64."""
 
 FILES = {path.name: path for path in [*HERE.glob("page/*.*"), *HERE.glob("vendor/*.js")]}
 HEADERS = {
@@ -46,11 +46,11 @@ POLICY = (
     "img-src data:; media-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Of a page: only scripts that it names itself run. The form library writes style attributes."""
+"""Only scripts with the page's nonce run. The form library needs inline styles."""
 
 
 def app(desk: Desk) -> Starlette:
-    """Return the ASGI app of a desk; who may use it is for a `Door` to say."""
+    """Return the ASGI app of a desk. Put it behind a `Door`, which decides who may use it."""
 
     async def page(request: Request) -> Response:
         nonce = token_urlsafe(16)
@@ -67,16 +67,16 @@ def app(desk: Desk) -> Starlette:
     async def call(request: Request) -> Response:
         sent = await _sent(request)
         lines = desk.call(desk.tool(sent.get("name")).name, str(sent.get("text", "")))
-        whole = _while_there(request, lines)
-        return StreamingResponse(whole, media_type="application/x-ndjson", headers=HEADERS)
+        stream = _until_gone(request, lines)
+        return StreamingResponse(stream, media_type="application/x-ndjson", headers=HEADERS)
 
     async def live(request: Request) -> Response:
         async def events() -> AsyncGenerator[str, None]:
             async for message in desk.live():
                 yield f"data: {message}\n\n"
 
-        whole = _while_there(request, events())
-        return StreamingResponse(whole, media_type="text/event-stream", headers=HEADERS)
+        stream = _until_gone(request, events())
+        return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
     def defined(sent: Mapping[str, Any]) -> Any:
         tool, dialect = desk.tool(sent.get("name")), str(sent.get("dialect", ""))
@@ -89,14 +89,14 @@ def app(desk: Desk) -> Starlette:
             Route("/api/call", call, methods=["POST"]),
             Route("/api/live", live),
             _answering("/api/tools", lambda sent: {**desk.listed(), "dialects": DIALECTS}),
-            _answering("/api/tool", lambda sent: desk.whole(sent.get("name"))),
+            _answering("/api/tool", lambda sent: desk.tool_with_form(sent.get("name"))),
             _answering("/api/definition", defined),
             _answering("/api/answer", desk.answer),
             _answering("/api/replayed", desk.replayed),
             _answering("/api/settle", desk.settle),
             _answering("/api/fresh", lambda sent: desk.begin_again()),
         ],
-        exception_handlers={ValueError: _told, FunctoolError: _told},
+        exception_handlers={ValueError: _error_answer, FunctoolError: _error_answer},
     )
 
 
@@ -108,20 +108,20 @@ async def serve(
     token: str | None = None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the page until it is cancelled or the process is stopped.
+    """Serve the page until this is cancelled or the process is stopped.
 
     Args:
-        desk: What is served.
+        desk: The playground to serve.
         host: Where to listen. A host that others can reach needs a token.
-        port: Which port; 0 is any that is free.
-        token: The operator's own token, instead of one that is made and works once.
+        port: The port. 0 chooses a free one.
+        token: The operator's own token. Without it, one is made that works once.
         ready: Called with the one address that opens the page.
 
     Raises:
         OSError: The port is in use.
         ValueError: Others could reach the page without a token.
     """
-    Door(None, host=host, token=token)  # What is refused is refused before the port is taken.
+    Door(None, host=host, token=token)  # Refuse bad arguments before the port is opened.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family)
@@ -130,7 +130,7 @@ async def serve(
     with listening:
         port = listening.getsockname()[1]
         door = Door(app(desk), host=host, port=port, token=token)
-        # No access log: it would hold the token.
+        # No access log, because it would hold the token.
         config = uvicorn.Config(
             door,
             access_log=False,
@@ -146,7 +146,7 @@ async def serve(
         try:
             await asyncio.shield(serving)
         except asyncio.CancelledError:
-            # Open pages listen without end: they are not waited for, and that is no error.
+            # An open page listens without end. Do not wait for it, and do not log that as an error.
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
             server.should_exit = server.force_exit = True
             await serving
@@ -154,7 +154,7 @@ async def serve(
 
 
 def _answering(path: str, answer: Callable[[Mapping[str, Any]], Any]) -> Route:
-    """Return a route that answers JSON with JSON, off the event loop."""
+    """Return a route that answers JSON with JSON. It calls `answer` in a thread."""
 
     async def respond(request: Request) -> Response:
         sent = await _sent(request)
@@ -167,7 +167,7 @@ async def _sent(request: Request) -> Mapping[str, Any]:
     """Return the JSON object that the page sent.
 
     Raises:
-        ValueError: It is none, or too large.
+        ValueError: The request is not a JSON object, or is too large.
     """
     body = bytearray()
     async for chunk in request.stream():
@@ -183,8 +183,8 @@ async def _sent(request: Request) -> Mapping[str, Any]:
     return sent
 
 
-async def _while_there(request: Request, lines: AsyncGenerator[str, None]) -> AsyncIterator[str]:
-    """Yield the lines until the page has gone; then end what makes them."""
+async def _until_gone(request: Request, lines: AsyncGenerator[str, None]) -> AsyncIterator[str]:
+    """Yield the lines until the page has gone. Then close their generator."""
     there = asyncio.ensure_future(_gone(request))
     following: asyncio.Future[str] | None = None
     try:
@@ -211,5 +211,5 @@ async def _gone(request: Request) -> None:
         await asyncio.sleep(0.2)
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _error_answer(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": cut(str(error), 2_000)}, status_code=400, headers=HEADERS)

@@ -1,4 +1,4 @@
-"""What the playground works with: tools, a context, an inbox, a history and a journal."""
+"""The state of a playground: tools, a context, an inbox, a history and a journal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from functool.approval import Grant
 from functool.executors import in_thread
 from functool.layers.inbox import Inbox
 from functool.play.feed import Feed
-from functool.play.road import travel
-from functool.play.shown import cut, shown_request, shown_tool, spelling, whole_tool
+from functool.play.road import run_call
+from functool.play.shown import cut, shown_request, shown_tool, spelling, tool_with_form
 
 KEPT = 200
 """How many calls the history keeps."""
@@ -26,10 +26,10 @@ BRIEF = 200
 """How many characters of a call's arguments the history shows."""
 
 LOOK = 0.4
-"""Seconds between two looks at the inbox."""
+"""Seconds between two reads of the inbox."""
 
 READ = 2.0
-"""Seconds between two looks at the journal, all of whose calls are read."""
+"""Seconds between two reads of the journal. Each reads all of its calls."""
 
 
 class Desk:
@@ -39,9 +39,9 @@ class Desk:
 
     Args:
         tools: The tools of the target. A toolset may grow.
-        target: What the person typed, for the spelling of calls.
-        inbox: Where calls wait for approval, those of other processes too.
-        context: What calls get; its approver is the inbox if it has none.
+        target: The target that the person typed. It is part of the commands to copy.
+        inbox: Where calls wait for approval, also calls of other processes.
+        context: The context of calls. If it has no approver, the inbox approves.
         journal: A `Journal` whose calls are part of the history, or None.
     """
 
@@ -77,22 +77,22 @@ class Desk:
         """Return a tool.
 
         Raises:
-            ValueError: There is none of this name.
+            ValueError: There is no tool of this name.
         """
         if not isinstance(name, str) or name not in self.tools:
             raise ValueError("there is no such tool")
         return self.tools[name]
 
-    def whole(self, name: Any) -> dict[str, Any]:
+    def tool_with_form(self, name: Any) -> dict[str, Any]:
         """Return a tool with its form."""
-        return whole_tool(self.tool(name))
+        return tool_with_form(self.tool(name))
 
     def begin_again(self) -> None:
         """Forget the state, approvals and grants of the conversation."""
         self._context = self._base.fresh()
 
     async def call(self, name: Any, text: str) -> AsyncGenerator[str, None]:
-        """Run one call, and yield what happens as lines of JSON; leaving early cancels the call."""
+        """Run one call, and yield its messages as lines of JSON. Closing this cancels the call."""
         tool, feed = self.tool(name), Feed()
         entry: dict[str, Any] = {
             "id": f"play-{uuid4().hex[:12]}",
@@ -103,17 +103,17 @@ class Desk:
             "ms": None,
         }
         self._history.appendleft(entry)
-        feed.tell({"kind": "call", "id": entry["id"], **self._spelled(tool, text)})
+        feed.send({"kind": "call", "id": entry["id"], **self._spelled(tool, text)})
 
-        def tell(message: dict[str, Any]) -> None:
+        def send(message: dict[str, Any]) -> None:
             if message["kind"] == "result":
                 error = message["error"]
                 entry.update(outcome=error["type"] if error else "success", ms=message["ms"])
-            feed.tell(message)
+            feed.send(message)
 
         async def run() -> None:
             try:
-                await travel(tool, text, entry["id"], self._context, tell)
+                await run_call(tool, text, entry["id"], self._context, send)
             finally:
                 if entry["outcome"] == "running":
                     entry["outcome"] = "cancelled"
@@ -132,7 +132,7 @@ class Desk:
         return {"spelling": spelling(self._target, tool, arguments)}
 
     async def live(self) -> AsyncGenerator[str, None]:
-        """Yield what has changed, as JSON: the inbox, the grants, the history, the journal."""
+        """Yield every part that has changed, as JSON: inbox, grants, history, journal."""
         before: dict[str, str] = {}
         while True:
             now = await in_thread(self._now)
@@ -153,10 +153,10 @@ class Desk:
             ],
             "entries": self._entries(),
         }
-        return {name: json.dumps({"kind": name, name: told}) for name, told in now.items()}
+        return {name: json.dumps({"kind": name, name: part}) for name, part in now.items()}
 
     def _asks(self) -> Callable[[str], dict[str, str]]:
-        """Return what tells, of a request or a grant, the conversation that asks."""
+        """Return a function from the id of a request or a grant to the conversation that asks."""
         own = getattr(self._context.approver, "conversation", None)
         found = self.inbox.conversations()
         return lambda id: {
@@ -183,10 +183,10 @@ class Desk:
         return self._entries_then
 
     def replayed(self, sent: Mapping[str, Any]) -> dict[str, str]:
-        """Return the tool and the whole arguments of a call of the history or the journal.
+        """Return the tool and all arguments of a call of the history or the journal.
 
         Raises:
-            ValueError: It is in neither any more.
+            ValueError: Neither keeps the call any more.
         """
         for entry in list(self._history):
             if entry["id"] == sent.get("id"):
@@ -197,10 +197,10 @@ class Desk:
         raise ValueError("this call is not kept any more")
 
     def answer(self, sent: Mapping[str, Any]) -> None:
-        """Answer a request: approve, edit, deny, or allow (approve, and the next ones like it).
+        """Approve, edit or deny a request, allow it with the next ones like it, or revoke a grant.
 
         Raises:
-            ValueError: What was sent is no answer.
+            ValueError: The page sent an invalid answer.
             InboxError: The request does not wait any more.
         """
         id, how = str(sent.get("id", "")), sent.get("how")
@@ -220,7 +220,7 @@ class Desk:
             raise ValueError("an answer is approve, edit, deny, allow or revoke")
 
     def _grant(self, id: str, sent: Mapping[str, Any]) -> Grant:
-        """Return a grant for calls like that of a request: what is not free has to be the same."""
+        """Return a grant for calls like a request. Arguments that are not free have to be equal."""
         request = next((each for each in self.inbox.pending() if each.id == id), None)
         if request is None:
             raise ValueError("this request does not wait any more")
@@ -240,7 +240,7 @@ class Desk:
         """Settle or reopen an unknown call of the journal.
 
         Raises:
-            ValueError: There is no journal, or what was sent is no answer.
+            ValueError: There is no journal, or the page sent an invalid answer.
         """
         if self.journal is None:
             raise ValueError("there is no journal: functool play --journal FILE")

@@ -1,4 +1,4 @@
-"""Who may use the playground: a token that becomes a cookie, one host, one origin."""
+"""Decide who may use the playground: a token becomes a cookie, for one host and one origin."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 from urllib.parse import parse_qs
 
 COOKIE = "functool_play_{port}"
-"""With the port: browsers send a cookie to every port of a host."""
+"""The name has the port, because browsers send a cookie to every port of a host."""
 
 REFUSED = b"Forbidden. Open the address that `functool play` printed; each one works once.\n"
 LEAST_TOKEN = 16
 
 
 class Door:
-    """An ASGI app that lets in who brought the token once, from this page and host only.
+    """An ASGI app that passes on only requests of this page, with the cookie for the token.
 
-    A token that was made here is exchanged once. One that the operator chose may be exchanged by
-    several browsers.
+    A browser exchanges the token for the cookie. A token that was made here works once. A token
+    that the operator chose works for several browsers.
 
     Args:
-        app: The app behind the door.
+        app: The app that gets the requests.
         host: Where the server listens.
         port: The port.
-        token: The operator's own token, at least 16 characters; needed for a host that others can
-            reach.
-        allowed_hosts: Host headers to answer instead of this host's own.
+        token: The operator's own token, at least 16 characters. A host that others can reach needs
+            one.
+        allowed_hosts: Host headers to accept instead of this host's own.
 
     Raises:
-        ValueError: Others could reach the page without a token of the operator's, or it is short.
+        ValueError: Others can reach the host and there is no token, or the token is too short.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Door:
         self._used = False
         self._secret = token_urlsafe(32)
         names = allowed_hosts or ("127.0.0.1", "localhost", "[::1]", host)
-        # Who listens on all addresses cannot know its names. The cookie alone keeps others out.
+        # A server on all addresses does not know its names. Then only the cookie keeps others out.
         self._is_open = host in ("0.0.0.0", "::") and not allowed_hosts
         self._hosts = {name if _has_port(name) else f"{name}:{port}" for name in names}
 
@@ -81,7 +81,7 @@ class Door:
             await _refuse(send)
 
     def _is_from_here(self, scope: Any, headers: dict[str, list[str]]) -> bool:
-        """Whether a request names this host, and was made by this page or typed by a person."""
+        """Whether a request names this host, and comes from this page or from the address bar."""
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         if len(hosts) != 1 or not (self._is_open or hosts[0] in self._hosts):
             return False
@@ -89,7 +89,7 @@ class Door:
             return origins == [f"http://{hosts[0]}"]
         if scope["method"] not in ("GET", "HEAD"):
             return False  # Every browser sends the origin with these.
-        # A link of another page may lead here, and nothing else of another page may.
+        # From another page, only a link that a person follows may lead here.
         site = headers.get("sec-fetch-site", ["none"])
         is_visit = headers.get("sec-fetch-mode") == ["navigate"] and scope["path"] == "/"
         return is_visit or site in (["none"], ["same-origin"])
@@ -137,7 +137,7 @@ def _headers(scope: Any) -> dict[str, list[str]]:
 
 
 def _same(one: str, other: str) -> bool:
-    # The digests have one length, so the time says nothing of the token's.
+    # Digests have equal lengths, so the time does not reveal the length of the token.
     return hmac.compare_digest(sha256(one.encode()).digest(), sha256(other.encode()).digest())
 
 

@@ -1,4 +1,4 @@
-"""What happens during a call, on its way to the page: bounded, whatever a tool sends."""
+"""Send the messages of a call to the page, and limit how many there are."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MOST = 500
 """How many events of one call reach the page."""
 
 TICK = 0.05
-"""Seconds between two deliveries: of progress in between, the page gets the last."""
+"""Seconds between two deliveries. The page gets only the last progress in between."""
 
 SILENCE = 1.0
-"""Seconds after which an empty line shows whether the page is still there."""
+"""Seconds of silence after which an empty line is sent, to see whether the page is there."""
 
 
 class Feed:
-    """The messages of one call. Only the latest progress waits for its delivery."""
+    """The messages of one call. Of several progress messages in a row, only the last is kept."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -31,8 +31,8 @@ class Feed:
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Add a message, from any thread: a sync tool may call others on one of its own."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Add a message, from any thread. A sync tool runs in one."""
         with self._lock:
             if message["kind"] == "progress":
                 if self._waiting and self._waiting[-1]["kind"] == "progress":
@@ -43,7 +43,7 @@ class Feed:
         self._wake()
 
     def close(self) -> None:
-        """Add no more."""
+        """End the feed after the messages that are left."""
         self._closed = True
         self._wake()
 

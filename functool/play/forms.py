@@ -1,7 +1,7 @@
-"""The schema of a form: a copy of a tool's schema through a whitelist, with texts as text.
+"""Copy a tool's schema for the form library. Only known keywords are copied, and texts are escaped.
 
-The form library writes titles and descriptions as HTML, follows templates and links that a schema
-names, and expands references without end. What a stranger wrote reaches it through here only.
+The form library writes titles and descriptions as HTML, follows templates and links of a schema,
+and expands references without end. Others may have written the schema, so it gets this copy only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 DEPTH = 7
-"""How deep a form goes. Deeper values are written as JSON beside it."""
+"""How deep a form is. The person writes deeper values as JSON beside the form."""
 
 PARTS = 1_500
 """How many parts a form has at most."""
@@ -46,16 +46,16 @@ _FILES = {"base64": "base64", "base64url": "base64url", "binary": "text"}
 
 
 def form_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema from which a form can be made without harm.
+    """Return the JSON Schema of a tool's form, which is safe for the form library.
 
-    References are replaced by what they name. A part that is too deep, or that refers to itself
-    once more than the depth allows, is marked with `"options": {"functool": "json"}`.
+    References are replaced by the schemas that they name. A part that is too deep, or recursive
+    beyond that depth, is marked with `"options": {"functool": "json"}`.
     """
     return _Copy(schema).part(schema, "", DEPTH)
 
 
 class _Copy:
-    """A copy that is being made: the root of its references, and what is left of its size."""
+    """Make one copy. Keep the root for its references, and count its parts."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -65,9 +65,9 @@ class _Copy:
         self._left -= 1
         schema = self._resolved(given)
         if depth <= 0 or self._left < 0 or schema is None:
-            told = {"description": "Write this value as JSON beside the form."}
+            advice = {"description": "Write this value as JSON beside the form."}
             mark = {"type": "string", "readOnly": True, "options": {"functool": "json"}}
-            return {**_texts(told, name), **mark}
+            return {**_texts(advice, name), **mark}
         made: dict[str, Any] = _texts(schema, name)
         kinds = schema.get("type")
         kinds = kinds if isinstance(kinds, list) else [kinds]
@@ -82,7 +82,7 @@ class _Copy:
         return made
 
     def _values(self, schema: Mapping[str, Any], made: dict[str, Any]) -> None:
-        """Copy the choices, the default, and what a text is."""
+        """Copy the choices, the default and the format."""
         choices = schema["enum"] if isinstance(schema.get("enum"), list) else []
         if "const" in schema:
             choices = [schema["const"]]
@@ -97,7 +97,7 @@ class _Copy:
         elif isinstance(says, str) and says in _FILES:
             made["options"] = {"functool": _FILES[says]}
         if made.get("type") == "string" and not {"enum", "format"} & made.keys():
-            made["format"] = "textarea"  # An input of one line would take the line ends out.
+            made["format"] = "textarea"  # An input of one line would remove line breaks.
 
     def _children(self, schema: Mapping[str, Any], made: dict[str, Any], depth: int) -> None:
         properties = schema.get("properties")
@@ -108,7 +108,7 @@ class _Copy:
             }
             needed = schema.get("required")
             needed = needed if isinstance(needed, list) else []
-            # What can have one value only says which member of a union is meant: it is sent too.
+            # A property with one possible value names the member of a union, so it is always sent.
             made["required"] = [
                 name
                 for name, each in properties.items()
@@ -128,7 +128,7 @@ class _Copy:
                 self._union(schema[key][:30], made, depth)
 
     def _union(self, members: list[Any], made: dict[str, Any], depth: int) -> None:
-        """Copy the members of a union; null alone beside one other is a type of its own."""
+        """Copy the members of a union, and give each a title."""
         copied = [self.part(each, "", depth) for each in members]
         for each, given in zip(copied, members, strict=True):
             resolved = self._resolved(given) or {}
@@ -138,7 +138,7 @@ class _Copy:
         made["oneOf"] = copied
 
     def _resolved(self, given: Any) -> Mapping[str, Any] | None:
-        """Return what a part refers to; None where that is nothing, or goes in a circle."""
+        """Return the schema that a part refers to, or None if there is none or a circle."""
         seen = 0
         while isinstance(given, Mapping) and isinstance(given.get("$ref"), str):
             target: Any = self._root
@@ -162,15 +162,15 @@ class _Copy:
 
 
 def _texts(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return title and description as text: always a title, or the library writes the bare name."""
+    """Return the escaped title and description. Without a title the library writes the name raw."""
     made = {"title": _text(name, 200)}
-    told = schema.get("description")
-    if isinstance(told, str) and told:
-        made["description"] = _text(told, TEXT)
+    description = schema.get("description")
+    if isinstance(description, str) and description:
+        made["description"] = _text(description, TEXT)
     return made
 
 
 def _text(text: str, most: int) -> str:
-    """Return a text that is the same as HTML, and no template: the page turns it back."""
+    """Return a text that has no HTML and no template. The page unescapes it."""
     cut = text if len(text) <= most else f"{text[: most - 1]}…"
     return html.escape(cut).replace("{", "&#123;").replace("}", "&#125;")

@@ -1,4 +1,4 @@
-"""The calls inside of a call, such as those of a program or an agent, told while they happen."""
+"""Send the calls inside of a call to the page, such as those of a program or an agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULT = 10_000
 """How many characters of an inner call's arguments, and of its result, reach the page."""
 
 _within: ContextVar[tuple[int, ...]] = ContextVar("functool_play_within", default=())
-"""The calls around what runs here, the outermost first."""
+"""The numbers of the calls around the running code, the outermost first."""
 
 
 @dataclass(slots=True)
@@ -30,20 +30,20 @@ class _Call:
 
 
 class InnerCalls:
-    """Tells a tree of calls from the events of toolsets.
+    """Make a tree of calls from the events of toolsets.
 
-    A call is told when it begins, with the number of the call that made it (0 is the outermost),
-    and again when it ends. A toolset announces both in the task that runs the call, so what is
-    around a call is known there.
+    A message is sent when a call begins, with the number of the call that made it (0 is the
+    outermost), and when it ends. A toolset sends both events in the task that runs the call. So a
+    context variable knows the calls around it.
     """
 
-    def __init__(self, tell: Callable[[dict[str, Any]], None]) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        self._send = send
         self._numbers = count()  # The outermost call is number 0.
         self._open: dict[int, _Call] = {}
 
     def hear(self, event: ToolEvent) -> bool:
-        """Tell an event that begins or ends a call; return whether it is one."""
+        """Send a message if an event begins or ends a call. Return whether it does."""
         if event.kind == "tool:pre":
             self._begin(event)
         elif event.kind in ("tool:post", "tool:error"):
@@ -62,10 +62,10 @@ class InnerCalls:
         if number > MOST:
             text = f"after {MOST} inner calls, further ones are not shown"
             if number == MOST + 1:
-                self._tell({"kind": "event", "event": text, "tool": "", "data": ""})
+                self._send({"kind": "event", "event": text, "tool": "", "data": ""})
             return
         given = event.data.get("input")
-        self._tell(
+        self._send(
             {
                 "kind": "inner",
                 "number": number,
@@ -92,7 +92,7 @@ class InnerCalls:
             return
         result, error = event.data.get("result"), event.data.get("error")
         text = result.text if isinstance(result, ToolResult) else getattr(error, "message", "")
-        self._tell(
+        self._send(
             {
                 "kind": "inner",
                 "number": number,

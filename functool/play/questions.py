@@ -1,4 +1,4 @@
-"""What an MCP server asks a person during a call: it waits on the page, like an approval."""
+"""Let the questions that an MCP server asks a person wait on the page, like approvals."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functool import ApprovalRequest
 from functool.layers.inbox import Inbox
 
 QUESTION = "question"
-"""What stands for the definition in a request that is a question of a server's."""
+"""The `definition` of a request that is a question of a server."""
 
 
 def asker(inbox: Inbox) -> Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any] | None]]:
-    """Return a function that puts questions into the inbox: the `elicit` of `mcp.connect`.
+    """Return a function that puts questions into the inbox, for the `elicit` of `mcp.connect`.
 
-    The person reads the message and the fields, and approves the answers as they stand, or edits
-    them first. None is returned where the person declines.
+    The person reads the message and the fields, and may edit the answers before approving them.
+    If the person declines, the function returns None.
     """
     approver = inbox.approver
 
@@ -37,12 +37,12 @@ def asker(inbox: Inbox) -> Callable[[str, Mapping[str, Any]], Awaitable[dict[str
 
 
 def _answer(part: Mapping[str, Any]) -> Any:
-    """Return an answer to begin with; None is left out."""
+    """Return the initial answer of a field. None leaves the field out."""
     return part.get("default", False if part.get("type") == "boolean" else None)
 
 
 def _line(name: str, part: Mapping[str, Any], needed: bool) -> str:
     choices = [str(each) for each in part.get("enum", ())]
     kind = f"one of {', '.join(choices)}" if choices else str(part.get("type", "any value"))
-    told = part.get("description") or part.get("title") or ""
-    return f"- {name}: {kind}{'' if needed else ', optional'}{f' ({told})' if told else ''}"
+    text = part.get("description") or part.get("title") or ""
+    return f"- {name}: {kind}{'' if needed else ', optional'}{f' ({text})' if text else ''}"

@@ -1,4 +1,4 @@
-"""The road of one call, told step by step while it happens."""
+"""Run one call, and send each of its steps to the page while it happens."""
 
 from __future__ import annotations
 
@@ -25,77 +25,77 @@ from functool.guardrails.asking import name_of
 from functool.play.inner import InnerCalls
 from functool.play.shown import cut, shown_result
 
-Tell = Callable[[dict[str, Any]], None]
+Send = Callable[[dict[str, Any]], None]
 
 
-async def travel(tool: Tool, text: str, call_id: str, context: Context[Any], tell: Tell) -> None:
-    """Run one call with the arguments in `text`, and tell each step, its events and its result.
+async def run_call(tool: Tool, text: str, call_id: str, context: Context[Any], send: Send) -> None:
+    """Run one call with the arguments in `text`, and send its steps, events and result.
 
-    A step is `{"kind": "step", "step", "name", "did", "ms"}`. It is told once when it begins
-    (`did` is "started") and once when it ends.
+    A step is `{"kind": "step", "step", "name", "did", "ms"}`. It is sent when it begins
+    (`did` is "started") and when it ends.
     """
     begun = perf_counter()
-    _bind(tool, text, tell)
+    _bind(tool, text, send)
     stops: Tripwire | None = None
     call = ToolCall(name=tool.name, arguments=text, id=call_id)
-    view = context.heard_by(_listener(tell))
+    view = context.heard_by(_listener(send))
     try:
-        result = await Toolset([watched(tool, tell)]).call(call, view)
+        result = await Toolset([with_steps(tool, send)]).call(call, view)
     except Tripwire as tripwire:
         stops = tripwire
         result = ToolResult.failed(f"The run was stopped: {stops}", type=type(stops).__name__)
-    _step(tell, "output", "", "failed" if result.is_error else "done")
-    tell({"kind": "result", "ms": _since(begun), **shown_result(result)})
+    _step(send, "output", "", "failed" if result.is_error else "done")
+    send({"kind": "result", "ms": _since(begun), **shown_result(result)})
 
 
-def watched(tool: Tool, tell: Tell) -> Tool:
-    """Return a copy of a tool that tells what its guardrails and its body do."""
+def with_steps(tool: Tool, send: Send) -> Tool:
+    """Return a copy of a tool that sends what its guardrails and its body do."""
 
     async def body(call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
         begun = perf_counter()
-        _step(tell, "body", call.name, "started")
+        _step(send, "body", call.name, "started")
         did = "failed"
         try:
             result: ToolResult = await proceed()
             did = "failed" if result.is_error else "done"
             return result
         finally:
-            _step(tell, "body", call.name, did, begun)
+            _step(send, "body", call.name, did, begun)
 
-    return _probed(tool.around(body), tell)
+    return _probed(tool.around(body), send)
 
 
-def _probed(tool: Tool, tell: Tell) -> Tool:
-    tool.input_guardrails[:] = [_probe(each, "input", tell) for each in tool.input_guardrails]
-    tool.output_guardrails[:] = [_probe(each, "output", tell) for each in tool.output_guardrails]
+def _probed(tool: Tool, send: Send) -> Tool:
+    tool.input_guardrails[:] = [_probe(each, "input", send) for each in tool.input_guardrails]
+    tool.output_guardrails[:] = [_probe(each, "output", send) for each in tool.output_guardrails]
     if isinstance(tool, WrapperTool):
-        _probed(tool.tool, tell)
+        _probed(tool.tool, send)
     return tool
 
 
-def _probe(guardrail: Any, stage: str, tell: Tell) -> Any:
-    """Return a guardrail that does the same, and tells what it did."""
+def _probe(guardrail: Any, stage: str, send: Send) -> Any:
+    """Return a guardrail that does the same, and sends what it did."""
     name, step = name_of(guardrail), f"{stage} guardrail"
 
     async def later(answer: Awaitable[Any], value: Any, begun: float) -> Any:
         try:
-            return said(await answer, value, begun)
+            return finished(await answer, value, begun)
         except BaseException as error:
             failed(error, begun)
             raise
 
-    def said(answer: Any, value: Any, begun: float) -> Any:
+    def finished(answer: Any, value: Any, begun: float) -> Any:
         did = "passed" if answer is None or answer is value else "replaced"
-        _step(tell, step, name, did, begun)
+        _step(send, step, name, did, begun)
         return answer
 
     def failed(error: BaseException, begun: float) -> None:
         refused = isinstance(error, GuardrailError)
-        _step(tell, step, name, "refused" if refused else "failed", begun)
+        _step(send, step, name, "refused" if refused else "failed", begun)
 
     def probe(value: Any, context: Context[Any]) -> Any:
         begun = perf_counter()
-        _step(tell, step, name, "started")
+        _step(send, step, name, "started")
         try:
             answer = guardrail(value, context)
         except BaseException as error:
@@ -103,28 +103,28 @@ def _probe(guardrail: Any, stage: str, tell: Tell) -> Any:
             raise
         if inspect.isawaitable(answer):
             return later(answer, value, begun)
-        return said(answer, value, begun)
+        return finished(answer, value, begun)
 
     return wraps(guardrail)(probe)
 
 
-def _bind(tool: Tool, text: str, tell: Tell) -> None:
-    """Tell whether the arguments decode and validate: what the road does first."""
+def _bind(tool: Tool, text: str, send: Send) -> None:
+    """Send whether the arguments decode and validate, which are the first steps of a call."""
     begun = perf_counter()
     try:
         tool.bind(text)
     except ArgumentError as error:
         if _is_object(text):
-            _step(tell, "decode", "", "done", begun)
-            _step(tell, "validate", "", "refused", begun)
+            _step(send, "decode", "", "done", begun)
+            _step(send, "validate", "", "refused", begun)
         else:
-            _step(tell, "decode", "", "refused", begun)
-        tell({"kind": "problems", "problems": [_problem(each) for each in error.problems[:50]]})
-    except Exception:  # A schema of a stranger's that breaks the check: the road says so.
-        _step(tell, "validate", "", "failed", begun)
+            _step(send, "decode", "", "refused", begun)
+        send({"kind": "problems", "problems": [_problem(each) for each in error.problems[:50]]})
+    except Exception:  # A bad schema of others can break the check. The call then says why.
+        _step(send, "validate", "", "failed", begun)
     else:
-        _step(tell, "decode", "", "done", begun)
-        _step(tell, "validate", "", "done", begun)
+        _step(send, "decode", "", "done", begun)
+        _step(send, "validate", "", "done", begun)
 
 
 def _is_object(text: str) -> bool:
@@ -140,25 +140,25 @@ def _problem(problem: Any) -> dict[str, Any]:
     return {"path": cut(path, 500), "expected": cut(expected, 500), "choices": choices}
 
 
-def _listener(tell: Tell) -> Callable[[ToolEvent], None]:
-    calls = InnerCalls(tell)
+def _listener(send: Send) -> Callable[[ToolEvent], None]:
+    calls = InnerCalls(send)
 
     def listen(event: ToolEvent) -> None:
         if calls.hear(event):
             return
         if event.kind == "tool:progress":
-            said = event.data.get("message") or event.data.get("value")
-            tell(
+            shown = event.data.get("message") or event.data.get("value")
+            send(
                 {
                     "kind": "progress",
                     "tool": cut(event.tool_name, 200),
-                    "message": cut(ToolResult.of(said).text, 2_000),
+                    "message": cut(ToolResult.of(shown).text, 2_000),
                     "done": _number(event.data.get("done")),
                     "total": _number(event.data.get("total")),
                 }
             )
         else:
-            tell(
+            send(
                 {
                     "kind": "event",
                     "event": cut(event.kind, 200),
@@ -172,7 +172,7 @@ def _listener(tell: Tell) -> Callable[[ToolEvent], None]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number that JSON has; None for any other."""
+    """Return a number that JSON can write, or None."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -180,9 +180,9 @@ def _number(value: Any) -> float | None:
     return number if abs(number) < 1e300 else None
 
 
-def _step(tell: Tell, step: str, name: str, did: str, begun: float | None = None) -> None:
+def _step(send: Send, step: str, name: str, did: str, begun: float | None = None) -> None:
     ms = None if begun is None else _since(begun)
-    tell({"kind": "step", "step": step, "name": cut(name, 200), "did": did, "ms": ms})
+    send({"kind": "step", "step": step, "name": cut(name, 200), "did": did, "ms": ms})
 
 
 def _since(begun: float) -> float:

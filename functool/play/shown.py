@@ -1,4 +1,4 @@
-"""What the page is told of tools and results: bounded, plain JSON, texts as texts."""
+"""Describe tools and results for the page, as plain JSON of limited size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from functool.play.questions import QUESTION
 
 _FILES = [file.name for file in iter_modules(dialects.__path__)]
 DIALECTS = tuple(sorted(name for name in _FILES if not name.startswith("_")))
-"""A dialect is a file in its folder."""
+"""The public modules of `functool.dialects`."""
 
 TEXT = 200_000
 """How many characters of one text the page gets."""
@@ -43,7 +43,7 @@ def cut(text: str, most: int) -> str:
 
 
 def shown_tool(tool: Tool) -> dict[str, Any]:
-    """Return a tool for the list: its name, its first words, and what it says of itself."""
+    """Return a tool for the list: its names, description, tags and badges."""
     settings = tool.settings
     display_name = settings.display_name or tool.name
     return {
@@ -57,7 +57,7 @@ def shown_tool(tool: Tool) -> dict[str, Any]:
 
 def _badges(tool: Tool) -> list[str]:
     settings = tool.settings
-    said = {
+    properties = {
         "read-only": settings.read_only,
         "destructive": settings.destructive,
         "idempotent": settings.idempotent,
@@ -67,11 +67,11 @@ def _badges(tool: Tool) -> list[str]:
         "untrusted": settings.untrusted,
         "strict": tool.strict,
     }
-    badges = [name for name, is_so in said.items() if is_so is True]
+    badges = [name for name, value in properties.items() if value is True]
     return badges + ([] if tool.timeout is None else [f"{tool.timeout:g} s"])
 
 
-def whole_tool(tool: Tool) -> dict[str, Any]:
+def tool_with_form(tool: Tool) -> dict[str, Any]:
     """Return a tool with its form and its schema."""
     return {
         **shown_tool(tool),
@@ -89,7 +89,7 @@ def _name(guardrail: Any) -> str:
 
 
 def definition(tool: Tool, dialect: str, strict: bool) -> dict[str, Any]:
-    """Return a tool's definition for a provider, and what is lost; an error in words where none is.
+    """Return a tool's definition for a provider and what is lost, or why there is none.
 
     Raises:
         ValueError: There is no such dialect.
@@ -106,7 +106,7 @@ def definition(tool: Tool, dialect: str, strict: bool) -> dict[str, Any]:
             "definition": cut(text, TEXT),
             "losses": [cut(x, 500) for x in _losses(rendered, tool)],
         }
-    except Exception as error:  # A tool of a stranger's may have no form here at all.
+    except Exception as error:  # A tool of others may have no definition in this dialect.
         return {"definition": "", "losses": [], "error": cut(str(error), 4_000)}
 
 
@@ -115,7 +115,7 @@ def _losses(rendered: Any, tool: Tool) -> list[str]:
 
 
 def spelling(target: str, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return how the same call is written in Python and on the command line."""
+    """Return the same call in Python and as a command."""
     given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     python = f"await tools.call(ToolCall(name={tool.name!r}, arguments={dict(arguments)!r}))"
     if isinstance(tool, FunctionTool) and all(name.isidentifier() for name in arguments):
@@ -125,7 +125,7 @@ def spelling(target: str, tool: Tool, arguments: Mapping[str, Any]) -> dict[str,
 
 
 def shown_result(result: ToolResult) -> dict[str, Any]:
-    """Return a result for the page, its large parts cut."""
+    """Return a result for the page. Large parts are cut."""
     parts = [_part(part) for part in result.output[:PARTS]]
     if (more := len(result.output) - PARTS) > 0:
         parts.append({"type": "text", "text": f"and {more:,} more parts", "size": 0})
@@ -140,7 +140,7 @@ def _part(part: Any) -> dict[str, Any]:
         return {"type": "text", "text": cut(part.text, TEXT), "size": len(part.text)}
     size = len(part.data or b"")
     kind = type(part).__name__.removesuffix("Content").lower()
-    # An address is shown and never followed: to load it would tell a stranger who looks.
+    # An address is shown but never loaded. Loading it would tell its server who looks.
     shown = {"type": kind, "media_type": cut(part.media_type, 100), "size": size}
     shown["uri"] = cut(part.uri or "", 2_000)
     shown["name"] = cut(getattr(part, "name", None) or "", 200)
@@ -149,31 +149,31 @@ def _part(part: Any) -> dict[str, Any]:
 
 
 def _metadata(result: ToolResult) -> dict[str, Any]:
-    """Return what the host knows: guardrails, sources, a decision, the inner calls of a program."""
-    told: dict[str, Any] = {}
+    """Return the metadata for the page: guardrails, sources, a decision, inner calls and so on."""
+    found: dict[str, Any] = {}
     for name in ("guardrails", "sources", "decision", "journal", "calls", "usage"):
         if name in result.metadata:
-            told[name] = result.metadata[name]
-    text = ToolResult.of(told).text
+            found[name] = result.metadata[name]
+    text = ToolResult.of(found).text
     return {"metadata": json.loads(text) if len(text) <= TEXT else {"cut": cut(text, 10_000)}}
 
 
 def shown_request(request: ApprovalRequest) -> dict[str, Any]:
-    """Return all of a request: what is not shown could be what matters.
+    """Return a request with all of its arguments, as a hidden part could be the one that matters.
 
-    A request that is too long for that has `"whole": False`, and can only be refused.
+    A request that is too long for the page has `"whole": False`, and can only be refused.
     """
     text = json.dumps(request.arguments, indent=2)
-    whole = len(text) <= TEXT and len(request.tool) <= TEXT
+    complete = len(text) <= TEXT and len(request.tool) <= TEXT
     return {
         "id": request.id,
         "tool": request.tool if request.definition != QUESTION else "",
         "question": cut(request.tool, TEXT) if request.definition == QUESTION else "",
         "call_id": cut(request.call_id, 200),
         "created": request.created,
-        "arguments": text if whole else "",
+        "arguments": text if complete else "",
         "names": list(request.arguments)[:200],
-        "sources": request.sources if whole else {},
+        "sources": request.sources if complete else {},
         "size": len(text),
-        "whole": whole,
+        "whole": complete,
     }
