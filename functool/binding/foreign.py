@@ -125,9 +125,6 @@ class SchemaBinder:
             return {"path": path, "expected": expected + repeated_key(error.instance)}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             steps = list(error.absolute_path)
-            if word == "unevaluatedProperties":  # Its error does not say which name it is.
-                unsaid = set(error.instance).difference(property_names(error.schema))
-                steps.append(min(unsaid, default=""))
             names = list(error.schema.get("properties") or {})
             return unknown_name(steps[-1], names, path_text(steps[:-1], self._known))
         if isinstance(wanted, (str, int, float)):
