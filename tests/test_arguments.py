@@ -818,9 +818,9 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
         call(typed, {"xx": 1, name: True}).success
         and call(typed, {name: 1}).text == "Invalid arguments. [key]: expected true or false"
     )
-    assert (
-        call(unevaluated, {name: 1}).text
-        == "Invalid arguments. the arguments could not be checked against the tool's schema"
+    assert call(unevaluated, {"xx": 1}).value == {"xx": 1}
+    assert call(unevaluated, {"xx": 1, name: 1}).text.startswith(
+        "Invalid arguments. [key]: unknown"
     )
 
 
@@ -881,7 +881,7 @@ def test_unevaluated_properties_are_refused_by_name():
     text = call(
         foreign({}, **parts, unevaluatedProperties={"type": "integer"}), {"a": "x", "zz": "x"}
     ).text
-    assert text == "Invalid arguments. a value that satisfies 'unevaluatedProperties'"
+    assert text == "Invalid arguments. [key]: expected an integer"
 
 
 def test_an_open_schema_takes_other_names():

@@ -173,8 +173,8 @@ def test_strict_publishes_further_names_as_pairs():
         }
 
 
-def test_a_name_that_was_not_evaluated_is_refused_without_repeating_it():
-    """`unevaluatedProperties` refuses a name that another branch knows; the problem still has a place."""
+def test_a_name_that_was_not_evaluated_is_refused():
+    """`unevaluatedProperties` refuses a name that only another branch knows, and says which."""
     schema = {
         "type": "object",
         "properties": {"kind": {"type": "string"}},
@@ -185,7 +185,7 @@ def test_a_name_that_was_not_evaluated_is_refused_without_repeating_it():
     tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
 
     assert call(tool, {"kind": "x", "extra": 1}).text == "done"
-    assert "[key]: unknown argument; known: kind" in call(tool, {"kind": "y", "extra": 1}).text
+    assert "extra: unknown argument; known: kind" in call(tool, {"kind": "y", "extra": 1}).text
 
 
 def test_equal_items_are_equal_at_every_depth():
@@ -224,6 +224,99 @@ def test_long_keywords_count_as_much_work(part, value):
     tool = _tool({"a": part}, nested)
 
     assert "too much work" in call(tool, {"a": value}).text
+
+
+_META = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"properties": {"a": {"$schema": _META, "pattern": "^(a+)+$"}}}, "a" * 60 + "b"),
+        (
+            {"properties": {"a": {"$ref": _META}}, "pattern": "^(a+)+$", "$dynamicAnchor": "meta"},
+            {"properties": {"x": "a" * 60 + "b"}},
+        ),
+    ],
+)
+def test_a_named_meta_schema_changes_no_engine(schema, value):
+    """A `$schema`, in the stranger's schema or in one of the specification, leaves patterns linear."""
+    tool = SchemaTool("f", "F.", {"type": "object", **schema}, lambda arguments: "ok")
+
+    assert call(tool, {"a": value}).error.type == "ArgumentError"
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 100_000),
+        ({"allOf": [{"$ref": "#/$defs/same"}] * 5_000}, [1] * 20_000),
+        ({"allOf": [{"items": True}] * 5_000}, [1] * 500_000),
+        ({"allOf": [{"additionalProperties": True}] * 5_000}, {f"k{n}": 1 for n in range(20_000)}),
+    ],
+)
+def test_long_keywords_and_long_values_count(part, value):
+    """Unknown keywords, a long `const`, and long values that each of many keywords looks at, count."""
+    tool = _tool({"a": part}, {"same": {"const": [1] * 20_000}})
+
+    assert "too much work" in call(tool, {"a": value}).text
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (
+            {"patternProperties": {"^x": {}}, "allOf": [{"properties": {"a": {}}}]},
+            {"x1": 1, "a": 2},
+            {"x1": 1, "b": 2},
+        ),
+        (
+            {"$ref": "#/$defs/p", "$defs": {"p": {"patternProperties": {"^x": {}}}}},
+            {"x1": 1},
+            {"y": 1},
+        ),
+        (
+            {"if": {"required": ["a"]}, "then": {"patternProperties": {".": {}}}},
+            {"a": 1, "b": 1},
+            {"b": 1},
+        ),
+        ({"anyOf": [{"patternProperties": {"^x": {"const": 1}}}, {}]}, {"x": 1}, {"x": 2}),
+        ({"dependentSchemas": {"a": {"patternProperties": {".": {}}}}}, {"a": 1, "b": 1}, {"b": 1}),
+        ({"patternProperties": {"^x": {}}, "additionalProperties": {}}, {"y": 1}, None),
+    ],
+)
+def test_what_patterns_match_is_evaluated(schema, good, bad):
+    """`unevaluatedProperties` beside `patternProperties` takes the names that match, and no other."""
+    tool = SchemaTool(
+        "f", "F.", {"type": "object", **schema, "unevaluatedProperties": False}, lambda a: "ok"
+    )
+
+    assert call(tool, good).text == "ok"
+    assert bad is None or call(tool, bad).error.type == "ArgumentError"
+
+
+@pytest.mark.parametrize(
+    ("part", "good", "bad"),
+    [
+        ({"prefixItems": [{}, {}]}, [1, 2], [1, 2, 3]),
+        ({"contains": {"type": "integer"}}, [1, 2], [1, "x"]),
+        ({"if": {"prefixItems": [{"const": 1}]}, "else": {"items": {}}}, [2, 3], [1, 3]),
+    ],
+)
+def test_what_list_keywords_look_at_is_evaluated(part, good, bad):
+    """`unevaluatedItems` takes the items that another keyword looks at, and no other."""
+    tool = _tool({"a": {**part, "unevaluatedItems": False}})
+
+    assert call(tool, {"a": good}).text == "ok"
+    assert call(tool, {"a": bad}).text.startswith(f"Invalid arguments. a[{len(bad) - 1}]:")
+
+
+@pytest.mark.parametrize("part", [{"items": True}, {"contains": True}])
+def test_many_evaluated_items_are_counted_once(part):
+    """Half a million items that are evaluated pass `unevaluatedItems`: the work grows with them."""
+    assert (
+        call(_tool({"a": {**part, "unevaluatedItems": False}}), {"a": [1] * 500_000}).text == "ok"
+    )
 
 
 def test_ordinary_patterns_and_enums_pass_on_long_arguments():

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from functool.binding.json_text import linear_pattern
@@ -21,7 +21,7 @@ MAX_STEPS = 100_000
 """How many steps one check may take, roughly one for each keyword: about half a second of work."""
 
 _LOOPS = {
-    **dict.fromkeys(("enum", "type"), 8),
+    **dict.fromkeys(("enum", "const", "type"), 8),
     **dict.fromkeys(("$ref", "$dynamicRef"), 4),
     **dict.fromkeys(("required", "properties", "dependentRequired", "dependentSchemas"), 160),
 }
@@ -32,6 +32,7 @@ _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor")
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
 _steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
+_asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
 
 
 class TooMuchWork(Exception):
@@ -57,11 +58,25 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
     members = _LOOPS.get(word)
 
     def step(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        more = len(wanted) // members if members and isinstance(wanted, (list, dict, str)) else 0
+        more = len(instance) // 160 if isinstance(instance, (list, dict)) else 0
+        if members:
+            more += _count(wanted, word in ("enum", "const")) // members
         _spend(steps + more)
+        # A reference leads to where more is evaluated; jsonschema follows it.
+        if _asks_evaluated.get() and not word.endswith("ef"):
+            return _evaluated(word, validator, wanted, instance, schema)
         return check(validator, wanted, instance, schema)
 
     return step
+
+
+def _count(wanted: Any, deep: bool) -> int:
+    """Return how many members a keyword looks at; in a value it compares with, at every depth."""
+    if not isinstance(wanted, (list, dict, str)):
+        return 0
+    inner = wanted.values() if isinstance(wanted, dict) else wanted
+    nested = [item for item in inner if deep and isinstance(item, (list, dict))]
+    return len(wanted) + sum(_count(item, True) for item in nested)
 
 
 def _spend(steps: int) -> None:
@@ -70,6 +85,74 @@ def _spend(steps: int) -> None:
     if left[0] < 0:
         what = "the arguments take too much work to check against the tool's schema"
         raise TooMuchWork(f"{what}: send less at once")
+
+
+def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+    """Yield a mismatch with the path of each name or index that a keyword evaluates.
+
+    jsonschema's own search for them runs patterns on `re`, and is quadratic in their number.
+    """
+    from jsonschema.exceptions import ValidationError as SchemaMismatch
+
+    here: Any = ()
+    parts: list[Any] = []
+    if word in ("allOf", "anyOf", "oneOf"):
+        parts = wanted
+    elif word == "if":
+        met = _meets(validator, instance, wanted)
+        parts = [wanted, schema.get("then", True)] if met else [schema.get("else", True)]
+    elif isinstance(instance, dict):
+        here = _evaluated_names(word, wanted, instance)
+        if word == "dependentSchemas":
+            parts = [part for name, part in wanted.items() if name in instance]
+    elif isinstance(instance, list):
+        here = _evaluated_indexes(word, validator, wanted, instance)
+    yield from (SchemaMismatch("", path=[each]) for each in here)
+    for part in parts:
+        if _meets(validator, instance, part):
+            yield from validator.descend(instance, part)
+
+
+def _evaluated_names(word: str, wanted: Any, instance: dict[str, Any]) -> Any:
+    if word == "properties":
+        return wanted.keys() & instance.keys()
+    if word == "patternProperties":
+        return [name for name in instance if any(_matches(source, name) for source in wanted)]
+    return instance if word in ("additionalProperties", "unevaluatedProperties") else ()
+
+
+def _evaluated_indexes(word: str, validator: Any, wanted: Any, instance: list[Any]) -> Any:
+    if word == "prefixItems":
+        return range(min(len(wanted), len(instance)))
+    if word == "contains":
+        return [i for i, item in enumerate(instance) if _meets(validator, item, wanted)]
+    return range(len(instance)) if word in ("items", "unevaluatedItems") else ()
+
+
+def _meets(validator: Any, instance: Any, part: Any) -> bool:
+    token = _asks_evaluated.set(False)
+    try:
+        return next(validator.descend(instance, part), None) is None
+    finally:
+        _asks_evaluated.reset(token)
+
+
+def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[Any]:
+    """Return the names, or indexes, that no other keyword of the schema evaluates."""
+    token = _asks_evaluated.set(True)
+    try:
+        rest = [(name, wanted) for name, wanted in schema.items() if name != word]
+        found = {
+            error.path[-1]
+            for name, wanted in rest
+            if (check := validator.VALIDATORS.get(name)) is not None
+            for error in check(validator, wanted, instance, schema)
+            if error.path
+        }
+    finally:
+        _asks_evaluated.reset(token)
+    everything = instance if isinstance(instance, dict) else range(len(instance))
+    return [each for each in everything if each not in found]
 
 
 def _hashable(value: Any) -> Any:
@@ -111,16 +194,7 @@ def _length(pattern: str) -> int:
 
 
 def validator_of(schema: Mapping[str, Any]) -> Any:
-    """Return a jsonschema validator for a schema. Use it inside `bounded_work`.
-
-    Raises:
-        ValueError: The schema has both `patternProperties` and `unevaluatedProperties`, for which
-            jsonschema would use the `re` module.
-    """
-    if all(_holds(schema, word) for word in ("patternProperties", "unevaluatedProperties")):
-        raise ValueError(
-            "jsonschema would run the patterns on an engine that a hostile one can hang"
-        )
+    """Return a jsonschema validator for a schema. Use it inside `bounded_work`."""
     from referencing import Registry
     from referencing.jsonschema import DRAFT202012
 
@@ -170,7 +244,31 @@ def _validator_class() -> Any:
         if len(set(map(_hashable, items))) < len(items):
             yield SchemaMismatch("an item is repeated")
 
+    def unevaluated(
+        word: str, kind: type, validator: Any, part: Any, instance: Any, schema: Any
+    ) -> Any:
+        unsaid = _unevaluated(word, validator, instance, schema) if type(instance) is kind else ()
+        for each in unsaid:
+            if part is False:
+                yield SchemaMismatch("", path=[each])
+            else:
+                yield from validator.descend(instance[each], part, path=each)
+
     checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
     checks |= {"patternProperties": pattern_properties, "additionalProperties": additional}
+    for word, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
+        checks[word] = partial(unevaluated, word, kind)
     counted = {name: _counting(name, check) for name, check in checks.items()}
-    return extend(Draft202012Validator, counted)
+    made: Any = extend(Draft202012Validator, counted)
+    evolve = made.evolve
+
+    def stays(self: Any, **changes: Any) -> Any:
+        schema = changes.get("schema", self.schema)
+        if isinstance(schema, dict):
+            _spend(len(schema) // 8)  # Each keyword is looked at, also one that nobody knows.
+            # A `$schema` would choose another class: without the budget, and with patterns on `re`.
+            changes["schema"] = {name: part for name, part in schema.items() if name != "$schema"}
+        return evolve(self, **changes)
+
+    made.evolve = stays
+    return made

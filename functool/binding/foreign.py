@@ -125,9 +125,6 @@ class SchemaBinder:
             return {"path": path, "expected": expected + repeated_key(error.instance)}
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             steps = list(error.absolute_path)
-            if word == "unevaluatedProperties":  # The error does not contain the unknown name.
-                unknown = set(error.instance).difference(property_names(error.schema))
-                steps.append(min(unknown, default=""))
             names = list(error.schema.get("properties") or {})
             return unknown_name(steps[-1], names, path_text(steps[:-1], self._known))
         if isinstance(wanted, (str, int, float)):
