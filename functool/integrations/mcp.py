@@ -1,4 +1,4 @@
-"""The Model Context Protocol, both ways: offer tools, and bring a server's tools in."""
+"""Bridge to the Model Context Protocol: serve our tools, and use the tools of a server."""
 
 try:
     from functool.integrations.mcp_client import connect

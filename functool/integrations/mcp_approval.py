@@ -1,4 +1,4 @@
-"""Ask the person at an MCP client whether a call may run, in both eras of the protocol."""
+"""Ask the person at an MCP client whether a call may run, in old and new protocol revisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def can_ask(request: Request) -> bool:
 
 
 def approver(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision]]:
-    """Return an approver that asks the client's person while the call waits (until 2025-11-25)."""
+    """Return an approver that asks the person while the call waits (revisions to 2025-11-25)."""
 
     async def ask(asked: ApprovalRequest) -> Decision:
         if reason := too_long(asked):
@@ -41,9 +41,9 @@ def approver(request: Request) -> Callable[[ApprovalRequest], Awaitable[Decision
 
 
 def input_required(asked: ApprovalRequest, call_id: str) -> types.InputRequiredResult:
-    """Return the answer that has the client ask its person and call again (since 2026-07-28).
+    """Return the answer that makes the client ask its person and call again (since 2026-07-28).
 
-    The state holds the id of the call, too: what is asked about may be a call inside of it.
+    The state also holds the id of the call, because the request may be about a call inside it.
     """
     question: types.InputRequest = types.ElicitRequest(params=_question(asked))
     state = STATE_PREFIX + json.dumps([call_id, asked.to_json()])
@@ -51,7 +51,7 @@ def input_required(asked: ApprovalRequest, call_id: str) -> types.InputRequiredR
 
 
 def asked_before(params: types.CallToolRequestParams) -> tuple[ApprovalRequest, str] | None:
-    """Return what a client carries in its state, if it does: the request, and the call's id."""
+    """Return the request and the call's id from the client's state, or None without a state."""
     state = params.request_state or ""
     if not state.startswith(STATE_PREFIX):
         return None
@@ -60,9 +60,9 @@ def asked_before(params: types.CallToolRequestParams) -> tuple[ApprovalRequest, 
 
 
 def too_long(asked: ApprovalRequest) -> str:
-    """Return why a person cannot be asked; empty where the arguments can be shown in whole.
+    """Return why a person cannot be asked, or "" if all of the arguments can be shown.
 
-    What is cut off could be what matters: nobody approves arguments that nobody has seen.
+    Nobody can approve arguments that were cut off, because the hidden part may be harmful.
     """
     length = len(_shown(asked))
     if length <= MAX_QUESTION:
@@ -79,20 +79,20 @@ def approves(answer: types.ElicitResult) -> bool:
 
 
 def refusal(answer: types.ElicitResult) -> str:
-    """Return in words that a person did not approve."""
-    said = "no" if answer.action == "accept" else answer.action
-    return f"The person asked did not approve ({said})."
+    """Return the text for the model that a person did not approve."""
+    action = "no" if answer.action == "accept" else answer.action
+    return f"The person asked did not approve ({action})."
 
 
 def _question(asked: ApprovalRequest) -> types.ElicitRequestFormParams:
     message = f"Allow the tool {asked.tool} to run with these arguments?\n{_shown(asked)}"
-    # A form without fields is shown by some clients as nothing at all.
+    # Some clients show nothing for a form without fields.
     field = {"type": "boolean", "title": "Approve", "description": "Let the tool run this once."}
     form = {"type": "object", "properties": {"approve": field}, "required": ["approve"]}
     return types.ElicitRequestFormParams(message=message, requested_schema=form)
 
 
 def _shown(asked: ApprovalRequest) -> str:
-    """Return all of the arguments in ASCII, the shortest first, so that no padding hides one."""
+    """Return all arguments in ASCII, shortest first, so that a long one cannot hide another."""
     pairs = sorted(asked.arguments.items(), key=lambda pair: len(json.dumps(pair[1])))
     return json.dumps(dict(pairs), indent=2).replace("\x7f", "\\u007f")

@@ -45,36 +45,37 @@ async def connect(
 ) -> AsyncIterator[Toolset]:
     """Connect to an MCP server and yield its tools.
 
-    A server that is lost gives error results, and is connected to again by the next call. The tools
-    belong to the event loop and to the block of this connection. Elsewhere, in `Toolset.call_sync`
-    too, a call is an error result. A tool that the server announces later appears in the toolset.
+    If the server is lost during a call, the call fails, and the next call connects again. The tools
+    work only inside the `async with` block, on its event loop. Anywhere else a call fails, also in
+    `Toolset.call_sync`. A tool that the server announces later appears in the toolset.
 
     Args:
-        target: A URL, a command (`"npx some-server"` or its words), the SDK's
-            `StdioServerParameters` or server, or a function returning a new transport of the SDK's.
-        prefix: Put before every name. Names that not every model accepts are made valid; a hash
-            tells equal ones apart.
-        pins: The SHA-256 of each definition that was accepted, by the server's own name. A tool
-            seen for the first time is added; one that changed is refused until `pins` holds the
-            hash that the refusal's `details["offered"]` gives.
-        trusted: Believe the server's hints: title, icon, read-only, destructive, idempotent.
-        elicit: `elicit(message, schema)` answers what the server asks a person with an object, or
-            None to decline; sync or async; one that raises cancels, and is logged. Without it the
-            server is told that there is nobody to ask.
-        mode: The SDK's: `"auto"`, `"legacy"`, or a protocol revision.
-        headers: Sent with every request to a URL, such as `{"Authorization": "Bearer ..."}`.
+        target: A URL, a command (`"npx some-server"` or a list of its words), the SDK's
+            `StdioServerParameters` or server, or a function that returns a new SDK transport.
+        prefix: Text to put before every name. Names that some models would refuse are made valid.
+            If two names become equal, one gets a hash.
+        pins: The SHA-256 of each accepted definition, by the server's own name of the tool. A tool
+            seen for the first time is added. A changed tool is refused until `pins` holds the hash
+            in the refusal's `details["offered"]`.
+        trusted: Whether to use the server's hints: title, icon, read-only, destructive, idempotent.
+        elicit: `elicit(message, schema)`, sync or async, answers a server's question to a person
+            with an object, or declines with None. If it raises, the error is logged and the server
+            gets a cancellation. Without it the server knows that nobody can be asked.
+        mode: The SDK's mode: `"auto"`, `"legacy"`, or a protocol revision.
+        headers: Headers for every request to a URL, such as `{"Authorization": "Bearer ..."}`.
         auth: An `httpx2.Auth` for a URL, such as the SDK's `OAuthClientProvider`.
-        changed: `changed(toolset)` is called, sync or async, when new tools have appeared.
-        options: For every tool: `timeout` (seconds), `input_guardrails`, `output_guardrails`,
-            `on_error_func`. Of `settings` only `untrusted` counts: False says that what the server
-            returns is not somebody else's text.
+        changed: `changed(toolset)`, sync or async, is called when new tools have appeared.
+        options: Options for every tool: `timeout` (seconds), `input_guardrails`,
+            `output_guardrails`, `on_error_func`. Of `settings` only `untrusted` is used: False
+            declares the server's results to be text that you trust.
 
     Raises:
         ConnectionError: The server cannot be reached.
-        DefinitionError: An option's value is none that a tool takes.
-        TypeError: There is no such option, or a target that is no URL got headers or auth.
+        DefinitionError: The value of an option is not valid for a tool.
+        TypeError: There is no such option, or headers or auth were given for a target that is not
+            a URL.
     """
-    # An option that is wrong here is wrong with none of the server's definitions.
+    # Make a tool now, so that a wrong option raises here and not for each definition.
     _refused("options", ToolResult, **options)
     tools = _Tools(prefix, trusted, options, changed)
     way, pins = Way(target, headers, auth), {} if pins is None else pins
@@ -92,9 +93,9 @@ async def connect(
 
 
 class _Tools(Toolset):
-    """The tools of one server, to which those are added that it announces later.
+    """The tools of one server. Tools that it announces later are added.
 
-    A tool that the server no longer offers stays, and calling it says so.
+    A tool that the server no longer offers stays. A call to it fails and says so.
     """
 
     def __init__(
@@ -120,10 +121,12 @@ class _Tools(Toolset):
         return f"Toolset({list(self._local)})"
 
     def fill(self, definitions: list[types.Tool], link: Link) -> bool:
-        """Add the tools that are not there yet; return whether there were any."""
+        """Add the tools that are new. Return whether there were any."""
         self._link = link
         new = [definition for definition in definitions if definition.name not in self._known]
-        new = new[: max(0, MAX_TOOLS - len(self._known))]  # A list may have other names each time.
+        new = new[
+            : max(0, MAX_TOOLS - len(self._known))
+        ]  # A server could list new names each time.
         for definition in new:
             self._known.add(definition.name)
             name = untrusted.local_name(self._prefix + definition.name, self._local)
@@ -131,13 +134,13 @@ class _Tools(Toolset):
         return bool(new)
 
     async def listed(self, definitions: list[types.Tool]) -> None:
-        """Take a new listing of the server, and tell the host of new tools."""
+        """Add the tools of a new listing, and call `changed` if any are new."""
         if self._link is None or not self.fill(definitions, self._link) or self._on_change is None:
             return
         try:
-            told = self._on_change(self)
-            if inspect.isawaitable(told):
-                await told
+            pending = self._on_change(self)
+            if inspect.isawaitable(pending):
+                await pending
         except Exception:
             logger.exception("the changed function of an MCP connection failed")
 
@@ -154,10 +157,10 @@ def _elicitation(elicit: Elicit) -> Any:
             return types.ElicitResult(action="decline")
         try:
             given = elicit(visible(params.message), form)
-            said = await given if inspect.isawaitable(given) else given
-            if said is None:
+            answered = await given if inspect.isawaitable(given) else given
+            if answered is None:
                 return types.ElicitResult(action="decline")
-            return types.ElicitResult(action="accept", content=dict(said))
+            return types.ElicitResult(action="accept", content=dict(answered))
         except Exception:
             logger.exception("the elicit function failed, so the server hears that nobody answered")
             return types.ElicitResult(action="cancel")
@@ -179,9 +182,9 @@ def _tool(
 
     described = visible(definition.description or "")
     settings = untrusted.hints(definition) if trusted else ToolSettings()
-    # What a server returns is somebody else's text, unless the host has said otherwise.
-    said: ToolSettings | None = options.get("settings")
-    settings = replace(settings, untrusted=True if said is None else said.untrusted)
+    # A server's results are untrusted text, unless the host's settings say otherwise.
+    given: ToolSettings | None = options.get("settings")
+    settings = replace(settings, untrusted=True if given is None else given.untrusted)
     try:
         parameters = untrusted.cleaned(definition.input_schema)
         output = untrusted.cleaned(untrusted.output_of(definition))
@@ -191,7 +194,7 @@ def _tool(
         more = {**options, "settings": settings, "output": output}
         return SchemaTool(name, described, parameters, handler, **more)
     except Exception as error:
-        # Whatever a stranger's schema breaks, the other tools work.
+        # A definition that cannot be used must not affect the other tools.
         text = f"The tool's definition cannot be used: {visible(str(error))}"
         return _refused(name, lambda: ToolResult.failed(text))
 

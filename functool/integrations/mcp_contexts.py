@@ -1,4 +1,4 @@
-"""Which context a call over MCP gets: one for each principal and conversation."""
+"""Give each call over MCP a context: one for each principal and conversation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _stream: ContextVar[Stream | None] = ContextVar("functool_mcp_stream", default=N
 
 @contextmanager
 def one_client() -> Iterator[None]:
-    """Say that all requests handled inside belong to one client: the parent process, on stdio."""
+    """Treat all requests handled inside as those of one client, as on stdio the parent process."""
     token = _stream.set(Stream())
     try:
         yield
@@ -38,17 +38,18 @@ def one_client() -> Iterator[None]:
 class Contexts:
     """The contexts of a server's conversations.
 
-    A conversation is what the transport proves to be one client: a session of the revisions until
-    2025-11-25, or the parent process on stdio. Over HTTP the revision 2026-07-28 has no sessions,
-    so there each call has a context of its own. A context is never shared by two principals.
+    In a conversation, the transport proves that all requests come from one client. It is a session
+    of the revisions until 2025-11-25, or the parent process on stdio. Over HTTP the revision
+    2026-07-28 has no sessions, so each call has its own context there. Two principals never share a
+    context.
 
     Args:
-        make: `make(request)` returns the Context of a conversation, from its first request.
+        make: `make(request)` makes the Context of a conversation from its first request.
     """
 
     def __init__(self, make: MakeContext | None = None) -> None:
         self._make = make or (lambda request: Context())
-        # By the identity of what lives as long as the conversation, and by principal.
+        # By the identity of an object that lives as long as the conversation, then by principal.
         self._kept: dict[int, tuple[weakref.ref[Any], dict[str | None, Context[Any]]]] = {}
 
     def __call__(self, request: Request) -> Context[Any]:
@@ -63,7 +64,7 @@ class Contexts:
         return by_principal[principal]
 
     def _of(self, owner: Any) -> dict[str | None, Context[Any]]:
-        """Return the contexts of a conversation; they end with it."""
+        """Return the contexts of a conversation by principal. They end with the conversation."""
         key = id(owner)
         if key not in self._kept:
             kept = self._kept
@@ -72,8 +73,8 @@ class Contexts:
 
 
 def _owner(request: Request) -> Any:
-    """Return an object that lives as long as the conversation; None where there is none."""
+    """Return an object that lives as long as the conversation, or None without a conversation."""
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return _stream.get()
-    # Made by the handshake, and kept by the connection until its end.
+    # The handshake makes this object, and the connection keeps it until its end.
     return request.session.client_params

@@ -33,16 +33,16 @@ STATE_SECONDS = 600.0
 
 
 class Handlers:
-    """The handlers of a server's tools, and the approvals that were used.
+    """Handles the requests for a server's tools. Remembers which approvals were used.
 
     Args:
-        tools: What is served. A toolset may grow while it is served.
+        tools: The tools to serve. A toolset may grow while it is served.
         context: `context(request)` makes the Context of a conversation; see `Contexts`.
-        page_size: How many tools one page of the list holds; None is all of them.
+        page_size: How many tools are on one page of the list. None puts all on one page.
 
     Raises:
-        DefinitionError: A tool cannot be served, two have one name, or the page size is no
-            positive int.
+        DefinitionError: A tool cannot be served, two tools have the same name, or the page size is
+            not a positive int.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class Handlers:
         """Serve these tools from now on.
 
         Raises:
-            DefinitionError: A tool cannot be served, or two have one name; the old ones stay.
+            DefinitionError: A tool cannot be served, or two tools have the same name. The old tools
+                stay.
         """
         if not isinstance(tools, Toolset):
             tools = Toolset([tools] if isinstance(tools, Tool) else tools)
@@ -95,10 +96,10 @@ class Handlers:
         )
 
     def _page(self, names: list[str], cursor: str | None) -> tuple[list[str], str | None]:
-        """Return a page of the list, and the cursor of the next: the last name of this one.
+        """Return a page of the list, and the cursor of the next page: the last name of this page.
 
         Raises:
-            MCPError: The list has no such cursor, or not any more.
+            MCPError: The list has no such cursor, or no longer has it.
         """
         if cursor is not None and cursor not in names:
             raise MCPError(types.INVALID_PARAMS, "Invalid cursor: begin again without one")
@@ -129,26 +130,25 @@ class Handlers:
     async def _run(
         self, request: Request, served: Served | None, call: ToolCall, context: Context[Any]
     ) -> ToolResult:
-        # The calls of a conversation share its context: each reports its own progress only.
+        # The calls of a conversation share its context, but each reports only its own progress.
         context = context.heard_by(_progress_to(request))
-        # The orchestrator of the calls is at the client. The toolset says what may not run.
+        # The client decides what to call when. The toolset refuses calls that may not run.
         runs = served is not None and served.tool.is_enabled(context)
         invoke = served.tool.invoke if served and runs else self._toolset.call
         try:
             return await invoke(call, context)
         except Tripwire as stop:
-            # To stop a run is the host's to do: an error of the protocol reaches it and no model.
+            # Only the host can stop a run. A protocol error reaches the host and not the model.
             text = ToolResult.of(str(stop)).text
             raise MCPError(types.INTERNAL_ERROR, text, {"type": type(stop).__name__}) from stop
         except SystemExit:
-            # Whoever calls one tool may not end the others: a body that parses a command line exits
-            # on a wrong word.
+            # Do not let one body end the server. A body that parses a command line may exit.
             return ToolResult.failed("The tool tried to end the program.", type="SystemExit")
 
     def _decide(
         self, context: Context[Any], asked: ApprovalRequest, answers: Mapping[str, Any]
     ) -> None:
-        """Note what a person decided in the round before; a decision counts once.
+        """Store the decision that a person made in the previous round. It can be used only once.
 
         Raises:
             MCPError: The decision was used before.
@@ -177,7 +177,7 @@ def _is_latest(request: Request) -> bool:
 
 
 def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
-    # Below the 0 that a first report may say, and one more is exactly 1.
+    # Just below 0, so that a first report of 0 is a rise, and adding 1 gives exactly 1.
     last = nextafter(0.0, -inf)
 
     async def forward(event: ToolEvent) -> None:
@@ -185,7 +185,7 @@ def _progress_to(request: Request) -> Callable[[ToolEvent], Awaitable[None]]:
         if event.kind != "tool:progress":
             return
         done, total = event.data.get("done"), event.data.get("total")
-        # The protocol has it rise with each report, whatever a body says.
+        # The protocol requires that progress rises with each report, whatever a body reports.
         if done is None or not isfinite(done):
             last += 1
         else:

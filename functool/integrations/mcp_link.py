@@ -1,4 +1,4 @@
-"""The connection to one MCP server: kept open, made again when it was lost, and watched."""
+"""Keep the connection to one MCP server open, make it again when it is lost, and watch it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
 MAX_PAGES = 100
 MAX_TOOLS = 5_000
-"""How many tools of one server are taken: each costs the event loop some time."""
+"""The most tools of one server. Each costs the event loop some time."""
 
 MAX_LISTED = 64 * 1024 * 1024
-"""Characters of all definitions of one list; each page has at most 16 MiB."""
+"""The most characters of all definitions in one list. Each page has at most 16 MiB."""
 
 MAX_ROUNDS = 10
 CLOSE_SECONDS = 10.0
@@ -41,14 +41,14 @@ _call_answer: TypeAdapter[Any] = TypeAdapter(types.CallToolResult | types.InputR
 
 
 class Link:
-    """The connection to one server: kept by a task of its own, and made anew when it was lost.
+    """The connection to one server. A task keeps it open. When it is lost, it is made again.
 
     Args:
-        way: How the server is reached.
-        options: What the SDK's client is made with.
-        pins: The hash of each definition that was accepted, by the server's own name.
-        changed: Awaited with the definitions when they were listed again.
-        patience: How long connecting and listing may take, in seconds.
+        way: The way to the server.
+        options: Options for the SDK's client.
+        pins: The hash of each accepted definition, by the server's own name of the tool.
+        changed: Awaited with the definitions after each new listing.
+        patience: How many seconds connecting and listing may take.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Link:
         self._doubtful = False
 
     async def open(self) -> list[types.Tool]:
-        """Connect and return what the server offers; pin what is new.
+        """Connect, and return the definitions of the server's tools. Pin those that are new.
 
         Raises:
             ConnectionError: The server cannot be reached.
@@ -95,7 +95,7 @@ class Link:
         return definitions
 
     async def close(self) -> None:
-        """Leave the server, also when it does not want to let go."""
+        """Close the connection, even if the server does not respond."""
         task, self._task, self._client = self._task, None, None
         if task is not None:
             self._stop.set()
@@ -104,12 +104,12 @@ class Link:
                 await asyncio.wait([task], timeout=CLOSE_SECONDS)
 
     async def end(self) -> None:
-        """Leave the server for good."""
+        """Close the connection for good."""
         self._loop = None
         await self.close()
 
     def refusal(self, name: str) -> ToolResult | None:
-        """Return why the tool that the server calls `name` may not be called, if it may not."""
+        """Return the refusal of the tool that the server calls `name`, or None if it may run."""
         offered, pinned = self._offered.get(name), self._pins.get(name)
         if offered is not None and offered == pinned:
             return None
@@ -129,7 +129,7 @@ class Link:
         context: Context[Any],
         check: untrusted.Check | None,
     ) -> ToolResult:
-        """Call the tool that the server calls `name`. Whatever goes wrong is an error result."""
+        """Call the tool that the server calls `name`. Return any problem as a failed result."""
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
             context.progress(message or "", done, total)
@@ -155,14 +155,15 @@ class Link:
             return ToolResult.failed(text, type="MCPError")
 
     async def _failure(self, client: Client, error: MCPError) -> ToolResult:
-        """Return the result of a call that ended with an error of the protocol."""
-        # Servers give this code to errors of their own too, and clients to an answer too large.
+        """Return the result of a call that ended with a protocol error."""
+        # This code may mean a lost connection, an error of the server, or an answer too large.
         if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
             return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
-        # Of an answer that is not valid the SDK would show a part.
-        said = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
-        said = self._way.advice() or said or "The server gave no reason."
-        return ToolResult.failed(said[:MAX_ERROR], type="MCPError", details={"code": error.code})
+        # The SDK's message for an invalid answer would show a part of the answer.
+        message = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
+        message = self._way.advice() or message or "The server gave no reason."
+        details = {"code": error.code}
+        return ToolResult.failed(message[:MAX_ERROR], type="MCPError", details=details)
 
     async def _connected(self) -> Client:
         async with self._lock:
@@ -180,8 +181,8 @@ class Link:
             return self._client
 
     async def _answers(self, client: Client) -> bool:
-        """Note what the server offers now; False where it does not say."""
-        # Before the question: a change that is heard meanwhile counts again.
+        """List the tools again. Return whether the server answers."""
+        # Reset this before asking, so that a change announced meanwhile is not lost.
         self._doubtful = False
         try:
             async with asyncio.timeout(self._patience):
@@ -204,9 +205,9 @@ class Link:
     async def _keep(
         self, ready: asyncio.Future[tuple[Client, list[types.Tool]]], stop: asyncio.Event
     ) -> None:
-        """Hold a client open until told to stop: one task has to enter and leave it."""
+        """Hold a client open until `stop` is set. The same task has to enter and leave it."""
         try:
-            # Nothing is cached: a pinned definition is compared with what the server says now.
+            # Cache nothing, because pins are compared with the server's present definitions.
             made = Client(
                 self._way.open(), message_handler=self._heard, cache=None, **self._options
             )
@@ -243,12 +244,12 @@ class Link:
                     await self._answers(self._client)
 
     async def _watch(self, client: Client) -> None:
-        """Note changes of the tool list, which since 2026-07-28 a client has to ask for."""
+        """Subscribe to changes of the tool list, as clients have to since revision 2026-07-28."""
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         try:
             async with client.listen(tools_list_changed=True) as changes:
-                self._doubt()  # A change between the first listing and this was told to nobody.
+                self._doubt()  # A change after the first listing was not announced yet.
                 async for _ in changes:
                     self._doubt()
         except (MCPError, SubscriptionLost):
@@ -256,7 +257,7 @@ class Link:
 
 
 async def _list(client: Client) -> list[types.Tool]:
-    # Of a name that stands twice only the first is there: the pin of one would vouch for the other.
+    # Of two tools with the same name keep only the first. They would share one pin.
     tools: dict[str, types.Tool] = {}
     cursor: str | None = None
     left = MAX_LISTED
@@ -276,10 +277,10 @@ async def _list(client: Client) -> list[types.Tool]:
 async def _exchange(
     client: Client, name: str, arguments: dict[str, Any], progress: Any
 ) -> types.CallToolResult:
-    """Call a tool, answering what the server asks in between.
+    """Call a tool, and answer the questions that the server asks before its result.
 
-    The SDK's `call_tool` would run the output schema's patterns, which are the server's, on
-    Python's backtracking `re`.
+    The SDK's `call_tool` is not used, because it runs the patterns of the server's output schema
+    with Python's backtracking `re`.
     """
     session = client.session
     params = types.CallToolRequestParams(name=name, arguments=arguments)

@@ -1,4 +1,4 @@
-"""Put tools on an MCP server that somebody else made, beside what it offers itself."""
+"""Add tools to an existing MCP server, beside its own tools."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def mount(
     context: MakeContext | None = None,
     keys: Sequence[bytes] | None = None,
 ) -> Any:
-    """Put tools on the SDK's `Server` or `MCPServer`, or on a FastMCP server, and return it.
+    """Add tools to an SDK `Server` or `MCPServer`, or to a FastMCP server. Return the server.
 
     Raises:
-        DefinitionError: A tool cannot be served, or two have one name.
-        TypeError: It is no such server, or it has keys of its own.
+        DefinitionError: A tool cannot be served, or two tools have the same name.
+        TypeError: It is not such a server, or `keys` are given and it has its own.
     """
     handlers = Handlers(tools, context)
     if isinstance(host, Server):
@@ -57,7 +57,7 @@ def _onto_server(host: Server[Any], handlers: Handlers, keys: Sequence[bytes] | 
     if seals and keys:
         raise TypeError("this server seals state itself, with keys of its own")
     if not seals:
-        # What a client sends back is believed, so it has to be sealed.
+        # The server trusts the state that a client sends back, so the state has to be sealed.
         security = RequestStateSecurity(keys=keys or [os.urandom(32)], ttl=STATE_SECONDS)
         host.middleware.append(RequestStateBoundary(security, default_audience=host.name))
     listed = host.get_request_handler("tools/list")
@@ -87,7 +87,7 @@ def _handler(entry: HandlerEntry[Any] | None) -> Any:
 
 
 def _middleware(handlers: Handlers) -> Any:
-    """Return a middleware that answers for our tools, for servers without open handlers."""
+    """Return a middleware that answers for our tools. Use it if handlers cannot be replaced."""
 
     async def middleware(request: Request, call_next: CallNext) -> HandlerResult:
         params = request.params or {}
@@ -107,7 +107,7 @@ def _middleware(handlers: Handlers) -> Any:
 async def _both(
     handlers: Handlers, request: Request, cursor: str | None, theirs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the host's page of the list, the first one with our tools in front."""
+    """Return a page of the host's list. The first page begins with our tools."""
     page = [tool for tool in theirs.get("tools", ()) if handlers.find(tool["name"]) is None]
     if cursor is not None:
         return {**theirs, "tools": page}
@@ -124,7 +124,7 @@ def _dumped(result: Any) -> dict[str, Any]:
 
 
 def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
-    """Add each tool as one of FastMCP's, so that its middleware and its mounts see it."""
+    """Add each tool as a FastMCP tool, so that FastMCP's middleware and mounts see it."""
     from fastmcp.exceptions import ToolError as FastMCPError
     from fastmcp.server.dependencies import get_context
     from fastmcp.tools import Tool as FastMCPTool
@@ -152,15 +152,15 @@ def _onto_fastmcp(host: Any, handlers: Handlers) -> None:
     for name in handlers.toolset:
         served = handlers.find(name)
         assert served is not None
-        told = served.definition(latest=True)
+        definition = served.definition(latest=True)
         host.add_tool(
             Mounted(
                 name=name,
-                title=told.title,
-                description=told.description,
-                parameters=told.input_schema,
-                output_schema=told.output_schema,
-                annotations=told.annotations,
-                icons=told.icons,
+                title=definition.title,
+                description=definition.description,
+                parameters=definition.input_schema,
+                output_schema=definition.output_schema,
+                annotations=definition.annotations,
+                icons=definition.icons,
             )
         )

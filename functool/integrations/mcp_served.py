@@ -1,4 +1,4 @@
-"""A tool as MCP clients see it: its definition, and its results on the wire."""
+"""Present a tool to MCP clients: its definition, and its results as the protocol sends them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from functool.integrations.mcp_untrusted import WRAPS
 LAST_OLDER = "2025-11-25"
 BROKEN_PROMISE = "The tool's answer does not fit its own output schema."
 UNWRAP = {"fastmcp": {"wrap_result": True}}
-"""In the `_meta` of a result: FastMCP's clients look here for whether to unwrap it."""
+"""In the `_meta` of a result this tells FastMCP's clients to unwrap it."""
 
 
 class Served:
     """A tool as clients see it.
 
-    A value that is no object travels as `{"result": value}` in every revision: since 2026-07-28 it
-    may travel bare, but FastMCP's proxy and others refuse that.
+    A value that is not an object is sent as `{"result": value}` in every revision. Revision
+    2026-07-28 allows it unwrapped, but FastMCP's proxy and other clients refuse that.
 
     Raises:
-        DefinitionError: The protocol has no such name.
+        DefinitionError: The tool's name is not valid in the protocol.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -46,7 +46,7 @@ class Served:
             remedy = "WrapperTool(tool, name=...) gives it another"
             raise DefinitionError(f"tool {tool.name!r} cannot be served: {rule}: {remedy}")
         self.tool = tool
-        # What an output guardrail may replace is not promised.
+        # An output guardrail may replace the value, so publish no output schema then.
         output = None if _is_guarded(tool) else tool.schema.output
         self._promised = output
         self.wraps = output is not None and output.get("type") != "object"
@@ -62,10 +62,10 @@ class Served:
 
     @cached_property
     def _fits(self) -> Callable[[Any], bool]:
-        """Tell whether a value fits the promised schema.
+        """Whether a value fits the published output schema.
 
-        A schema that is not of a function is a stranger's, perhaps: of a server that is served
-        again, or of a document. The front door of a `SchemaTool` fears none.
+        A schema that was not made from a function may come from another server or a document, and
+        may be hostile. `SchemaTool` validates with such schemas safely.
         """
         schema = self._promised or {}
         if isinstance(_inner(self.tool), FunctionTool):
@@ -84,21 +84,21 @@ class Served:
         return fits
 
     def definition(self, latest: bool) -> types.Tool:
-        """Return what a client of the latest revision, or of an older one, is told."""
+        """Return the definition for clients of the latest revision, or of older ones."""
         return self._latest if latest else self._older
 
     def structured(self, value: Any) -> dict[str, Any]:
-        """Return the structured content of an answer, by its name on the wire; empty without one.
+        """Return the fields of an answer for its structured content, empty if there is none.
 
         Raises:
-            ToolError: The value is none that the definition promises.
+            ToolError: The value does not fit the published output schema.
         """
         if self._promised is None:
             return {}
         try:
             plain = dialect.plain(value)
             fits = self._fits(plain)
-        except Exception as error:  # Also where a schema of a stranger's breaks the check.
+        except Exception as error:  # A foreign schema may also make the check itself fail.
             raise ToolError(BROKEN_PROMISE) from error
         if not fits:
             raise ToolError(BROKEN_PROMISE)
@@ -115,7 +115,7 @@ def _inner(tool: Tool) -> Tool:
 
 
 def _is_guarded(tool: Tool) -> bool:
-    """Whether output guardrails stand around a tool, or around the tool inside of a wrapper."""
+    """Whether a tool, or a tool that it wraps, has output guardrails."""
     if tool.output_guardrails:
         return True
     return isinstance(tool, WrapperTool) and _is_guarded(tool.tool)
@@ -128,13 +128,12 @@ def answer(result: ToolResult, served: Served | None) -> dict[str, Any]:
         try:
             structured = served.structured(result.structured)
         except ToolError as error:
-            # Content that breaks its schema makes clients raise. The model gets to read why there
-            # is none.
+            # Clients raise for content that does not fit its schema, so send an error instead.
             result = ToolResult.failed(str(error), output=result.output)
-    said = dialect.result(replace(result, value=None))
+    form = dialect.result(replace(result, value=None))
     return {
-        "content": said["content"],
-        "isError": said["isError"],
+        "content": form["content"],
+        "isError": form["isError"],
         "resultType": "complete",
         **structured,
     }

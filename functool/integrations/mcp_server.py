@@ -27,25 +27,25 @@ from functool.integrations.mcp_onto import mount
 
 
 class ToolServer(Server[Any]):
-    """An MCP server of a toolset: the SDK's own server, to be embedded wherever that fits.
+    """An MCP server for tools. It is a server of the SDK, and can be used wherever one can.
 
-    A body may ask for more itself: it returns the SDK's `InputRequiredResult`, which leaves as it
-    is.
+    A body may ask for further input itself by returning the SDK's `InputRequiredResult`, which is
+    sent unchanged.
 
     Args:
-        tools: What is served: a tool, an iterable of tools, or a Toolset.
-        name: What the server calls itself.
-        instructions: What the server tells a model of itself.
-        context: `context(request)` makes the Context of a conversation from its first SDK request:
-            of an MCP session, or of the parent process on stdio. Where the protocol has no session
-            (2026-07-28 over HTTP) it makes one for each call.
-        keys: Secrets of 32 bytes or more that seal what a client carries between the rounds of an
-            approval. Processes that share a load share them, and the first one seals. Without them
-            a key of this process is made.
-        page_size: How many tools one page of the list holds. None is all of them.
+        tools: The tools to serve: a tool, an iterable of tools, or a Toolset.
+        name: The name of the server.
+        instructions: The server's instructions for a model.
+        context: `context(request)` makes the Context of a conversation from its first SDK request.
+            A conversation is an MCP session, or all calls on stdio. Over HTTP, revision 2026-07-28
+            has no sessions, so the function makes a Context for each call.
+        keys: Secrets of 32 bytes or more. They seal the state that a client holds between the
+            rounds of an approval. The first one seals, and all can open. Processes behind a load
+            balancer need the same keys. By default a key is made for this process.
+        page_size: How many tools are on one page of the list. None puts all on one page.
 
     Raises:
-        DefinitionError: A tool cannot be served, or two have one name.
+        DefinitionError: A tool cannot be served, or two tools have the same name.
     """
 
     def __init__(
@@ -84,7 +84,8 @@ class ToolServer(Server[Any]):
         """Serve these tools from now on, and tell every client that the list changed.
 
         Raises:
-            DefinitionError: A tool cannot be served, or two have one name; the old ones stay.
+            DefinitionError: A tool cannot be served, or two tools have the same name. The old tools
+                stay.
         """
         self._handlers.serve(tools)
         await self._bus.publish(ToolsListChanged())
@@ -95,15 +96,12 @@ class ToolServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return the SDK's options, announcing that the tool list may change."""
+        """Return the SDK's options, which announce that the tool list may change."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def _announce_changes(self, request: Request, params: types.NotificationParams) -> None:
-        """Tell a client of the older revisions about changes.
-
-        The end of its connection cancels this.
-        """
+        """Notify a client of an older revision of changes, until its connection ends."""
         changed = asyncio.Event()
 
         def note(event: ServerEvent) -> None:
@@ -120,17 +118,18 @@ class ToolServer(Server[Any]):
 
 
 def server(tools: Tools, *, onto: Any = None, **options: Any) -> Any:
-    """Return an MCP server of these tools, or put them on a server that is there already.
+    """Return an MCP server of these tools, or add them to an existing server.
 
     Args:
-        tools: What is served: a tool, an iterable of tools, or a Toolset.
-        onto: An SDK `Server` or `MCPServer`, or a FastMCP server, with tools, resources and prompts
-            of its own. It is returned. A tool of ours hides one of its own of the same name.
-        options: Those of `ToolServer`; with `onto` only `context`, and `keys` for a `Server` that
-            seals no state yet.
+        tools: The tools to serve: a tool, an iterable of tools, or a Toolset.
+        onto: An existing SDK `Server` or `MCPServer`, or a FastMCP server. It keeps its own tools,
+            resources and prompts, and is returned. A tool of ours hides a tool of its own with the
+            same name.
+        options: The options of `ToolServer`. With `onto` only `context`, and `keys` for a `Server`
+            that does not seal state yet.
 
     Raises:
-        DefinitionError: A tool cannot be served, or two have one name.
-        TypeError: `onto` is no such server, or there is no such option.
+        DefinitionError: A tool cannot be served, or two tools have the same name.
+        TypeError: `onto` is not such a server, or there is no such option.
     """
     return ToolServer(tools, **options) if onto is None else mount(tools, onto, **options)

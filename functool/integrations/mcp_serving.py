@@ -1,4 +1,4 @@
-"""Run an MCP server: on standard input and output, or over HTTP with a token where it needs one."""
+"""Run an MCP server: on standard input and output, or over HTTP, with a token if needed."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def serve(
 ) -> None:
     """Serve tools until the client leaves (stdio) or the process is stopped (HTTP, at `/mcp`).
 
-    Over HTTP only requests that name this `host`, or a local one, are answered, so that no web page
-    reaches the tools by DNS rebinding.
+    Over HTTP the server accepts only requests whose `Host` header is this `host` or a local name.
+    So a web page cannot reach the tools by DNS rebinding.
 
     Args:
         tools: A tool, an iterable of tools, a Toolset, or a `ToolServer`.
         transport: `"stdio"` or `"http"`.
-        host: Where HTTP listens. One that others can reach needs a `token`.
+        host: The address to listen on over HTTP. If others can reach it, a `token` is required.
         port: The port of HTTP.
-        token: What every request over HTTP has to bring, as `Authorization: Bearer TOKEN`.
-        allowed_hosts: The `Host` headers to answer instead, such as `"tools.example.com"` or
-            `"10.0.0.7:*"`. Without them a server that has a token and listens on all addresses
-            answers every name.
-        options: Those of `ToolServer`.
+        token: The token that every request over HTTP needs, as `Authorization: Bearer TOKEN`.
+        allowed_hosts: The `Host` headers to accept instead, such as `"tools.example.com"` or
+            `"10.0.0.7:*"`. Without them, a server that has a token and listens on all addresses
+            accepts every name.
+        options: The options of `ToolServer`.
 
     Raises:
-        DefinitionError: A tool cannot be served, or two have one name.
+        DefinitionError: A tool cannot be served, or two tools have the same name.
         OSError: The port is in use.
         ValueError: There is no such transport, or others could reach the server without a token.
     """
@@ -79,10 +79,10 @@ async def serve_async(
     allowed_hosts: Sequence[str] = (),
     **options: Any,
 ) -> None:
-    """Serve tools as `serve` does, on this event loop: inside of `async with connect(...)`, say.
+    """Serve tools as `serve` does, on this event loop, for example inside `connect(...)`.
 
     Raises:
-        DefinitionError: A tool cannot be served, or two have one name.
+        DefinitionError: A tool cannot be served, or two tools have the same name.
         OSError: The port is in use.
         ValueError: There is no such transport, or others could reach the server without a token.
     """
@@ -104,7 +104,7 @@ async def serve_async(
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
-        # Cancelled, uvicorn would leave its sockets open.
+        # Ask uvicorn to stop. If it was cancelled itself, it would leave its sockets open.
         listener.should_exit = True
         await serving
         raise
@@ -117,10 +117,10 @@ def http_app(
     token: str | None = None,
     allowed_hosts: Sequence[str] = (),
 ) -> Any:
-    """Return the ASGI app that `serve` listens with.
+    """Return the ASGI app that `serve` runs.
 
     Raises:
-        ValueError: Others could reach the server without a token, or the token is no token.
+        ValueError: Others could reach the server without a token, or the token is not valid.
     """
     if token is None and not _is_loopback(host):
         raise ValueError(
@@ -130,7 +130,7 @@ def http_app(
     named = (f"[{host}]" if ":" in host else host, *LOCAL)
     names = list(allowed_hosts) or [name for each in named for name in (each, f"{each}:*")]
     origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
-    # Who listens on all addresses cannot know its names. The token alone keeps web pages out.
+    # A server that listens on all addresses cannot know its names. The token keeps web pages out.
     is_open = token is not None and not allowed_hosts and host in ("0.0.0.0", "::")
     guard = TransportSecuritySettings(
         enable_dns_rebinding_protection=not is_open, allowed_hosts=names, allowed_origins=origins
@@ -144,7 +144,7 @@ def http_app(
 
 
 class _Bearer:
-    """An ASGI app that answers only requests that bring the token."""
+    """An ASGI app that accepts only requests with the token."""
 
     def __init__(self, app: Any, token: str) -> None:
         self._app, self._digest = app, _digest(token.encode())
@@ -162,7 +162,7 @@ class _Bearer:
     def _is_let_in(self, scope: Mapping[str, Any]) -> bool:
         given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-        # The digests have one length, so the time says nothing of the token's.
+        # Compare digests, whose length is fixed, so that the time does not reveal the token's.
         fits = hmac.compare_digest(_digest(token.strip()), self._digest)
         return fits and scheme.lower() == b"bearer"
 
@@ -181,16 +181,16 @@ def _is_loopback(host: str) -> bool:
 async def _serve_stdio(served: Server[Any]) -> None:
     try:
         async with stdio_server() as (read_stream, write_stream):
-            # The SDK keeps the wire on a descriptor of its own. What a body prints is shown at once
-            # instead of at exit.
+            # The SDK sends on a descriptor of its own. Without the redirection, the output of a
+            # body's print would appear only at exit.
             with redirect_stdout(sys.stderr):
                 await served.run(read_stream, write_stream, served.create_initialization_options())
     except* BrokenPipeError:
-        pass  # A client that does not wait for its answers has left as well.
+        pass  # The client has left without waiting for its answers.
 
 
 def _check_port(host: str, port: int) -> None:
-    """Raise an OSError where the port is in use; uvicorn would log it and end the program."""
+    """Raise an OSError if the port is in use. Otherwise uvicorn would log it and exit."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()

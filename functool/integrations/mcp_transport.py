@@ -1,4 +1,4 @@
-"""The way to an MCP server: commands and URLs become the SDK's transports, within limits."""
+"""Turn commands and URLs of MCP servers into the SDK's transports, with limits."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _CALL_ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
 
 
 class Way:
-    """The way to one server. `status` is that of its last answer over HTTP.
+    """The way to one server. `status` is the HTTP status of its last answer.
 
     Raises:
-        TypeError: The target takes no headers and no auth.
+        TypeError: Headers or auth are given, and the target is not a URL.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Way:
             raise TypeError("headers and auth go with a URL: a command gets its environment")
 
     def open(self) -> Any:
-        """Return what the SDK's client connects to, a new one each time.
+        """Return a new transport or server for the SDK's client.
 
         Raises:
-            TypeError: The target is none.
+            TypeError: The target is not valid.
         """
         target = _read(self._target)
         if isinstance(target, (Server, MCPServer)):
@@ -74,17 +74,17 @@ class Way:
         return self._checked(made)
 
     def advice(self) -> str:
-        """Return what to do about the last answer's status; empty where there is nothing."""
+        """Return what to do about the status of the last answer, or "" if nothing."""
         return {401: UNAUTHORIZED, 403: FORBIDDEN}.get(self.status or 0, "")
 
     @asynccontextmanager
     async def _checked(self, transport: Any) -> AsyncIterator[Any]:
         async with transport as (read, write):
-            yield _Answers(read, self), write
+            yield _CheckedStream(read, self), write
 
     @asynccontextmanager
     async def _over_http(self, url: str) -> AsyncIterator[Any]:
-        # A compressed answer could be a thousand times as large as what is counted.
+        # Refuse compression: an answer could become a thousand times larger than counted.
         headers = {**self._headers, "Accept-Encoding": "identity"}
         client = httpx2.AsyncClient(
             headers=headers,
@@ -109,7 +109,7 @@ class Way:
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that raises when it is longer than its limit (bytes)."""
+    """A body that raises if it is longer than its limit, in bytes."""
 
     def __init__(self, stream: Any, limit: int) -> None:
         self._stream, self._limit = stream, limit
@@ -127,9 +127,9 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Lines(codecs.IncrementalDecoder):
-    """Decode whole lines: a byte that is no UTF-8 is replaced, and a line too long is cut.
+    """Decodes whole lines. A byte that is not UTF-8 is replaced.
 
-    The rest of a line that was cut is dropped.
+    A line that is too long is cut, and the rest of it is dropped.
     """
 
     def __init__(self, errors: str = "strict") -> None:
@@ -147,7 +147,7 @@ class _Lines(codecs.IncrementalDecoder):
         return "".join([*done, *self._keep(rest)])
 
     def _keep(self, part: str) -> list[str]:
-        """Keep a part of a line; return the line when it has grown too long."""
+        """Add a part to the line. Return the line if it has become too long."""
         if self._room <= 0:
             return []
         self._parts.append(part[: self._room])
@@ -170,37 +170,37 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 codecs.register(_codec)
 
 
-class _Answers:
-    """A stream of what a server says, in which no malformed answer leaves its call waiting."""
+class _CheckedStream:
+    """A server's messages. A malformed answer becomes an error, so that its call does not wait."""
 
     def __init__(self, stream: Any, way: Way) -> None:
         self._stream, self._way = stream, way
 
     @property
     def last_context(self) -> Any:
-        """The context of the sender, where the transport keeps it."""
+        """The context of the sender, if the transport stores it."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        return self._judged(await self._stream.receive())
+        return self._check(await self._stream.receive())
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def __aiter__(self) -> _Answers:
+    def __aiter__(self) -> _CheckedStream:
         return self
 
     async def __anext__(self) -> Any:
-        return self._judged(await self._stream.__anext__())
+        return self._check(await self._stream.__anext__())
 
-    async def __aenter__(self) -> _Answers:
+    async def __aenter__(self) -> _CheckedStream:
         await self._stream.__aenter__()
         return self
 
     async def __aexit__(self, *error: Any) -> Any:
         return await self._stream.__aexit__(*error)
 
-    def _judged(self, item: Any) -> Any:
+    def _check(self, item: Any) -> Any:
         if isinstance(item, ValidationError):
             return _failure_of_call(item) or item
         if not isinstance(item, SessionMessage):
@@ -212,7 +212,7 @@ class _Answers:
 
 
 def _failure_of_call(error: ValidationError) -> SessionMessage | None:
-    """Return a malformed answer as the failure of its call, where it says which call it is."""
+    """Return a malformed answer as an error of its call, or None if it does not name the call."""
     id = _call_id(error.errors(include_url=False)[0]["input"])
     if id is None:
         return None
@@ -220,25 +220,25 @@ def _failure_of_call(error: ValidationError) -> SessionMessage | None:
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id, error=failure))
 
 
-def _call_id(said: Any) -> str | int | None:
-    if isinstance(said, str):
+def _call_id(sent: Any) -> str | int | None:
+    if isinstance(sent, str):
         try:
-            # A number of too many digits would be refused here as well.
-            said = json.loads(said, parse_int=lambda digits: int(digits[:18]))
+            # Cut long numbers, because Python refuses to read an int of too many digits.
+            sent = json.loads(sent, parse_int=lambda digits: int(digits[:18]))
         except (ValueError, RecursionError):
-            found = _CALL_ID.search(said) if '"jsonrpc"' in said else None
+            found = _CALL_ID.search(sent) if '"jsonrpc"' in sent else None
             return None if found is None else int(found[1]) if found[1] else found[2]
-    if not isinstance(said, dict) or "jsonrpc" not in said or "method" in said:
+    if not isinstance(sent, dict) or "jsonrpc" not in sent or "method" in sent:
         return None
-    id = said.get("id")
+    id = sent.get("id")
     return id if isinstance(id, (str, int)) and not isinstance(id, bool) else None
 
 
 def _read(target: Any) -> Any:
-    """Return a target as a URL, parameters of a command, a server, a transport, or its function.
+    """Return a target as a URL, a command's parameters, a server, a transport, or its function.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: The target is none of these.
     """
     if isinstance(target, str) and not _is_url(target):
         target = shlex.split(target)
@@ -256,7 +256,7 @@ def _read(target: Any) -> Any:
 
 
 def _with_lines(command: StdioServerParameters) -> StdioServerParameters:
-    """Return a command whose output is read within the limits, unless it names an encoding."""
+    """Return a command whose lines are read with a limit, unless it sets its own encoding."""
     is_plain = not {"encoding", "encoding_error_handler"} & command.model_fields_set
     return command.model_copy(update={"encoding": LINES}) if is_plain else command
 

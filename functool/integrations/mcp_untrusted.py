@@ -1,4 +1,4 @@
-"""What an MCP server says, as untrusted data: definitions are pinned, answers are checked."""
+"""Treat the messages of an MCP server as untrusted: pin definitions and check answers."""
 
 from __future__ import annotations
 
@@ -29,47 +29,46 @@ from functool.integrations.visible import is_hidden, visible
 
 MAX_NAME = 64
 MAX_DEFINITION = 1_048_576
-"""Characters of one definition: no model takes a larger one."""
+"""The most characters of one definition. No model accepts a larger one."""
 
 ANNOTATIONS = frozenset({"title", "description", "$comment"})
 VALUES = frozenset({"default", "const", "enum", "examples"})
 UNKNOWN_TYPE = "application/octet-stream"
 WRAPS = "functool/wraps"
-"""In the `_meta` of a definition: the `result` of the structured content is the whole value."""
+"""In the `_meta` of a definition this means that the value is in the field `result`."""
 UNUSABLE = "functool/unusable"
 
 
 def pin(definition: types.Tool) -> str:
-    """Return the SHA-256 (hex) of all that a definition tells a model or promises."""
-    told = definition.model_dump(
+    """Return the SHA-256 (hex) of a definition without `_meta` and icons, which no model reads."""
+    form = definition.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"}
     )
     return hashlib.sha256(
-        json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+        json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
 
 
 def size_of(definition: types.Tool) -> int:
-    """Return how many characters of JSON a definition has."""
+    """Return the number of characters of a definition as JSON."""
     return len(definition.model_dump_json(exclude_none=True))
 
 
 def local_name(wanted: str, taken: Container[str]) -> str:
-    """Return a name that every model accepts: `wanted`, if it is one and free."""
+    """Return a name that every model accepts: `wanted` if it is valid and not taken."""
     name = re.sub(r"^(?![A-Za-z_])|[^A-Za-z0-9_-]", "_", wanted)
     if name == wanted and len(name) <= MAX_NAME and name not in taken:
         return name
-    # A hash of the name as the server gives it: what a tool is called does not depend on the order
-    # of a listing.
+    # Hash the name that the server gives, so that names do not depend on the order of a listing.
     mark = hashlib.sha256(wanted.encode(errors="replace")).hexdigest()
     name = name[: MAX_NAME - 9] + "_" + mark[:8]
     return name if name not in taken else mark
 
 
 def cleaned(schema: Any) -> Any:
-    """Return a schema whose texts hold no hidden characters.
+    """Return a schema without hidden characters in its texts.
 
-    Values that a call has to repeat stay as they are.
+    Values such as `enum` stay as they are, because a call has to repeat them exactly.
     """
     if isinstance(schema, list):
         return [cleaned(item) for item in schema]
@@ -83,7 +82,7 @@ def cleaned(schema: Any) -> Any:
 
 
 def has_hidden(schema: Any) -> bool:
-    """Whether a schema holds hidden characters, in its names and values too."""
+    """Whether a schema holds hidden characters, also in its names and values."""
     if isinstance(schema, str):
         return any(map(is_hidden, schema))
     if isinstance(schema, dict):
@@ -92,22 +91,22 @@ def has_hidden(schema: Any) -> bool:
 
 
 def hints(definition: types.Tool) -> ToolSettings:
-    """Return what a trusted server says of how a tool behaves."""
-    said = definition.annotations or types.ToolAnnotations()
+    """Return the settings of a tool from the hints of a trusted server."""
+    given = definition.annotations or types.ToolAnnotations()
     return ToolSettings(
-        display_name=visible(definition.title or said.title or ""),
+        display_name=visible(definition.title or given.title or ""),
         icon=definition.icons[0].src if definition.icons else "",
-        read_only=said.read_only_hint,
-        destructive=said.destructive_hint,
-        idempotent=said.idempotent_hint,
+        read_only=given.read_only_hint,
+        destructive=given.destructive_hint,
+        idempotent=given.idempotent_hint,
     )
 
 
 def listing(result: Any, version: str) -> Any:
     """Return the answer to `tools/list` in a form that is valid in this revision.
 
-    One definition that is not valid would lose all of them: it is replaced by one that `unusable`
-    recognises. Any other answer stays as it is.
+    A definition that is not valid would make the SDK refuse the whole list. It is replaced by one
+    that `unusable` recognises. Any other answer stays as it is.
     """
     if not version or not isinstance(result.get("tools"), list) or "content" in result:
         return result
@@ -132,7 +131,7 @@ def listing(result: Any, version: str) -> Any:
 
 
 def unusable(definition: types.Tool) -> str:
-    """Return why a definition is too large, or was replaced by `listing`; empty for any other."""
+    """Return why a definition is refused: too large, or replaced by `listing`. "" if it is not."""
     if size_of(definition) > MAX_DEFINITION:
         return "The server's definition of this tool is larger than 1 MiB; it is refused."
     if not (definition.meta or {}).get(UNUSABLE):
@@ -141,7 +140,7 @@ def unusable(definition: types.Tool) -> str:
 
 
 def output_of(definition: types.Tool) -> dict[str, Any] | None:
-    """Return the schema of a tool's value, which functool's server may have wrapped."""
+    """Return the schema of a tool's value. If functool's server has wrapped it, unwrap it."""
     schema = definition.output_schema
     if schema is None or not _is_wrapped(definition):
         return schema
@@ -150,24 +149,24 @@ def output_of(definition: types.Tool) -> dict[str, Any] | None:
 
 
 class Check(NamedTuple):
-    """What a structured answer has to be."""
+    """The check of a tool's structured answers."""
 
     tool: Tool
-    """Takes an answer where others take arguments: its front door fears no hostile schema."""
+    """A tool whose argument is the answer. `SchemaTool` validates safely with hostile schemas."""
     is_wrapped: bool
 
 
 def answer_check(definition: types.Tool) -> Check | None:
-    """Return the check of a tool's answers; None where the server promises nothing.
+    """Return the check of a tool's answers, or None if the server gives no output schema.
 
     Raises:
-        DefinitionError: The schema is none.
+        DefinitionError: The output schema is not valid.
     """
     schema = definition.output_schema
     if schema is None:
         return None
-    # An identifier of its own keeps the references that start at its root, such as
-    # `#/properties/name`.
+    # With an `$id`, references that start at the schema's root, such as `#/properties/name`,
+    # still work inside the outer schema.
     parameters = {
         "type": "object",
         "properties": {"answer": {"$id": "urn:answer", **schema}},
@@ -180,7 +179,7 @@ def answer_check(definition: types.Tool) -> Check | None:
 async def result(answer: types.CallToolResult, check: Check | None) -> ToolResult:
     """Return a server's answer as a result.
 
-    Its value is the structured content, or the text where there is none.
+    Its value is the structured content, or the text if there is none.
     """
     output = [content(block) for block in answer.content]
     texts = [part.text for part in output if isinstance(part, TextContent)]
@@ -234,7 +233,7 @@ def content(block: types.ContentBlock) -> Content:
 
 
 def _is_wrapped(definition: types.Tool) -> bool:
-    """Whether the server says that its `result` is the whole value, and the schema agrees."""
+    """Whether the `_meta` says that the value is in `result`, and the schema fits that."""
     schema = definition.output_schema or {}
     properties = schema.get("properties")
     return (
