@@ -1,9 +1,9 @@
-"""Code mode: a model writes a program over its tools, and reads the answer instead of the data.
+"""Code mode: a model writes a program that calls its tools, and reads only its result.
 
     tools = code_mode([list_teams, expenses_of, pay], limits=CodeLimits(seconds=5))
 
-The program runs in Monty, an interpreter in a process of its own, which has no file, no network and
-no import of the host. Each call that it makes is a call on the whole road of its tool.
+The program runs in Monty, an interpreter in a process of its own. It has no files, no network and
+no imports of the host. Each call of the program takes the same steps as any other call of its tool.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _REMEDIES = {
     "not-subscriptable": "Of an Untrusted value, use .part(...).",
 }
 _OFFSET = 1
-"""How many lines the checker sees before the program."""
+"""How many lines precede the program in the text that the checker sees."""
 
 _INTRODUCTION = """\
 Run a Python program that calls the functions below, and read what it prints and the value of its \
@@ -77,14 +77,14 @@ it. It may stand anywhere in an argument. Note that {ADVICE}."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeLimits:
-    """What a program may use.
+    """How much a program may use.
 
-    `seconds` is time of its own computing: waiting for a tool or a person does not count.
-    `memory_mb` is its memory in MiB, `calls` how many tools it may call, `parallel` how many at the
-    same time, and `output_chars` how many characters the model reads.
+    `seconds` is its computing time. Waiting for a tool or a person does not count. `memory_mb` is
+    its memory in MiB. `calls` is how many calls it may make, and `parallel` how many at the same
+    time. `output_chars` is how many characters the model reads.
 
     Raises:
-        DefinitionError: One of them is no positive number.
+        DefinitionError: A limit is not a positive number.
     """
 
     seconds: float = 10.0
@@ -95,10 +95,10 @@ class CodeLimits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            value, whole = getattr(self, name), name != "seconds"
-            fits = type(value) is int or (not whole and type(value) is float)
+            value, is_int = getattr(self, name), name != "seconds"
+            fits = type(value) is int or (not is_int and type(value) is float)
             if not fits or not 0 < value < math.inf:
-                kind = "int" if whole else "number"
+                kind = "int" if is_int else "number"
                 raise DefinitionError(
                     f"CodeLimits: {name} must be a positive {kind}, not {value!r}"
                 )
@@ -115,22 +115,22 @@ def code_mode(
 ) -> Tool:
     """Return one tool that runs a program over these tools.
 
-    What a program reads of untrusted tools it cannot look at. It is named and not shown in the
-    answer, unless the code tool's own `settings` say `untrusted=True`: then it is shown, and the
-    answer is labelled.
+    A program cannot look at the results of untrusted tools. The answer names such a value and does
+    not show it. If the `settings` of the code tool have `untrusted=True`, the answer shows it, and
+    is untrusted itself.
 
     Args:
-        tools: A tool, several, a toolset, or a `Catalog`: of that the pinned ones, the search, and
-            a function that calls what was found.
-        name: The name that a model calls.
-        limits: What a program may use.
-        journal: Keeps what calls came to on disk, so that another process can go on.
-        run: With a journal, the name of the work that the calls belong to, or a callable of the
-            context: ids of calls repeat between conversations.
-        **options: Those of every tool; see `ToolOptions`.
+        tools: A tool, several tools, a toolset, or a `Catalog`. Of a catalog, programs get the
+            pinned tools, the search, and a function that calls the tools that were found.
+        name: The name of the tool.
+        limits: How much a program may use.
+        journal: Keeps the outcomes of calls on disk, so that another process can go on.
+        run: With a journal, the name of the work that the calls belong to, or a callable that
+            returns it for a context. Without it, calls of two conversations could have one id.
+        **options: The options of every tool. See `ToolOptions`.
 
     Raises:
-        DefinitionError: Something is no tool, or a journal is given without a run.
+        DefinitionError: Something is not a tool, or a journal is given without a run.
     """
     if (journal is None) != (run is None):
         raise DefinitionError("code_mode: a journal and its run go together: give both, or none")
@@ -143,11 +143,11 @@ def code_mode(
 
 
 def _toolset(tools: Any, limits: CodeLimits) -> Toolset:
-    """Return the tools that programs call, under the limit of parallel calls."""
+    """Return the tools that programs call, with the limit of parallel calls."""
     if isinstance(tools, Tool):
         tools = [tools]
     elif hasattr(tools, "fixed") and hasattr(tools, "toolset"):
-        # A catalogue: its pinned tools, and a search that shows parameters, which no stub does.
+        # A catalog. Its search shows parameters, because the tools that it finds have no stub.
         fixed = tools.fixed()
         pinned = tools.toolset(Context()).filtered(lambda tool: tool.name not in fixed)
         tools = pinned | fixed
@@ -201,9 +201,9 @@ class _CodeTool(Tool):
         self._sessions = Sessions(setup)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Check and run the program, or go on with it where it stood."""
+        """Check and run the program, or continue it after a pause."""
         code = str(call.arguments["code"])  # type: ignore[index]
-        # On a thread: a long program takes the parser a second.
+        # In a thread, because the parser takes a second for a long program.
         program = await in_thread(prepared, code, self._stubs.functions)
         record = await self._record(call, context, code)
         if record.answer is not None:
@@ -218,23 +218,25 @@ class _CodeTool(Tool):
         )
         paused = False
         try:
-            answer = await self._ran(program, run)
+            answer = await self._run_program(program, run)
             return _result(await record.end(answer))
         except Stopped as stopped:
             paused = stopped.paused
-            found = replace(stopped.result, metadata={**stopped.result.metadata, **_told(run)})
+            found = replace(
+                stopped.result, metadata={**stopped.result.metadata, **_calls_and_sources(run)}
+            )
             if found.error is not None:
-                said = f"{found.error.message}\n{run.told_calls()}"
-                found = replace(found, error=replace(found.error, message=said))
+                message = f"{found.error.message}\n{run.calls_text()}"
+                found = replace(found, error=replace(found.error, message=message))
             return found if paused else _result(await record.end(_kept(found)))
         finally:
             record.release(paused)
 
     async def _record(self, call: ToolCall, context: Context[Any], code: str) -> Record:
-        """Return what is known of this call's program.
+        """Return the record of this call's program.
 
         Raises:
-            ToolError: It is another program than the one that this call began with.
+            ToolError: This call began with another program.
         """
         digest = digest_of(self.name, code, self._tools.values(), self._stubs.checked)
         if self._journal is None:
@@ -245,8 +247,8 @@ class _CodeTool(Tool):
         opening = JournalRecord(self._journal, run, self.name, call.id, self._tools, digest)
         return await opening.opened()
 
-    async def _ran(self, program: Program, run: Run) -> Outcome:
-        """Run a program in a session of its own, and return what the model reads."""
+    async def _run_program(self, program: Program, run: Run) -> Outcome:
+        """Run a program in a session of its own, and return its answer."""
         session = await self._session()
         clean = False
         try:
@@ -259,7 +261,7 @@ class _CodeTool(Tool):
             clean = True
             raise
         except MontyError as error:
-            return self._failure(_said(error, program), run)
+            return self._failure(_error_text(error, program), run)
         except ToolError as error:
             return self._failure(str(error), run)
         finally:
@@ -268,24 +270,24 @@ class _CodeTool(Tool):
             self._sessions.give_back(session)
 
     async def _session(self) -> Session:
-        """Return a session, which has to be given back."""
+        """Take a session. The caller has to give it back."""
         taking = asyncio.ensure_future(in_thread(self._sessions.take))
         try:
             return await asyncio.shield(taking)
-        except asyncio.CancelledError:  # The thread goes on: what it takes is given back.
-            taking.add_done_callback(self._unwanted)
+        except asyncio.CancelledError:  # The thread goes on. Give back the session that it takes.
+            taking.add_done_callback(self._give_back_late)
             raise
 
-    def _unwanted(self, taking: asyncio.Future[Session]) -> None:
-        """Give back a session that came when nobody waited for it any more."""
+    def _give_back_late(self, taking: asyncio.Future[Session]) -> None:
+        """Give back a session that was taken after its call was cancelled."""
         if not taking.cancelled() and taking.exception() is None:
             self._sessions.give_back(taking.result())
 
     def _refuse_wrong(self, report: str | None) -> None:
-        """Refuse a program that the checker found something wrong with.
+        """Refuse a program for which the checker reported errors.
 
         Raises:
-            ProgramRefused: It did; the message names lines and remedies.
+            ProgramRefused: There are errors. The message names lines and remedies.
         """
         found = _DIAGNOSIS.findall(report or "")
         wrong = [part for part in found if part[1] == "error" or part[2] == "unused-awaitable"]
@@ -299,29 +301,29 @@ class _CodeTool(Tool):
         ] or [f"- {report[:1000]}"]
         if len(wrong) > _MAX_DIAGNOSES:
             lines.append(f"- and {len(wrong) - _MAX_DIAGNOSES} more")
-        told = "\n".join(lines)
+        problems = "\n".join(lines)
         raise ProgramRefused(
-            f"The program was not run, and nothing happened, because it is wrong:\n{told}"
+            f"The program was not run, and nothing happened, because it is wrong:\n{problems}"
         )
 
     def _success(self, value: Any, run: Run) -> Outcome:
         data, sources = run.labels.shown(value, self.settings.untrusted)
         shown = {"printed": "".join(run.printed), "value": data}
         text = _within(shown, run.unprinted, self._limits.output_chars)
-        return {"text": text, "value": shown, "error": None, **_told(run, sources)}
+        return {"text": text, "value": shown, "error": None, **_calls_and_sources(run, sources)}
 
     def _failure(self, message: str, run: Run) -> Outcome:
-        parts = [message, run.told_calls()]
+        parts = [message, run.calls_text()]
         if run.printed:
             parts.append(f"Printed: {''.join(run.printed)}")
         text = "\n".join(parts)
         most = self._limits.output_chars
         text = text if len(text) <= most else f"{text[: most - 1]}…"
-        return {"text": "", "value": None, "error": text, **_told(run)}
+        return {"text": "", "value": None, "error": text, **_calls_and_sources(run)}
 
 
-def _told(run: Run, sources: Iterable[str] = ()) -> dict[str, Any]:
-    """Return what the host is told of a run, as metadata."""
+def _calls_and_sources(run: Run, sources: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the calls and sources of a run, as metadata for the host."""
     found = list(dict.fromkeys([*run.sources, *sources]))
     return {"calls": run.made, **({"sources": found} if found else {})}
 
@@ -339,8 +341,8 @@ def _result(answer: Outcome) -> ToolResult:
     return replace(ToolResult.of(answer["text"], metadata=metadata), value=answer["value"])
 
 
-def _said(error: Any, program: Program) -> str:
-    """Return what went wrong in a program, with the line that the model wrote."""
+def _error_text(error: Any, program: Program) -> str:
+    """Return the error of a program, with the line that the model wrote."""
     text = str(error)[:2_000]
     frames = error.traceback() if hasattr(error, "traceback") else []
     own = [frame.line for frame in frames if frame.filename == frames[0].filename]
@@ -351,7 +353,7 @@ def _said(error: Any, program: Program) -> str:
 
 
 def _within(shown: dict[str, Any], unprinted: int, limit: int) -> str:
-    """Return what the model reads as JSON of at most `limit` characters."""
+    """Return the answer for the model, as JSON of at most `limit` characters."""
     printed, value = shown["printed"], shown["value"]
     if unprinted:
         printed += f"… [{unprinted} more characters were printed]"

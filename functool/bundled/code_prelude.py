@@ -1,4 +1,4 @@
-"""What a program finds defined when it begins: written in the interpreter's own Python."""
+"""The definitions that run before a program, in the Python of the interpreter."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _functool_dict, _functool_list, _functool_str = dict, (list, tuple), str
 _functool_set, _functool_is = (set, frozenset), isinstance
 _functool_plain = (str, int, float, bool, bytes)
 
-# The host makes Python's own objects of what it gets, and to hash a tuple or a frozenset takes it
-# as long as that has members, counted each time that one is shared. So the host gets none to hash.
+# The host gets Python objects. To hash a tuple or a frozenset, Python visits each member, and a
+# shared member once for each place. That can take for ever, so the host never gets one to hash.
 def _functool_key(key):
     return key if _functool_is(key, _functool_plain) or key is None else _functool_str(key)
 
@@ -92,7 +92,7 @@ _REFUSED = (
 
 
 def prelude(functions: Iterable[str]) -> str:
-    """Return the definitions for tools that go by these names in programs."""
+    """Return the definitions for functions of these names, each of which calls a tool."""
     methods = "\n".join(
         f"    def __{name}__(self, *others):\n        _functool_raise()" for name in _REFUSED
     )

@@ -1,6 +1,6 @@
-"""What a program's calls came to: kept in the context, or in a journal, so that it can go on.
+"""Keep the outcomes of a program's calls in the context or in a journal, so that it can go on.
 
-A program goes on by running again: each call whose outcome is known is answered from the record.
+A program goes on by running again. Each call whose outcome is known is answered from the record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functool import (
 from functool.approval import definition_of, same_json
 
 Outcome = dict[str, Any]
-"""What came of one inner call, as JSON: see `code_run.outcome_of`."""
+"""The outcome of one inner call, as JSON. See `code_run.outcome_of`."""
 
 _STATE = "functool.code_mode"
 
@@ -54,9 +54,9 @@ class JournalLike(Protocol):
 
 
 class Record(Protocol):
-    """What is known of the calls of one program.
+    """The outcomes of the calls of one program.
 
-    `survives` says whether it outlives the context.
+    `survives` says whether the record is kept when the context ends.
     """
 
     survives: bool
@@ -66,20 +66,20 @@ class Record(Protocol):
     answer: Outcome | None
 
     async def keep(self, found: Iterable[Outcome]) -> None:
-        """Add outcomes; one that somebody else has added stays."""
+        """Add outcomes. An outcome that another process has added stays."""
 
     def grouped(
         self, calls: Sequence[ToolCall], context: Context[Any]
     ) -> list[tuple[list[ToolCall], Context[Any]]]:
-        """Return calls that have no outcome yet, with the context that they run in."""
+        """Return calls without an outcome in groups, each with the context for its calls."""
         ...
 
     async def end(self, answer: Outcome) -> Outcome:
-        """Keep the last answer, and return the one that counts."""
+        """Keep the final answer. Return the one that was kept first."""
         ...
 
     def release(self, paused: bool) -> None:
-        """Say that nobody runs the program now."""
+        """Mark the program as not running."""
 
 
 def digest_of(name: str, code: str, tools: Iterable[Tool], stubs: str) -> str:
@@ -95,7 +95,7 @@ def is_same(outcome: Outcome, name: str, arguments: Mapping[str, Any]) -> bool:
 
 
 class ContextRecord:
-    """A record in the state of a context: it lives as long as that."""
+    """A record in the state of a context, which lives as long as the context."""
 
     answer: Outcome | None = None
     survives = False
@@ -112,10 +112,10 @@ class ContextRecord:
     def of(
         cls, context: Context[Any], name: str, call_id: str, tools: Toolset, digest: str
     ) -> ContextRecord:
-        """Return the record of a call, a new one where there is none.
+        """Return the record of a call, or a new one.
 
         Raises:
-            AnotherProgram: The call began with another program, or is running.
+            AnotherProgram: The call began with another program, or is running already.
         """
         kept = context.state.setdefault(_STATE, {})
         key = f"{name}:{call_id}" if call_id else f"{name}:{digest}"
@@ -142,15 +142,15 @@ class ContextRecord:
     def grouped(
         self, calls: Sequence[ToolCall], context: Context[Any]
     ) -> list[tuple[list[ToolCall], Context[Any]]]:
-        """Return all calls, together."""
+        """Return all calls as one group."""
         return [([*calls], context)]
 
     async def end(self, answer: Outcome) -> Outcome:
-        """Return the answer: the record is forgotten when the program has ended."""
+        """Return the answer. It is not kept, because the record ends with the program."""
         return answer
 
     def release(self, paused: bool) -> None:
-        """Keep the record of a program that waits, and forget that of another one."""
+        """Keep the record if the program waits. Otherwise remove it."""
         self._running = False
         if self._place is not None:
             kept, key = self._place
@@ -161,7 +161,7 @@ class ContextRecord:
 
 
 class JournalRecord:
-    """A record in a journal: it survives the process, and processes share it."""
+    """A record in a journal, which survives the process and is shared by processes."""
 
     survives = True
 
@@ -180,7 +180,7 @@ class JournalRecord:
         self._done: dict[tuple[str, str], dict[str, Any]] = {}
 
     async def opened(self) -> JournalRecord:
-        """Read what is known, and bind the record to the program.
+        """Read the record of the program, or begin one.
 
         Raises:
             AnotherProgram: The call began with another program, or has no id.
@@ -195,7 +195,7 @@ class JournalRecord:
                 "Nothing was run: the journal has another program under this call id, or its tools"
                 " have changed since. Give each call an id of its own."
             )
-        if head["opened"] != mine["opened"]:  # It was begun before.
+        if head["opened"] != mine["opened"]:  # The record was begun before.
             self.started = head["started"]
             self._read()
         return self
@@ -205,7 +205,7 @@ class JournalRecord:
         for entry in self._journal.calls(run=self._run):
             if not entry.call_id.startswith(mine) or entry.state != "done":
                 continue
-            # The ids of other calls may begin with this one's id, too.
+            # The ids of other calls may also begin with this id.
             place = entry.call_id.removeprefix(mine)
             if entry.tool != self._name:
                 self._done[entry.tool, entry.call_id] = entry.arguments
@@ -215,7 +215,7 @@ class JournalRecord:
                 self.outcomes[entry.call_id] = entry.arguments
 
     async def keep(self, found: Iterable[Outcome]) -> None:
-        """Add outcomes; where another process was first, its outcome counts."""
+        """Add outcomes. If another process was first, its outcome counts."""
         for outcome in found:
             number = outcome["id"].removeprefix(f"{self._call_id}/")
             self.outcomes[outcome["id"]] = await self._put(number, outcome)
@@ -223,31 +223,31 @@ class JournalRecord:
     def grouped(
         self, calls: Sequence[ToolCall], context: Context[Any]
     ) -> list[tuple[list[ToolCall], Context[Any]]]:
-        """Return those that the journal will answer, with an approval, and the others.
+        """Return two groups: the calls that the journal answers, and the others.
 
-        The process ended between the former and the records of their outcomes. A person has
-        approved them then.
+        A process ran the calls of the first group, and ended before it kept their outcomes. So
+        their approvals were given, and the context of this group approves them.
         """
         done = [call for call in calls if (call.name, call.id) in self._done]
         rest = [call for call in calls if (call.name, call.id) not in self._done]
         kept = {call.id: self._done[call.name, call.id] for call in done}
 
-        def agreed(request: ApprovalRequest) -> Decision:
-            # With the arguments of the journal nothing runs: the journal answers.
+        def approver(request: ApprovalRequest) -> Decision:
+            # Use the arguments of the journal. Then the journal answers, and nothing runs.
             was = kept[request.call_id]
             same = same_json(request.arguments, was)
             return Decision(approved=True, arguments=None if same else was)
 
-        groups = [(done, context.view(approver=agreed)), (rest, context)]
-        return [(some, within) for some, within in groups if some]
+        groups = [(done, context.view(approver=approver)), (rest, context)]
+        return [(group, within) for group, within in groups if group]
 
     async def end(self, answer: Outcome) -> Outcome:
-        """Keep the last answer; where another process was first, return that one's."""
+        """Keep the final answer. If another process was first, return its answer."""
         kept = await self._put("end", {"answer": answer})
         return dict(kept["answer"])
 
     def release(self, paused: bool) -> None:
-        """Do nothing: all is in the journal."""
+        """Do nothing, because the journal has everything."""
 
     async def _put(self, place: str, kept: Mapping[str, Any]) -> dict[str, Any]:
         return await self._journal.note(self._run, self._name, f"{self._call_id}/{place}", kept)

@@ -1,7 +1,7 @@
-"""What is checked and changed in a program before it runs.
+"""Check and rewrite a program before it runs.
 
-An `Untrusted` object raises where it is compared, printed or formatted. The interpreter asks no
-object whether it is true, so each place that tests a value is rewritten to ask first.
+An `Untrusted` object raises when it is compared, printed or formatted. The interpreter does not
+call `__bool__`. So each place that tests a value is rewritten to call a function that raises.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ MAX_PROGRAM = 100_000
 """How many characters a program may have."""
 
 CHECKED = {name: f"_functool_{name}" for name in ("bool", "any", "all")}
-"""What stands for the built-in functions that test values. A program cannot redefine them."""
+"""Replacements of the built-in functions that test values. A program cannot redefine them."""
 
 UNTESTED = frozenset({"takewhile", "dropwhile", "filterfalse", "compress"})
-"""Functions of `itertools` that test values and ask nobody; programs cannot use them."""
+"""Functions of `itertools` that test values without a check. Programs cannot use them."""
 
 _TEST = "_functool_test"
 _OUT = "_functool_out"
-_HIDDEN = frozenset({"eval", "exec"})
-"""What runs a text as a program: it would be looked at by nobody."""
+_UNCHECKED = frozenset({"eval", "exec"})
+"""Functions that run a text as a program, which nothing would check."""
 
 
 class ProgramRefused(ToolError):
-    """A program was not run; the message says which line is wrong, and what to do."""
+    """A program was not run. The message says which line is wrong, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program as it was written, and as it runs.
+    """A program as the model wrote it, and as it runs.
 
-    `lines` leads from a line of the second to the first.
+    `lines` maps lines of `runs` to lines of `written`.
     """
 
     written: str
@@ -43,7 +43,7 @@ class Program:
     lines: dict[int, int]
 
     def line(self, number: int) -> int:
-        """Return the line that the model wrote for a line that ran."""
+        """Return the number of the line that the model wrote for a line that ran."""
         known = [line for line in self.lines if line <= number]
         return self.lines[max(known)] if known else number
 
@@ -57,7 +57,7 @@ def prepared(code: str, tools: Collection[str]) -> Program:
     """Check a program that calls these functions, and rewrite it.
 
     Raises:
-        ProgramRefused: It is no Python, too long, or uses the name of a tool in a wrong way.
+        ProgramRefused: It is not Python, is too long, or uses the name of a tool in a wrong way.
     """
     if len(code) > MAX_PROGRAM:
         raise ProgramRefused(
@@ -89,7 +89,7 @@ def prepared(code: str, tools: Collection[str]) -> Program:
 
 
 class _Names(ast.NodeVisitor):
-    """Refuses a program that gives the name of a tool another meaning, or uses a name of ours."""
+    """Refuse a program that redefines the name of a tool, or uses a reserved name."""
 
     def __init__(self, tools: Collection[str]) -> None:
         self._taken = {*tools, *CHECKED, "join", "Untrusted"}
@@ -111,7 +111,7 @@ class _Names(ast.NodeVisitor):
                 f"The program was not run: line {line} uses {name!r}. Names that begin with"
                 " _functool are reserved."
             )
-        if name in _HIDDEN:
+        if name in _UNCHECKED:
             raise ProgramRefused(
                 f"The program was not run: line {line} uses {name!r}. Write the code itself."
             )
@@ -172,68 +172,68 @@ class _Names(ast.NodeVisitor):
 
 
 class _Tests(ast.NodeTransformer):
-    """Lets each place that tests a value ask first whether it may be tested."""
+    """Wrap each value that the program tests in a call that raises if it is untrusted."""
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
         self.generic_visit(node)
         last = node.body[-1] if node.body else None
-        if isinstance(last, ast.Expr):  # What the program answers.
+        if isinstance(last, ast.Expr):  # The value that the program returns.
             call = ast.Call(ast.Name(_OUT, ast.Load()), [last.value], [])
             last.value = ast.copy_location(call, last.value)
         return node
 
-    def _asked(self, node: ast.expr) -> ast.expr:
+    def _checked(self, node: ast.expr) -> ast.expr:
         call = ast.Call(ast.Name(_TEST, ast.Load()), [node], [])
         return ast.copy_location(call, node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
-        node.test = self._asked(node.test)
+        node.test = self._checked(node.test)
         return node
 
     def visit_While(self, node: ast.While) -> ast.AST:
         self.generic_visit(node)
-        node.test = self._asked(node.test)
+        node.test = self._checked(node.test)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
-        node.test = self._asked(node.test)
+        node.test = self._checked(node.test)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         self.generic_visit(node)
-        node.test = self._asked(node.test)
+        node.test = self._checked(node.test)
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
-        node.ifs = [self._asked(test) for test in node.ifs]
+        node.ifs = [self._checked(test) for test in node.ifs]
         return node
 
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
         self.generic_visit(node)
-        node.guard = None if node.guard is None else self._asked(node.guard)
+        node.guard = None if node.guard is None else self._checked(node.guard)
         return node
 
     def visit_Match(self, node: ast.Match) -> ast.AST:
         self.generic_visit(node)
-        node.subject = self._asked(node.subject)
+        node.subject = self._checked(node.subject)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
-            node.operand = self._asked(node.operand)
+            node.operand = self._checked(node.operand)
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        node.values = [*map(self._asked, node.values[:-1]), node.values[-1]]
+        node.values = [*map(self._checked, node.values[:-1]), node.values[-1]]
         return node
 
-    # The functions that test values are replaced wherever they stand, also as values. Only where a
-    # name stands for the type `bool`, it stays.
+    # The functions that test values are replaced everywhere, also where they are used as values.
+    # Only a name that means the type `bool` is not replaced.
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in CHECKED and isinstance(node.ctx, ast.Load):
@@ -286,7 +286,7 @@ def _asks_for_type(node: ast.Call) -> bool:
 
 
 def _refuse_unawaited(tree: ast.AST, tools: Collection[str]) -> None:
-    """Refuse a call of a tool whose result nobody can wait for: it would never run."""
+    """Refuse a call of a tool that the program never awaits, because it would never run."""
     used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign)):

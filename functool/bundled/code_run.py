@@ -1,4 +1,4 @@
-"""One run of a program: its calls take the road, and what came of them goes back to it."""
+"""Run a program: make its calls, and give it their outcomes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class TooMuch(ToolError):
 
 
 class CannotWait(ToolError):
-    """A program would wait for a person, and its host forgets what it has done until then."""
+    """A program would have to wait, and the host would forget its calls meanwhile."""
 
 
 class AnotherWay(ToolError):
-    """A program that goes on made another call than before."""
+    """A program that continues made another call than the first time."""
 
 
 @dataclass(slots=True)
 class Stopped(Exception):
-    """A program cannot go on now: `result` says why."""
+    """A program cannot go on now. `result` says why."""
 
     result: ToolResult
     paused: bool = True
@@ -54,7 +54,7 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """What one run of a program needs, and what it has done so far."""
+    """The state of one run of a program."""
 
     functions: Mapping[str, Function]
     record: Record
@@ -75,8 +75,8 @@ class Run:
         """Run a program to its end, and return its last value.
 
         Raises:
-            Stopped: It waits, or has handed over control.
-            ToolError: It made too many calls, took another way, or its process died.
+            Stopped: The program waits, or a tool took control.
+            ToolError: It made too many calls or other calls than before, or its process died.
         """
         self._room = self.max_output
         snapshot, turn = await in_thread(session.start, code, self, self._write)
@@ -85,7 +85,7 @@ class Run:
             snapshot, turn = await in_thread(session.go_on, snapshot, answers, self)
         return turn.value
 
-    # What the thread of the interpreter asks.
+    # The thread of the interpreter calls these.
 
     def _write(self, stream: str, text: str) -> None:
         kept = text[: max(0, self._room)]
@@ -98,7 +98,7 @@ class Run:
         """Count a call.
 
         Raises:
-            TooMuch: It is one too many.
+            TooMuch: The program made too many calls.
         """
         self._asked += 1
         if self._asked > self.max_calls:
@@ -112,9 +112,9 @@ class Run:
             return [2, str(problem)]
 
     def ask_system(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        """Answer the clock and the source of random numbers, the same in each run.
+        """Answer the clock and the source of random numbers, with the same answers in each run.
 
-        None is a refusal.
+        None refuses the function.
         """
         if name in _CLOCKS:
             return datetime.fromtimestamp(self.record.started, UTC)
@@ -133,7 +133,7 @@ class Run:
     # The calls of one turn.
 
     async def _answers(self, turn: Turn) -> dict[int, Any]:
-        """Answer calls that a program waits for together, from the record or by running them."""
+        """Answer the calls that a program awaits together, from the record or by running them."""
         answers: dict[int, Any] = {}
         waiting: dict[str, int] = {}
         calls: list[ToolCall] = []
@@ -172,7 +172,7 @@ class Run:
         above = [
             name for names in (self.call.metadata.get("sources") or {}).values() for name in names
         ]
-        if above:  # The program itself came from somewhere.
+        if above:  # The program itself came from an untrusted tool.
             sources = {"": list(dict.fromkeys(above)), **sources}
         return ToolCall(
             name=function.tool.name,
@@ -182,10 +182,10 @@ class Run:
         )
 
     async def _run(self, calls: list[ToolCall]) -> Stopped | None:
-        """Run calls together, keep what came of them, and return why the program has to stop."""
+        """Run calls together, keep their outcomes, and return why the program has to stop."""
         made: list[tuple[ToolCall, ToolResult]] = []
-        for some, context in self.record.grouped(calls, self.context):
-            made += zip(some, await self.record.tools.call_all(some, context), strict=True)
+        for group, context in self.record.grouped(calls, self.context):
+            made += zip(group, await self.record.tools.call_all(group, context), strict=True)
         stopped: Stopped | None = None
         outcomes: list[Outcome] = []
         for call, result in made:
@@ -212,7 +212,7 @@ class Run:
         return stopped
 
     def _refuse_to_forget(self, stopped: Stopped) -> None:
-        """Refuse to wait for a person where the calls so far would be made again.
+        """Refuse to wait for a person if the calls so far would be made again.
 
         Raises:
             CannotWait: The host keeps neither the context nor a journal.
@@ -233,9 +233,9 @@ class Run:
             )
 
     def _did_not_run(self, call: ToolCall, result: ToolResult) -> bool:
-        """Whether a call was refused before its body: by its arguments, a guardrail or a person.
+        """Whether a call was refused before its body, by validation, a guardrail or a person.
 
-        A body may raise the same errors, and has had its effect then.
+        A body may raise the same errors, but then it may have had an effect.
         """
         cause = None if result.error is None else result.error.cause
         tool = self.record.tools.get(call.name)
@@ -253,8 +253,8 @@ class Run:
         cause = None if result.error is None else result.error.cause
         return type(cause).__module__.startswith("functool.layers.")
 
-    def told_calls(self) -> str:
-        """Return which calls were made, for a model that shall not repeat them."""
+    def calls_text(self) -> str:
+        """Return which calls were made, so that the model does not repeat them."""
         done = [f"{made['id']} {made['name']}: {made['outcome']}" for made in self.made]
         if not done:
             return "It had made no calls."
@@ -268,7 +268,7 @@ class Run:
                 made["outcome"] = outcome
 
     def _answer(self, outcome: Outcome) -> list[Any]:
-        """Return what a program gets: 0 and data, 1 and a label's number, or 2 and a text."""
+        """Return what the program gets: 0 and data, 1 and a value's number, or 2 and an error."""
         self._note(outcome["id"], outcome["outcome"])
         sources = outcome["sources"]
         self.sources += [name for name in sources if name not in self.sources]
@@ -297,7 +297,7 @@ class Run:
 
 
 def outcome_of(call: ToolCall, result: ToolResult, refused: bool) -> Outcome:
-    """Return what came of a call, as JSON.
+    """Return the outcome of a call, as JSON.
 
     `outcome` is `done`, `refused` (it did not run) or `failed`.
     """
@@ -305,7 +305,7 @@ def outcome_of(call: ToolCall, result: ToolResult, refused: bool) -> Outcome:
     error, outcome, value = None, "done", None
     if result.error is not None:
         outcome = "refused" if refused else "failed"
-        error = _words(call, result, sources)[:_MAX_MESSAGE]
+        error = _error_for_program(call, result, sources)[:_MAX_MESSAGE]
     else:
         value = value_of(result)
     return {
@@ -319,19 +319,20 @@ def outcome_of(call: ToolCall, result: ToolResult, refused: bool) -> Outcome:
     }
 
 
-def _words(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
-    """Return what a program reads of a failure.
+def _error_for_program(call: ToolCall, result: ToolResult, sources: list[str]) -> str:
+    """Return the error of a failed call as the program reads it.
 
-    The words are hidden where a label is, for they may repeat what somebody else wrote. They are
-    shown where a person said them, or `trusted_only`, which names places and tools.
+    If the call has untrusted sources, the message is hidden, because it may repeat what somebody
+    else wrote. A person's reason is shown. So is the message of `trusted_only`, which only names
+    places and tools.
     """
     assert result.error is not None
-    cause, said = result.error.cause, f"{result.error.type}: {result.error.message}"
+    cause, message = result.error.cause, f"{result.error.type}: {result.error.message}"
     decision = result.metadata.get("decision")
     by_person = isinstance(decision, Mapping) and decision.get("approved") is False
     named = isinstance(cause, GuardrailError) and "sources" in (cause.details or {})
     if not sources or by_person or named:
-        return said
+        return message
     if isinstance(cause, ArgumentError):
         places = set(call.metadata.get("sources", {}))
         return f"ArgumentError: {hidden_problems(cause.problems, places, call.arguments)}"

@@ -1,4 +1,4 @@
-"""Typed Python stubs of tools, made from their schemas: what a model reads, and what is checked."""
+"""Make typed Python stubs of tools from their schemas, for the model and for the type checker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVED = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "join", "Untrusted", "Any", "Literal"}
     | {"TypedDict", "NotRequired", "overload", "functool_gate", "asyncio", "json", "re", "math"}
 )
-"""Names that no tool goes by in a program."""
+"""Names that no tool has in a program."""
 
 _HEAD = "from typing import Any, Literal, NotRequired, TypedDict, overload\n"
 _UNTRUSTED = """
@@ -37,20 +37,20 @@ _MAX_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How a tool is called in a program: its name there, and parameters by their names there."""
+    """A tool as a function of a program. `parameters` maps its parameters to those of the tool."""
 
     name: str
     tool: Tool
     parameters: Mapping[str, str]
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments under the names that the tool knows."""
+        """Return arguments with the names of the tool."""
         return {self.parameters.get(name, name): value for name, value in given.items()}
 
 
 @dataclass(slots=True)
 class _Types:
-    """The types of one tool's stub. `open` admits untrusted values everywhere."""
+    """The types of one tool's stub. With `open`, every value may also be untrusted."""
 
     prefix: str
     taken: set[str]
@@ -60,7 +60,7 @@ class _Types:
     named: dict[str, str] = field(default_factory=dict)
 
     def of(self, schema: Any, hint: str, depth: int = 0) -> str:
-        """Return the type of a schema; `hint` names it where it needs a name."""
+        """Return the type of a schema. If it needs a name, the name is made from `hint`."""
         if not isinstance(schema, Mapping) or depth > 20:
             return "Any"
         if isinstance(ref := schema.get("$ref"), str):
@@ -88,7 +88,7 @@ class _Types:
         return _SIMPLE.get(str(kind), "Any")
 
     def _inner(self, schema: Any, hint: str, depth: int) -> str:
-        """Return the type of what stands inside of a value."""
+        """Return the type of an item or a field."""
         kind = self.of(schema, hint, depth + 1)
         return _union([kind, "Untrusted"]) if self.open and kind != "Any" else kind
 
@@ -107,7 +107,7 @@ class _Types:
             target = target.get(step) if isinstance(target, Mapping) else None
         if target is self.root or not isinstance(target, Mapping):
             return "Any"
-        if isinstance(target.get("properties"), Mapping):  # It has a name, and may hold itself.
+        if isinstance(target.get("properties"), Mapping):  # It has a name, and may be recursive.
             name = self._fresh(ref.rpartition("/")[2])
             self.named[ref] = name
             self._define(name, target, depth)
@@ -133,7 +133,7 @@ class _Types:
         return name
 
     def _define(self, name: str, schema: Mapping[str, Any], depth: int) -> None:
-        self.found[name] = ""  # Keeps its place before what it needs.
+        self.found[name] = ""  # Keep its place before the types that it uses.
         required = schema.get("required", ())
         fields: dict[str, str] = {}
         for key, part in schema["properties"].items():
@@ -154,7 +154,7 @@ class Stubs:
         tools: The tools, in order.
 
     Raises:
-        DefinitionError: Something is no tool.
+        DefinitionError: Something is not a tool.
     """
 
     def __init__(self, tools: Iterable[Tool]) -> None:
@@ -227,7 +227,7 @@ def _parameters(tool: Tool) -> dict[str, str]:
 
 
 def _docstring(function: Function) -> str:
-    """Return the tool's description and those of its parameters, as a docstring."""
+    """Return the descriptions of a tool and its parameters, as a docstring."""
     properties = function.tool.schema.plain.get("properties", {})
     lines = _clean(function.tool.description).splitlines()
     described = [
@@ -243,7 +243,7 @@ def _docstring(function: Function) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return a text that cannot end the docstring it stands in."""
+    """Return a text that cannot end the docstring around it."""
     return text.replace("\\", "\\\\").replace('"""', "'''").strip()[:_MAX_TEXT].rstrip('"\\')
 
 
@@ -263,5 +263,5 @@ def _union(kinds: Iterable[str]) -> str:
 
 
 def _quoted(kind: str) -> str:
-    """Return a type as it stands between double quotes."""
+    """Return a type escaped for double quotes."""
     return json.dumps(kind)[1:-1]

@@ -1,7 +1,7 @@
-"""Values on their way between a program and the host, and where they came from.
+"""Pass values between a program and the host, and keep track of their sources.
 
-A program never holds a value that somebody else wrote. It holds an `Untrusted` object with a
-number; the value and its sources stay here.
+A program never gets a value that somebody else may have written. It gets an `Untrusted` object with
+a number. The value and its sources stay in the host.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ MAX_VALUES = 100_000
 """How many labelled values a program may make."""
 
 MAX_JOINED = 16 * 1_048_576
-"""Characters of all the texts that a program makes with `join`: they are kept by the host."""
+"""Characters of all texts that a program makes with `join`, because the host keeps them."""
 
 MAX_SIZE = 2 * 1_048_576
-"""How large a value may be that leaves a program: 16 for each value in it, 1 for 8 characters.
+"""How large a value may be that leaves a program. Each value in it counts 16, and 8 characters 1.
 
-A list may hold itself many times over, and then a small one stands for more than any memory holds.
+A list may contain the same list many times, and so a small value may grow beyond any memory.
 """
 
 _SCALARS = (str, int, float, bool)
 
 
 class ValueProblem(ToolError):
-    """A value cannot go where the program wants it; the message is for the program."""
+    """A value cannot be used as the program wants. The message is for the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Labels:
         """Keep a value, and return its number.
 
         Raises:
-            ValueProblem: There are too many.
+            ValueProblem: There are too many values.
         """
         if len(self._values) >= MAX_VALUES:
             raise ValueProblem(f"a program may make at most {MAX_VALUES} untrusted values")
@@ -64,10 +64,10 @@ class Labels:
         return len(self._values) - 1
 
     def find(self, thing: Any) -> Labelled | None:
-        """Return the labelled value that an object of a program stands for, or None.
+        """Return the labelled value of an `Untrusted` object, or None for another object.
 
         Raises:
-            ValueProblem: The program made the object up.
+            ValueProblem: The program made the object itself.
         """
         if getattr(thing, "name", None) != "Untrusted" or not hasattr(thing, "attributes"):
             return None
@@ -80,7 +80,7 @@ class Labels:
         """Answer a method of an `Untrusted` value, or `join`: a number, a list of them, or text.
 
         Raises:
-            ValueProblem: It has no such part, or an argument is not what it should be.
+            ValueProblem: The value has no such part, or an argument is not valid.
         """
         if what == "join":
             return self._joined(arguments)
@@ -124,18 +124,18 @@ class Labels:
         """Return JSON data for a value of a program, and its sources by JSON pointer.
 
         Raises:
-            ValueProblem: It holds what JSON cannot say, or is too large.
+            ValueProblem: JSON cannot represent the value, or it is too large.
         """
         sources: dict[str, list[str]] = {}
         return self._plain(value, "", sources, _Room(), 0), sources
 
     def shown(self, value: Any, revealed: bool) -> tuple[Any, list[str]]:
-        """Return JSON data that a model may read, and where it came from.
+        """Return JSON data that a model may read, and its sources.
 
-        Unless they are `revealed`, untrusted values are named and not shown.
+        Untrusted values are named and not shown, unless `revealed` is True.
 
         Raises:
-            ValueProblem: It is nested too deeply, or too large.
+            ValueProblem: The value is nested too deeply, or is too large.
         """
         sources: dict[str, list[str]] = {}
         data = self._plain(value, "", sources, _Room(), 0, "reveal" if revealed else "name")
@@ -158,7 +158,7 @@ class Labels:
             room.take(value)
             if math.isfinite(value):
                 return value
-            return _unsaid(f"the number {value}", mode, lambda: str(value))
+            return _not_json(f"the number {value}", mode, lambda: str(value))
         if depth > MAX_DEPTH:
             raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
         if (known := self.find(value)) is not None:
@@ -190,11 +190,11 @@ class Labels:
         if mode != "send" and isinstance(attributes, Mapping):
             return self._plain(dict(attributes), at, sources, room, depth + 1, mode)
         name = getattr(value, "name", type(value).__name__)
-        return _unsaid(f"a {name}", mode, lambda: brief(value))
+        return _not_json(f"a {name}", mode, lambda: brief(value))
 
 
 class _Room:
-    """How much of a value may still come."""
+    """Count the size of a value against `MAX_SIZE`."""
 
     def __init__(self) -> None:
         self._left = MAX_SIZE
@@ -203,17 +203,17 @@ class _Room:
         """Count one value, or one key.
 
         Raises:
-            ValueProblem: It is one too many.
+            ValueProblem: The whole value is too large.
         """
         self._left -= 16 + (len(value) // 8 if isinstance(value, str) else 0)
         if self._left < 0:
             raise ValueProblem("the value is too large: send and return less, in parts")
 
     def take_all(self, value: Any) -> None:
-        """Count all that is in a value of JSON.
+        """Count everything in a JSON value.
 
         Raises:
-            ValueProblem: It is too much.
+            ValueProblem: The whole value is too large.
         """
         waiting = [value]
         while waiting:
@@ -228,7 +228,7 @@ class _Room:
 
 
 def value_of(result: ToolResult) -> Any:
-    """Return what a program gets of a success, as JSON data: its value, else its text."""
+    """Return the value of a successful call as JSON data, or its text if it has no value."""
     if result.value is None:
         return result.text or None
     return json.loads(to_json(result.value)) if not isinstance(result.value, str) else result.value
@@ -237,26 +237,26 @@ def value_of(result: ToolResult) -> Any:
 def hidden_problems(
     problems: Iterable[Mapping[str, Any]], places: Iterable[str], given: Iterable[str]
 ) -> str:
-    """Return what is wrong with arguments, and nothing of what stands at these JSON pointers.
+    """Return what is wrong with arguments, but nothing about the values at these JSON pointers.
 
-    A problem inside of an untrusted value may hold its keys. One that begins with no name in
-    `given` is of a call inside of this one, whose arguments are a part of these.
+    A problem inside of an untrusted value may contain its keys. A problem whose first name is not
+    in `given` belongs to a call inside of this one, whose arguments are a part of these.
     """
     known = set(given)
     tops = sorted({_unescaped(place.split("/")[1]) for place in places if place})
-    said: list[str] = []
+    lines: list[str] = []
     for problem in problems:
         path = str(problem.get("path", ""))
         name, following = re.match(r"([\w$-]*)(.?)", path).groups()  # type: ignore[union-attr]
         apart = name in known and following in "[."
         apart = apart and not any(top.startswith(name) for top in tops)
         if apart and "" not in places:
-            said.append(f"{path}: {problem.get('expected', '')}")
+            lines.append(f"{path}: {problem.get('expected', '')}")
         else:
-            said.append(
+            lines.append(
                 f"{', '.join(tops) or 'they'}: of untrusted values it is not said what is wrong"
             )
-    return "Invalid arguments. " + "; ".join(dict.fromkeys(said))
+    return "Invalid arguments. " + "; ".join(dict.fromkeys(lines))
 
 
 def _unescaped(step: str) -> str:
@@ -264,10 +264,10 @@ def _unescaped(step: str) -> str:
 
 
 def _part(value: Any, path: tuple[Any, ...]) -> Any:
-    """Return what is at a path.
+    """Return the part of a value at a path.
 
     Raises:
-        ValueProblem: Nothing is. The message does not say what is there instead.
+        ValueProblem: There is none. The message does not reveal what the value has instead.
     """
     for step in path:
         key: Any = step
@@ -291,7 +291,7 @@ def _key(key: Any, mode: str) -> str:
     return str(key) if isinstance(key, _SCALARS) else brief(key)
 
 
-def _unsaid(what: str, mode: str, shown: Callable[[], str]) -> str:
+def _not_json(what: str, mode: str, shown: Callable[[], str]) -> str:
     if mode == "send":
         raise ValueProblem(f"an argument holds {what}: send texts, numbers, lists and dicts")
     return shown()[:200]

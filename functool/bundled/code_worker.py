@@ -1,4 +1,4 @@
-"""The interpreter's processes: started by one thread, kept ready, used once, killed if need be."""
+"""Start the interpreter's processes in one thread, keep some ready, and end them after use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ except ImportError as _missing:
 __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "checked_version"]
 
 MAX_SESSIONS = 32
-"""How many programs run at the same time in this process; others wait."""
+"""How many programs run at the same time in this process. Others wait."""
 
 READY = 2
 """How many warmed sessions a code tool keeps ready."""
@@ -43,7 +43,7 @@ _WARMING = (
     "    return a + b\n"
 )
 MontyError: Any = monty.MontyError
-"""The root of what the interpreter raises."""
+"""The base class of the interpreter's exceptions."""
 
 _places = threading.BoundedSemaphore(MAX_SESSIONS)
 
@@ -54,7 +54,7 @@ class WorkerDied(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What every session of one code tool begins with."""
+    """The same start of every session of one code tool."""
 
     stubs: str
     prelude: str
@@ -64,7 +64,7 @@ class Setup:
 
 @dataclass(slots=True)
 class Turn:
-    """Where a program stands: waiting for `calls`, or ended."""
+    """The state of a program: it waits for `calls`, or it has ended."""
 
     calls: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     ended: bool = False
@@ -72,7 +72,7 @@ class Turn:
 
 
 class _Starter:
-    """The one thread that starts processes, and the interpreter's pool.
+    """The one thread that starts processes, with the interpreter's pool.
 
     The kernel kills a worker when the thread that started it ends. So this thread lives as long as
     the process.
@@ -80,7 +80,7 @@ class _Starter:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        # A queue whose `put` may be called anywhere, also by a finalizer in the middle of another.
+        # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
         self._directory = tempfile.mkdtemp(prefix="functool-")
@@ -99,13 +99,13 @@ class _Starter:
             del job, future, work, arguments
 
     def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Run something on the thread that starts processes."""
+        """Run a function in the thread that starts processes."""
         future: Future[Any] = Future()
         self._jobs.put((future, work, args))
         return future
 
     def pool(self) -> Any:
-        """Return the pool, made on its thread."""
+        """Return the pool. It has to be made in this thread."""
         if self._pool is None:
             pool = monty.Monty(
                 binary_path=self._launcher(),
@@ -117,9 +117,9 @@ class _Starter:
         return self._pool
 
     def _launcher(self) -> str | None:
-        """Return a program that starts a worker so that it dies with us.
+        """Return a program that starts a worker which dies with this process.
 
-        None where there is no such.
+        Return None if this system has no such means.
         """
         found = Path(sys.executable).with_name("monty")
         worker = str(found) if found.exists() else shutil.which("monty")
@@ -148,7 +148,7 @@ _starting = threading.Lock()
 
 
 def _starter() -> _Starter:
-    """Return this process' starter: a child that was forked needs its own."""
+    """Return the starter of this process. A forked child needs its own."""
     with _starting:
         if not _starters or _starters[-1].pid != os.getpid():
             _starters.append(_Starter())
@@ -159,7 +159,7 @@ class Session:
     """One session of the interpreter, for one program. All methods but `kill` block."""
 
     def __init__(self, setup: Setup) -> None:
-        """Start, on the starter's thread."""
+        """Start the session, in the starter's thread."""
         limits = {
             "max_feed_duration_secs": setup.seconds,
             "max_memory": setup.memory_mb * 1_048_576,
@@ -180,9 +180,8 @@ class Session:
         self._session.__enter__()
         self._pid = self._session.worker_pid
         try:
-            with suppress(
-                monty.MontyTypingError
-            ):  # Its stubs are no valid Python: programs are told.
+            # If the stubs are not valid Python, the check of each program says so.
+            with suppress(monty.MontyTypingError):
                 self._session.feed_start(_WARMING)
             self._session.feed_run(setup.prelude, skip_type_check=True)
         except BaseException:
@@ -190,9 +189,9 @@ class Session:
             raise
 
     def check(self, code: str) -> str | None:
-        """Return what the type checker says about a program, None for nothing.
+        """Return the report of the type checker on a program, or None if there is none.
 
-        Nothing of it runs.
+        The program does not run.
         """
         try:
             gate = self._session.feed_start(f"functool_gate()\n{code}")
@@ -205,18 +204,18 @@ class Session:
         return None
 
     def start(self, code: str, host: Any, write: Callable[[str, str], None]) -> Any:
-        """Begin a program, and return where it stands."""
+        """Begin a program, and return its state when it waits or has ended."""
         return self._drive(
             lambda: self._session.feed_start(code, skip_type_check=True, print_callback=write), host
         )
 
     def go_on(self, snapshot: Any, answers: Mapping[int, Any], host: Any) -> Any:
-        """Give a program the answers to its calls, and return where it stands then."""
-        settled = {number: {"return_value": answer} for number, answer in answers.items()}
-        return self._drive(lambda: snapshot.resume(settled), host)
+        """Give a program the answers to its calls, and return its next state."""
+        returned = {number: {"return_value": answer} for number, answer in answers.items()}
+        return self._drive(lambda: snapshot.resume(returned), host)
 
     def _drive(self, step: Callable[[], Any], host: Any) -> tuple[Any, Turn]:
-        """Go on until the program ends, or waits for calls."""
+        """Run until the program ends, or waits for calls."""
         turn = Turn()
         try:
             snapshot = step()
@@ -241,8 +240,8 @@ class Session:
                 elif snapshot.function_name == "_functool_value":
                     snapshot = snapshot.resume({"return_value": host.ask_value(*snapshot.args)})
                 else:
-                    said = f"name {snapshot.function_name!r} is not defined"
-                    snapshot = snapshot.resume({"exc_type": "NameError", "message": said})
+                    message = f"name {snapshot.function_name!r} is not defined"
+                    snapshot = snapshot.resume({"exc_type": "NameError", "message": message})
         except monty.MontyCrashedError as error:
             raise WorkerDied(f"The interpreter of the program ended: {error}") from error
 
@@ -253,13 +252,13 @@ class Session:
                 os.kill(self._pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Give the process back; what ran in it is forgotten."""
+        """Give the process back to the pool, without the state of the program."""
         with suppress(Exception):
             self._session.__exit__(None, None, None)
 
 
 class Sessions:
-    """The sessions of one code tool: a few are warmed before they are needed."""
+    """The sessions of one code tool. A few are started before they are needed."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -270,13 +269,13 @@ class Sessions:
         weakref.finalize(self, _close_all, self._ready, _starter())
 
     def take(self) -> Session:
-        """Return a session for one program, and have another one made.
+        """Return a session for one program, and start another one for later.
 
-        Blocks while all are in use.
+        This blocks while all are in use.
         """
         _places.acquire()
         try:
-            if self._pid != os.getpid():  # A forked child cannot use what its parent made.
+            if self._pid != os.getpid():  # A forked child cannot use the sessions of its parent.
                 self._ready.clear()
                 self._pid, self._coming = os.getpid(), 0
             with self._lock:
@@ -293,7 +292,7 @@ class Sessions:
 
     def give_back(self, session: Session) -> None:
         """End a session that `take` returned."""
-        _starter().submit(session.close)  # First: whoever takes the place starts after it.
+        _starter().submit(session.close)  # Before the release: the next session starts after this.
         _places.release()
 
     def _replenish(self) -> None:
@@ -305,7 +304,7 @@ class Sessions:
 
 
 def _warm(owner: weakref.ref[Sessions]) -> None:
-    """Add a ready session to those of a tool that is still there."""
+    """Start a session and add it to the ready ones, if the tool still exists."""
     sessions = owner()
     if sessions is None:
         return
@@ -319,16 +318,19 @@ def _warm(owner: weakref.ref[Sessions]) -> None:
 
 
 def _close_all(ready: list[Session], starter: _Starter) -> None:
-    """Close what a tool that is gone kept ready. Takes no lock: the garbage collector calls it."""
+    """Close the ready sessions of a tool that is gone.
+
+    The garbage collector calls this, so it must not take a lock.
+    """
     while ready:
         starter.submit(ready.pop().close)
 
 
 def checked_version() -> None:
-    """Refuse another version of the interpreter than the one whose behaviour is tested.
+    """Refuse a version of the interpreter that was not tested.
 
     Raises:
-        DefinitionError: It is another one.
+        DefinitionError: The installed version is another one.
     """
     if not monty.__version__.startswith("1.4."):
         raise DefinitionError(
