@@ -289,6 +289,9 @@ async def _exchange(
         if isinstance(answer, types.CallToolResult):
             return answer
         given: dict[str, Any] = {}
+        if len(answer.input_requests or {}) > MAX_ROUNDS:
+            text = f"The server asks more than {MAX_ROUNDS} questions at once."
+            raise MCPError(types.INTERNAL_ERROR, text)
         for key, question in (answer.input_requests or {}).items():
             asked = ClientRequestContext(session=session, request_id=key)
             given[key] = await session.dispatch_input_request(asked, question)

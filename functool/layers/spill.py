@@ -19,6 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -133,8 +134,9 @@ class Spill:
             path = Path(directory)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in path.glob(f"*{_SUFFIX}"):
-                if left.stat().st_mtime < time.time() - self.expires_in:
-                    left.unlink(missing_ok=True)
+                with suppress(OSError):  # What somebody else put there stops nobody.
+                    if left.lstat().st_mtime < time.time() - self.expires_in:
+                        left.unlink()
             return path.resolve()
         except OSError as error:
             raise DefinitionError(
@@ -293,7 +295,9 @@ class Spill:
             offset: Annotated[int, Field(ge=0), "The first character to read."] = 0,
             length: Annotated[int | None, Field(ge=1), "How many characters to read."] = None,
             lines: Annotated[
-                str, Field(pattern=r"^(\d+(-\d+)?)?$"), "Lines to read instead, such as 10-25."
+                str,
+                Field(pattern=r"^([0-9]{1,18}(-[0-9]{1,18})?)?$"),
+                "Lines to read instead, such as 10-25.",
             ] = "",
             path: Annotated[
                 str, "Where in JSON: keys, places and ranges of a list, such as /rows/0:20/name."
