@@ -42,7 +42,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
-from functool.layers.spill_reading import matcher, searched, shape, span, within
+from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 
@@ -284,7 +284,7 @@ class Spill:
 
     async def _text(self, part: _Part, path: str = "") -> str:
         """Return the text of a part; of bytes their base64; of JSON what `path` leads to."""
-        data = await in_thread(_read, part.path)
+        data = await in_thread(stored, part.path)
         text = data.decode() if part.is_text else base64.b64encode(data).decode()
         return await in_thread(within, text, path) if path else text
 
@@ -308,7 +308,7 @@ class Spill:
             kept, found = await self._part(handle, part, context)
             metadata = {"sources": kept.sources} if kept.sources else {}
             if found.content is not None:
-                data = await in_thread(_read, found.path)
+                data = await in_thread(stored, found.path)
                 return ToolResult.of(replace(found.content, data=data), metadata=metadata)
             text = await self._text(found, path)
             if lines:
@@ -382,14 +382,6 @@ def _parts_of(result: ToolResult) -> list[tuple[str | bytes, Any]]:
         if not isinstance(part, TextContent) and part.data is not None:
             parts.append((part.data, replace(part, data=b"")))
     return parts
-
-
-def _read(path: Path) -> bytes:
-    """Return a file, or say that it is gone."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ToolError(f"The result can no longer be read: {error.strerror}.") from error
 
 
 def _remove(gone: list[_Kept]) -> None:

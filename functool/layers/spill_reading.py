@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -31,6 +32,18 @@ def shape(text: str, most: int) -> str:
     else:
         said = f"A text of {text.count(chr(10)) + 1:,} lines"
     return said if len(said) <= most else said[: max(0, most - 1)] + "…"
+
+
+def stored(path: Path) -> bytes:
+    """Return a file that was kept.
+
+    Raises:
+        ToolError: It is gone.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolError(f"The result can no longer be read: {error.strerror}.") from error
 
 
 def _json(text: str) -> Any:
