@@ -24,9 +24,7 @@ from functool.integrations.visible import visible
 Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
 MAX_PAGES = 100
-MAX_TOOLS = 5_000
-"""How many tools of one server are taken: each costs the event loop some time."""
-
+MAX_TOOLS = untrusted.MAX_TOOLS
 MAX_LISTED = 64 * 1024 * 1024
 """Characters of all definitions of one list; each page has at most 16 MiB."""
 

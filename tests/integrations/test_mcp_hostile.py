@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 
 from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.integrations import mcp
+from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
 from functool.integrations.mcp_transport import MAX_QUESTIONS
@@ -96,6 +97,15 @@ def test_an_answer_takes_bounded_memory(name, monkeypatch):
 
     assert result.is_error
     assert peak < 130_000_000 if name == "bomb" else peak < 10_000_000
+
+
+def test_definitions_are_counted_before_they_are_judged():
+    """Of a list that is too long one definition more is judged than may be there."""
+    tools = [{"name": f"t{number}", "inputSchema": {}} for number in range(50_000)]
+
+    judged = untrusted.listing({"tools": tools}, "2025-11-25")
+
+    assert len(judged["tools"]) == untrusted.MAX_TOOLS + 1
 
 
 def test_a_flood_of_questions_is_not_asked():
