@@ -23,6 +23,9 @@ Elicit: TypeAlias = Callable[[str, dict[str, Any]], Answer | Awaitable[Answer]]
 Changed: TypeAlias = Callable[[Toolset], Any]
 
 CONNECT_SECONDS = 30.0
+MAX_OPEN_QUESTIONS = 10
+"""How many questions of one server may wait for a person at the same time."""
+
 INVISIBLE = "The tool's schema holds invisible characters; it is refused."
 ACCEPTED = "The change was accepted; connect again to use the tool."
 
@@ -147,6 +150,20 @@ class _Tools(Toolset):
 
 
 def _elicitation(elicit: Elicit) -> Any:
+    waiting = 0
+
+    async def one_of_few(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        nonlocal waiting
+        if waiting >= MAX_OPEN_QUESTIONS:
+            return types.ElicitResult(action="cancel")
+        waiting += 1
+        try:
+            return await answer(context, params)
+        finally:
+            waiting -= 1
+
     async def answer(
         context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
@@ -166,7 +183,7 @@ def _elicitation(elicit: Elicit) -> Any:
             logger.exception("the elicit function failed, so the server hears that nobody answered")
             return types.ElicitResult(action="cancel")
 
-    return answer
+    return one_of_few
 
 
 def _tool(

@@ -24,9 +24,7 @@ from functool.integrations.visible import visible
 Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
 MAX_PAGES = 100
-MAX_TOOLS = 5_000
-"""How many tools of one server are accepted, because each takes time on the event loop."""
-
+MAX_TOOLS = untrusted.MAX_TOOLS
 MAX_LISTED = 64 * 1024 * 1024
 """Characters of all definitions of one list. Each page has at most 16 MiB."""
 
@@ -289,6 +287,9 @@ async def _exchange(
         if isinstance(answer, types.CallToolResult):
             return answer
         given: dict[str, Any] = {}
+        if len(answer.input_requests or {}) > MAX_ROUNDS:
+            text = f"The server asks more than {MAX_ROUNDS} questions at once."
+            raise MCPError(types.INTERNAL_ERROR, text)
         for key, question in (answer.input_requests or {}).items():
             asked = ClientRequestContext(session=session, request_id=key)
             given[key] = await session.dispatch_input_request(asked, question)

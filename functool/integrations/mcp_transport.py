@@ -8,6 +8,8 @@ import re
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import inf
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -24,6 +26,10 @@ from functool.integrations import mcp_untrusted as untrusted
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 HTTP_SECONDS = 30.0
 STREAM_SECONDS = 300.0
+MAX_QUESTIONS = 100
+"""How many requests of a server are taken within `QUESTION_SECONDS`; no more are answered."""
+
+QUESTION_SECONDS = 10.0
 LINES = "functool_mcp_lines"
 MALFORMED = "The server's answer is not valid, or it is larger than 16 MiB."
 UNAUTHORIZED = (
@@ -175,6 +181,7 @@ class _Answers:
 
     def __init__(self, stream: Any, way: Way) -> None:
         self._stream, self._way = stream, way
+        self._asked, self._since = 0, -inf
 
     @property
     def last_context(self) -> Any:
@@ -182,7 +189,9 @@ class _Answers:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        return self._checked_message(await self._stream.receive())
+        while self._is_flood(item := await self._stream.receive()):
+            pass
+        return self._checked_message(item)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -191,7 +200,9 @@ class _Answers:
         return self
 
     async def __anext__(self) -> Any:
-        return self._checked_message(await self._stream.__anext__())
+        while self._is_flood(item := await self._stream.__anext__()):
+            pass
+        return self._checked_message(item)
 
     async def __aenter__(self) -> _Answers:
         await self._stream.__aenter__()
@@ -199,6 +210,17 @@ class _Answers:
 
     async def __aexit__(self, *error: Any) -> Any:
         return await self._stream.__aexit__(*error)
+
+    def _is_flood(self, item: Any) -> bool:
+        """Whether an item is a request too many: each starts a task, and is answered in turn."""
+        if not isinstance(item, SessionMessage) or not isinstance(
+            item.message, types.JSONRPCRequest
+        ):
+            return False
+        if (now := monotonic()) - self._since > QUESTION_SECONDS:
+            self._asked, self._since = 0, now
+        self._asked += 1
+        return self._asked > MAX_QUESTIONS
 
     def _checked_message(self, item: Any) -> Any:
         if isinstance(item, ValidationError):

@@ -28,6 +28,9 @@ from functool import (
 from functool.integrations.visible import is_hidden, visible
 
 MAX_NAME = 64
+MAX_TOOLS = 5_000
+"""How many tools of one server are taken: each costs the event loop some time."""
+
 MAX_DEFINITION = 1_048_576
 """Characters of one definition. No model accepts a larger one."""
 
@@ -119,6 +122,8 @@ def listing(result: Any, version: str) -> Any:
             return False
         return True
 
+    # One more than are taken, so that they are too many: to judge them all would take seconds.
+    result = {**result, "tools": result["tools"][: MAX_TOOLS + 1]}
     if fits(result["tools"]) or not fits([]):
         return result
     kept = []

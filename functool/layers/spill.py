@@ -19,6 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -41,7 +42,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
-from functool.layers.spill_reading import matcher, searched, shape, span, within
+from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 
@@ -136,8 +137,9 @@ class Spill:
             path = Path(directory)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in path.glob(f"*{_SUFFIX}"):
-                if left.stat().st_mtime < time.time() - self.expires_in:
-                    left.unlink(missing_ok=True)
+                with suppress(OSError):  # What somebody else put there stops nobody.
+                    if left.lstat().st_mtime < time.time() - self.expires_in:
+                        left.unlink()
             return path.resolve()
         except OSError as error:
             raise DefinitionError(
@@ -286,7 +288,7 @@ class Spill:
 
     async def _text(self, part: _Part, path: str = "") -> str:
         """Return the text of a part, the base64 of bytes, or the JSON value at `path`."""
-        data = await in_thread(_read, part.path)
+        data = await in_thread(stored, part.path)
         text = data.decode() if part.is_text else base64.b64encode(data).decode()
         return await in_thread(within, text, path) if path else text
 
@@ -297,7 +299,9 @@ class Spill:
             offset: Annotated[int, Field(ge=0), "The first character to read."] = 0,
             length: Annotated[int | None, Field(ge=1), "How many characters to read."] = None,
             lines: Annotated[
-                str, Field(pattern=r"^(\d+(-\d+)?)?$"), "Lines to read instead, such as 10-25."
+                str,
+                Field(pattern=r"^([0-9]{1,18}(-[0-9]{1,18})?)?$"),
+                "Lines to read instead, such as 10-25.",
             ] = "",
             path: Annotated[
                 str, "Where in JSON: keys, places and ranges of a list, such as /rows/0:20/name."
@@ -308,7 +312,7 @@ class Spill:
             kept, found = await self._part(handle, part, context)
             metadata = {"sources": kept.sources} if kept.sources else {}
             if found.content is not None:
-                data = await in_thread(_read, found.path)
+                data = await in_thread(stored, found.path)
                 return ToolResult.of(replace(found.content, data=data), metadata=metadata)
             text = await self._text(found, path)
             if lines:
@@ -382,14 +386,6 @@ def _parts_of(result: ToolResult) -> list[tuple[str | bytes, Any]]:
         if not isinstance(part, TextContent) and part.data is not None:
             parts.append((part.data, replace(part, data=b"")))
     return parts
-
-
-def _read(path: Path) -> bytes:
-    """Return the bytes of a file. Raise `ToolError` if it is gone."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ToolError(f"The result can no longer be read: {error.strerror}.") from error
 
 
 def _remove(gone: list[_Kept]) -> None:

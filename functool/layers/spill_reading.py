@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -12,6 +14,10 @@ from functool import ToolError
 
 PIECE, OVERLAP = 400, 100
 """How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
+
+
+SECONDS = 10.0
+"""How long a search may take: a fat pattern takes a second for each megabyte."""
 
 
 def shape(text: str, most: int) -> str:
@@ -26,6 +32,18 @@ def shape(text: str, most: int) -> str:
     else:
         summary = f"A text of {text.count(chr(10)) + 1:,} lines"
     return summary if len(summary) <= most else summary[: max(0, most - 1)] + "…"
+
+
+def stored(path: Path) -> bytes:
+    """Return a file that was kept.
+
+    Raises:
+        ToolError: It is gone.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolError(f"The result can no longer be read: {error.strerror}.") from error
 
 
 def _json(text: str) -> Any:
@@ -54,10 +72,10 @@ def within(text: str, path: str) -> str:
             return step(value[name], rest, here)
         if isinstance(value, list):
             first, colon, last = name.partition(":")
-            if colon and all(not end or end.isdecimal() for end in (first, last)):
+            if colon and all(not end or _is_place(end) for end in (first, last)):
                 chosen = value[int(first or 0) : int(last) if last else None]
                 return [step(item, rest, here) for item in chosen]
-            if name.isdecimal() and int(name) < len(value):
+            if _is_place(name) and int(name) < len(value):
                 return step(value[int(name)], rest, here)
         raise ToolError(f"The path leads nowhere at {here}. {shape(json.dumps(value), 500)}.")
 
@@ -67,6 +85,11 @@ def within(text: str, path: str) -> str:
         raise ToolError("The result is no JSON: read it by offset or by lines.")
     found = step(value, [name for name in names if name], "")
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def _is_place(name: str) -> bool:
+    """Whether a step counts items. Python reads no number of thousands of digits."""
+    return name.isdecimal() and len(name) <= 18
 
 
 def span(text: str, lines: str) -> tuple[int, int]:
@@ -105,9 +128,20 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
         offset += len(line) + 1
 
 
-def searched(text: str, matches: Callable[[str], bool], limit: int) -> str:
-    """Return the lines that match, with their offsets, within the limit."""
-    found = [f"{offset}: {piece}" for offset, piece in _pieces(text) if matches(piece)]
+def searched(
+    text: str, matches: Callable[[str], bool], limit: int, seconds: float = SECONDS
+) -> str:
+    """Return the lines that match, with their offsets, within the limit.
+
+    Raises:
+        ToolError: It takes longer than `seconds`.
+    """
+    deadline, found = monotonic() + seconds, []
+    for offset, piece in _pieces(text):
+        if monotonic() >= deadline:
+            raise ToolError("The search took too long: use a shorter pattern.")
+        if matches(piece):
+            found.append(f"{offset}: {piece}")
     if not found:
         return "Nothing matches."
     room = limit - len(f"[{len(found)} of {len(found)} matches are shown]")

@@ -26,6 +26,7 @@ NAMES = (
     "escaping_error",
     "form",
     "progress",
+    "flood",
     "fine",
 )
 DEFINITIONS = [
@@ -85,6 +86,9 @@ def talk():
                 ask = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": FORM}
                 out.write(json.dumps(ask).encode())
             else:
+                for number in range(1_000 if name == "flood" else 0):
+                    ask = {"id": f"q{number}", "method": "elicitation/create", "params": FORM}
+                    out.write(json.dumps({"jsonrpc": "2.0", **ask}).encode() + b"\n")
                 if name == "progress":
                     token = said["params"]["_meta"]["progressToken"]
                     params = {"progressToken": token, "progress": 1, "message": "[/nope] [red"}

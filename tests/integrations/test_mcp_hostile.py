@@ -17,7 +17,10 @@ from mcp.server.lowlevel import Server
 
 from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
 from functool.integrations import mcp
+from functool.integrations import mcp_untrusted as untrusted
+from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
+from functool.integrations.mcp_transport import MAX_QUESTIONS
 from tests.integrations import mcp_hostile
 from tests.integrations.mcp_sample import tools
 
@@ -94,6 +97,41 @@ def test_an_answer_takes_bounded_memory(name, monkeypatch):
 
     assert result.is_error
     assert peak < 130_000_000 if name == "bomb" else peak < 10_000_000
+
+
+def test_definitions_are_counted_before_they_are_judged():
+    """Of a list that is too long one definition more is judged than may be there."""
+    tools = [{"name": f"t{number}", "inputSchema": {}} for number in range(50_000)]
+
+    judged = untrusted.listing({"tools": tools}, "2025-11-25")
+
+    assert len(judged["tools"]) == untrusted.MAX_TOOLS + 1
+
+
+def test_a_flood_of_questions_is_not_asked():
+    """Of a thousand questions at once ten wait for a person; the call ends, and the next works."""
+    waiting, most = 0, 0
+
+    async def elicit(message, form):
+        nonlocal waiting, most
+        waiting += 1
+        most = max(most, waiting)
+        await asyncio.Event().wait()
+
+    flooded, fine = results(HOSTILE, "flood", "fine", elicit=elicit)
+
+    assert flooded.text == fine.text == "ok"
+    assert most == MAX_OPEN_QUESTIONS
+
+
+def test_requests_beyond_the_limit_are_dropped(monkeypatch):
+    """A server's requests are taken up to a number in a time, and its answers always."""
+    monkeypatch.setattr("functool.integrations.mcp_client.MAX_OPEN_QUESTIONS", 10_000)
+    asked = []
+    flooded, fine = results(HOSTILE, "flood", "fine", elicit=lambda *question: asked.append(1))
+
+    assert flooded.text == fine.text == "ok"
+    assert len(asked) <= MAX_QUESTIONS
 
 
 @pytest.mark.parametrize("name", ["bytes", "noise"])

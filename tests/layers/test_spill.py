@@ -20,6 +20,7 @@ from functool import (
     ImageContent,
     TextContent,
     ToolCall,
+    ToolError,
     ToolResult,
     Toolset,
     ToolSettings,
@@ -28,6 +29,7 @@ from functool import (
 from functool.guardrails import redact, truncate
 from functool.layers import spill as spill_module
 from functool.layers.spill import Spill
+from functool.layers.spill_reading import searched
 from tests.support import call
 
 ROWS = [{"id": n, "name": f"row {n}", "city": "Zürich"} for n in range(500)]
@@ -382,6 +384,37 @@ def test_what_an_earlier_process_left_is_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.txt", "young.spilled"]
 
 
+def test_what_others_left_in_the_directory_stops_nobody(tmp_path):
+    """A link to nowhere goes when it is old; a directory of such a name stays, and both do no harm."""
+    link, folder = tmp_path / "x.spilled", tmp_path / "y.spilled"
+    link.symlink_to(tmp_path / "nowhere")
+    folder.mkdir()
+    os.utime(link, (0, 0), follow_symlinks=False)
+    os.utime(folder, (0, 0))
+
+    Spill(tmp_path)
+
+    assert os.listdir(tmp_path) == ["y.spilled"]
+
+
+def test_numbers_of_thousands_of_digits_are_no_places():
+    """A path or lines with more digits than Python reads get an answer in words."""
+    spill, context = Spill(limit=200), Context()
+    _, handle = spilled(list(range(1_000)), spill, context)
+    digits = "9" * 5_000
+
+    for path in (digits, f"{digits}:", f":{digits}"):
+        result = read(spill, context, handle, path=path)
+        assert result.text.startswith("The path leads nowhere")
+    assert read(spill, context, handle, lines=digits).error.type == "ArgumentError"
+
+
+def test_a_search_has_a_time_limit():
+    """A search that takes too long is an error in words."""
+    with pytest.raises(ToolError, match="took too long"):
+        searched("a\n" * 10, lambda line: True, 1_000, seconds=0)
+
+
 def test_a_directory_of_its_own_goes_with_the_process(tmp_path):
     """Without a directory there is a private one, which is gone when the process has ended."""
     code = """
@@ -389,6 +422,7 @@ import os, stat, sys
 from pathlib import Path
 from functool import Context
 from functool.layers.spill import Spill
+from functool.layers.spill_reading import searched
 from tests.layers.test_spill import spilled
 spill = Spill(limit=100)
 spilled("x" * 500, spill)
