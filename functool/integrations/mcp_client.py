@@ -15,7 +15,7 @@ from mcp.client.session import ClientRequestContext
 from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSettings
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_link import MAX_TOOLS, Link
-from functool.integrations.mcp_transport import Way
+from functool.integrations.mcp_transport import Endpoint
 from functool.integrations.visible import visible
 
 Answer: TypeAlias = Mapping[str, Any] | None
@@ -78,12 +78,12 @@ async def connect(
     # Make a tool now, so that a wrong option raises here and not for each definition.
     _refused("options", ToolResult, **options)
     tools = _Tools(prefix, trusted, options, changed)
-    way, pins = Way(target, headers, auth), {} if pins is None else pins
+    endpoint, pins = Endpoint(target, headers, auth), {} if pins is None else pins
     settings = {
         "mode": mode,
         "elicitation_callback": None if elicit is None else _elicitation(elicit),
     }
-    link = Link(way, settings, pins, tools.listed, CONNECT_SECONDS)
+    link = Link(endpoint, settings, pins, tools.listed, CONNECT_SECONDS)
     definitions = await link.open()
     try:
         tools.fill(definitions, link)

@@ -18,10 +18,10 @@ from pydantic import TypeAdapter
 
 from functool import Context, ToolError, ToolResult
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_transport import MALFORMED, Way
+from functool.integrations.mcp_transport import MALFORMED, Endpoint
 from functool.integrations.visible import visible
 
-Heard: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
+Listed: TypeAlias = Callable[[list[types.Tool]], Awaitable[None]]
 
 MAX_PAGES = 100
 MAX_TOOLS = 5_000
@@ -44,7 +44,7 @@ class Link:
     """The connection to one server. A task keeps it open. When it is lost, it is made again.
 
     Args:
-        way: The way to the server.
+        endpoint: The server's endpoint.
         options: Options for the SDK's client.
         pins: The hash of each accepted definition, by the server's own name of the tool.
         changed: Awaited with the definitions after each new listing.
@@ -53,13 +53,13 @@ class Link:
 
     def __init__(
         self,
-        way: Way,
+        endpoint: Endpoint,
         options: Mapping[str, Any],
         pins: MutableMapping[str, str],
-        changed: Heard,
+        changed: Listed,
         patience: float,
     ) -> None:
-        self._way, self._options, self._pins, self._changed = way, options, pins, changed
+        self._endpoint, self._options, self._pins, self._changed = endpoint, options, pins, changed
         self._patience = patience
         self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         self._lock = asyncio.Lock()
@@ -88,7 +88,7 @@ class Link:
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
-                reason = self._way.advice() or _reason(error)
+                reason = self._endpoint.advice() or _reason(error)
                 raise ConnectionError(f"the MCP server cannot be reached: {reason}") from error
             raise
         self._note(definitions)
@@ -158,10 +158,10 @@ class Link:
         """Return the result of a call that ended with a protocol error."""
         # This code may mean a lost connection, an error of the server, or an answer too large.
         if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
-            return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
+            return ToolResult.failed(self._endpoint.advice() or LOST, type="ConnectionError")
         # The SDK's message for an invalid answer would show a part of the answer.
         message = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
-        message = self._way.advice() or message or "The server gave no reason."
+        message = self._endpoint.advice() or message or "The server gave no reason."
         details = {"code": error.code}
         return ToolResult.failed(message[:MAX_ERROR], type="MCPError", details=details)
 
@@ -209,10 +209,10 @@ class Link:
         try:
             # Cache nothing, because pins are compared with the server's present definitions.
             made = Client(
-                self._way.open(), message_handler=self._heard, cache=None, **self._options
+                self._endpoint.open(), message_handler=self._heard, cache=None, **self._options
             )
             async with made as client:
-                self._way.version = client.protocol_version
+                self._endpoint.version = client.protocol_version
                 ready.set_result((client, await _list(client)))
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._watch, client)

@@ -36,8 +36,8 @@ FORBIDDEN = "The server answered 403: it does not accept these credentials for t
 _CALL_ID = re.compile(r'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,100})")')
 
 
-class Way:
-    """The way to one server. `status` is the HTTP status of its last answer.
+class Endpoint:
+    """The endpoint of one server: how to reach it. `status` is the HTTP status of its last answer.
 
     Raises:
         TypeError: Headers or auth are given, and the target is not a URL.
@@ -173,8 +173,8 @@ codecs.register(_codec)
 class _CheckedStream:
     """A server's messages. A malformed answer becomes an error, so that its call does not wait."""
 
-    def __init__(self, stream: Any, way: Way) -> None:
-        self._stream, self._way = stream, way
+    def __init__(self, stream: Any, endpoint: Endpoint) -> None:
+        self._stream, self._endpoint = stream, endpoint
 
     @property
     def last_context(self) -> Any:
@@ -207,7 +207,7 @@ class _CheckedStream:
             return item
         message = item.message
         if isinstance(message, types.JSONRPCResponse):
-            message.result = untrusted.listing(message.result, self._way.version)
+            message.result = untrusted.listing(message.result, self._endpoint.version)
         return item
 
 
