@@ -79,7 +79,7 @@ class Pool:
         Raises:
             WorkerLost: The worker was lost.
         """
-        return self._groups[call.name].desk().answer(call, approved)
+        return self._groups[call.name].sender().answer(call, approved)
 
 
 class _Actor:
@@ -129,18 +129,18 @@ class _Group:
         )
         self._actors = [_Actor(kind.remote(packed, deps)) for _ in range(actors)]
         # Futures and tasks belong to an event loop, and sync code has a new loop for each call.
-        self._desks: WeakKeyDictionary[Any, _Desk] = WeakKeyDictionary()
+        self._senders: WeakKeyDictionary[Any, _Sender] = WeakKeyDictionary()
 
-    def desk(self) -> _Desk:
-        """Return the desk that sends the calls of the running event loop."""
+    def sender(self) -> _Sender:
+        """Return the sender that sends the calls of the running event loop."""
         loop = asyncio.get_running_loop()
-        desk = self._desks.get(loop)
-        if desk is None:
-            desk = self._desks[loop] = _Desk(self._actors, self._chunk)
-        return desk
+        sender = self._senders.get(loop)
+        if sender is None:
+            sender = self._senders[loop] = _Sender(self._actors, self._chunk)
+        return sender
 
 
-class _Desk:
+class _Sender:
     """Sends the calls of one event loop."""
 
     def __init__(self, actors: list[_Actor], chunk: int) -> None:

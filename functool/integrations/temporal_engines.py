@@ -31,7 +31,7 @@ class Limits(NamedTuple):
     """Limits in seconds: until a worker counts as lost, and for a call with all its attempts."""
 
     heartbeat: float
-    whole: float
+    total: float
 
 
 class Failed(Exception):
@@ -148,11 +148,11 @@ class WithinWorkflow:
 
 
 def _options(tool: Tool, task_queue: str, limits: Limits) -> dict[str, Any]:
-    longest = limits.whole if tool.timeout is None else min(tool.timeout + SLACK, limits.whole)
+    longest = limits.total if tool.timeout is None else min(tool.timeout + SLACK, limits.total)
     return {
         "task_queue": task_queue,
         "start_to_close_timeout": timedelta(seconds=longest),
-        "schedule_to_close_timeout": timedelta(seconds=limits.whole),
+        "schedule_to_close_timeout": timedelta(seconds=limits.total),
         "heartbeat_timeout": timedelta(seconds=limits.heartbeat),
         "retry_policy": RetryPolicy(
             maximum_attempts=ATTEMPTS, non_retryable_error_types=["NotFoundError"]
