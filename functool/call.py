@@ -1,4 +1,4 @@
-"""The values that travel: a call, its result, a failure, and the schema of a tool."""
+"""The values that tools take and return: a call, its result, a failure, the schema of a tool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCALARS = {str, int, float, bool, type(None), bytes}
 _CONTAINERS = (list, tuple, set, frozenset)
 _PLAIN = {int, float, bool}
 DATA = frozenset((str, int, float, bool, type(None), list, dict))
-"""Types of values that are rendered as they stand: no result, nothing that has to be run first."""
+"""Types of plain data: the road turns such a return value into a result without further checks."""
 _new = object.__new__
 _UNSET: Any = object()
 _dump = SchemaSerializer(
@@ -30,9 +30,9 @@ _dump = SchemaSerializer(
 class ToolCall:
     """A call that a model made.
 
-    `arguments` is an object, or its JSON text as models send it. `id` is the caller's own name for
-    the call. `metadata` is for hosts and layers (source labels, repairs, the journal): it never
-    comes from a model, is never sent to one, and stands in no digest.
+    `arguments` is an object, or its JSON text as models send it. `id` is the caller's identifier of
+    the call. `metadata` is for hosts and layers, such as source labels, repairs and the journal. It
+    never comes from a model, is never sent to a model, and is not part of any digest.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ToolCall:
     id: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    if not TYPE_CHECKING:  # The generated one costs a third more, and says less of a mistake.
+    if not TYPE_CHECKING:  # The generated `__init__` is a third slower, and its errors say less.
 
         def __init__(self, *given, name=_UNSET, arguments=_UNSET, id="", metadata=_UNSET):
             if given or name is _UNSET:
@@ -53,18 +53,18 @@ class ToolCall:
             self.metadata = {} if metadata is _UNSET else metadata
 
 
-class _Caused:
-    """Holds what is no field: it stays out of `asdict`, JSON, repr, equality and pickles."""
+class _CauseSlot:
+    """A slot for `cause`. It is no dataclass field, so `asdict`, repr and pickles leave it out."""
 
     __slots__ = ("cause",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolFailure(_Caused):
+class ToolFailure(_CauseSlot):
     """Why a call failed.
 
-    `type` is the class name of the exception, or the code that an author chose; `message` is fit
-    for a model and never empty. `cause` is the exception itself, for logs and for `unwrap`; it is
+    `type` is the class name of the exception, or a code that the author chose. `message` is written
+    for the model and never empty. `cause` is the exception itself, for logs and for `unwrap`. It is
     never serialised, compared or shown.
     """
 
@@ -88,18 +88,18 @@ def _unpickled_failure(type: str, message: str, details: Mapping[str, Any] | Non
     return ToolFailure(type=type, message=message, details=details)
 
 
-class _Shown:
-    """Holds what `shown_as` notes on a result; it is no field either."""
+class _ShownSlot:
+    """A slot for the output that `shown_as` set. It is not a dataclass field either."""
 
     __slots__ = ("_shown",)
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolResult(_Shown):
-    """What came of a call.
+class ToolResult(_ShownSlot):
+    """The result of a call.
 
-    `output` is what the model reads; `value` the body's own return value, for code; `metadata` is
-    for the host and never sent to the model.
+    The model reads `output`. `value` is what the body returned, for code. `metadata` is for the
+    host and is never sent to the model.
     """
 
     output: list[Content] = field(default_factory=list)
@@ -127,9 +127,9 @@ class ToolResult(_Shown):
 
     @property
     def text(self) -> str:
-        """The output as one text, always valid UTF-8; of a failure the message, then any output."""
+        """The output as one valid UTF-8 text. A failure's message comes before its output."""
         output = self.output
-        if self.error is None and len(output) == 1:  # Almost always: no list is built for it.
+        if self.error is None and len(output) == 1:  # The usual case, without building a list.
             only = output[0]
             if type(only) is TextContent and only.text.isascii():
                 return only.text
@@ -139,31 +139,31 @@ class ToolResult(_Shown):
 
     @property
     def structured(self) -> Any:
-        """What exporters send as structured content: `value`, or None after `shown_as`."""
+        """The value that exporters send as structured content: None after `shown_as`."""
         return self.value if getattr(self, "_shown", None) is None else None
 
     def shown_as(self, output: str | Content | list[Content]) -> ToolResult:
-        """Return a result whose `output` is this for the model, while `value` stays for code.
+        """Return a copy with another `output` for the model and the same `value` for code.
 
-        Only the guardrail that returns this result spares `value` so: a guardrail later in the list
-        that changes the output replaces `value`, too. It shortens; it keeps nothing secret.
+        Use it in a guardrail that shortens an output. It does not hide secrets: code still gets the
+        whole `value`. If a later guardrail changes the output again, `value` is replaced too.
         """
         shown = render(output) if output != [] else []
         return changed(self, output=shown, _shown=shown)
 
     @property
     def keeps_value(self) -> bool:
-        """Whether `output` stands as `shown_as` wrote it: then `value` may differ."""
+        """Whether `output` is still what `shown_as` set. Then `value` may differ from it."""
         shown = getattr(self, "_shown", None)
         return shown is not None and shown is self.output
 
     @classmethod
     def of(cls, value: Any, *, metadata: Mapping[str, Any] | None = None) -> ToolResult:
-        """Return a success with `value`, rendered for a model.
+        """Return a successful result with `value`, and its `output` rendered for a model.
 
-        None is no content; a str is itself; a Content, or a list holding one, is kept in order;
-        everything else is one JSON text, and what JSON cannot say is its `str`, cut at 4,000
-        characters.
+        None renders as no content, and a str as itself. A Content, or a list that holds one, is
+        kept in order. Any other value renders as one JSON text. Where JSON cannot express a value,
+        its `str` is used, cut at 4,000 characters.
         """
         return cls(output=render(value), value=value, metadata={} if metadata is None else metadata)
 
@@ -177,7 +177,7 @@ class ToolResult(_Shown):
         output: Iterable[Content] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ToolResult:
-        """Return a failure; its `text` is the message, without a prefix."""
+        """Return a failed result. Its `text` is the message, without a prefix."""
         failure = ToolFailure(type=type, message=message, details=details)
         return cls(
             output=list(output or ()), error=failure, metadata={} if metadata is None else metadata
@@ -187,15 +187,15 @@ class ToolResult(_Shown):
         """Return the value.
 
         Raises:
-            ToolError: The call failed; the message is the failure's, and the exception behind it is
-                its `__cause__`.
+            ToolError: The call failed. The error has the failure's message, and the original
+                exception as its `__cause__`.
         """
         if self.error is not None:
             raise ToolError(self.error.message, details=self.error.details) from self.error.cause
         return self.value
 
 
-# The class attribute that a default leaves behind would hide the slot of the base.
+# The default of an InitVar becomes a class attribute, which would hide the slot of the base class.
 for _owner, _name in ((ToolFailure, "cause"), (ToolResult, "_shown")):
     delattr(_owner, _name)
 
@@ -205,11 +205,11 @@ _SLOTS = ("output", "value", "error", "metadata", "call_id", "_shown")
 
 @dataclass(slots=True, kw_only=True)
 class ToolSchema:
-    """What a model is told of a tool.
+    """Everything that a model learns about a tool.
 
-    `parameters` is the JSON Schema (2020-12) of the arguments as published: the strict form when
-    `strict`. `plain` is the neutral one, from which dialects with other rules render. `output` is
-    the schema of the return value, where its annotation gives one.
+    `parameters` is the published JSON Schema (2020-12) of the arguments, in the strict form if
+    `strict` is set. `plain` is the schema before that: dialects with other rules render from it.
+    `output` is the schema of the return value, if its annotation has one.
     """
 
     name: str
@@ -221,13 +221,13 @@ class ToolSchema:
 
 
 def wrong_call(given: Any) -> TypeError:
-    """Return the error for what was passed as a call and is none."""
+    """Return the error for an object that was passed as a call but is not a `ToolCall`."""
     wanted = "a ToolCall(name=..., arguments=..., id=...)"
     return TypeError(f"a call must be {wanted}, not {type(given).__name__}")
 
 
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
-    """Return the same call with other arguments, as cheaply as `success`."""
+    """Return a copy of the call with other arguments, without the cost of `__init__`."""
     new = _new(ToolCall)
     new.name, new.id, new.metadata = call.name, call.id, call.metadata
     new.arguments = arguments
@@ -235,12 +235,12 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
 
 
 def success(value: Any, call_id: str) -> ToolResult:
-    """Return `ToolResult.of(value)` for a call.
+    """Return `ToolResult.of(value)` with a call's id, but faster.
 
-    Keyword arguments would cost more than the rest of a small call.
+    For a small call, `__init__` with keyword arguments would cost more than everything else.
     """
     kind, text = type(value), None
-    if kind is int and value.bit_length() < 64:  # Python writes these as JSON does, and faster.
+    if kind is int and value.bit_length() < 64:  # An f-string is faster than the JSON writer.
         text = f"{value}"
     elif kind is str and value.isascii():
         text = value
@@ -257,9 +257,9 @@ def success(value: Any, call_id: str) -> ToolResult:
 
 
 def failure_of(error: Exception, message: str | None = None) -> ToolResult:
-    """Return the default answer to an exception.
+    """Return the failed result that answers an exception by default.
 
-    A `ToolError` shows its message, any other exception `TypeName: message`.
+    A `ToolError` shows its message. Any other exception shows `TypeName: message`.
     """
     kind = type(error).__name__
     details = error.details if isinstance(error, ToolError) else None
@@ -276,9 +276,9 @@ def failure_of(error: Exception, message: str | None = None) -> ToolResult:
 def changed(result: ToolResult, **fields: Any) -> ToolResult:
     """Return a copy with other fields.
 
-    `dataclasses.replace` would ask the `__init__` of a subclass, which may be of its own kind.
+    `dataclasses.replace` would call the `__init__` of a subclass, which may take other arguments.
     """
-    if type(result) is ToolResult:  # `copy` takes four times as long.
+    if type(result) is ToolResult:  # Four times as fast as `copy`.
         new = _new(ToolResult)
         for name in _SLOTS:
             setattr(new, name, getattr(result, name, None))
@@ -290,18 +290,18 @@ def changed(result: ToolResult, **fields: Any) -> ToolResult:
 
 
 def metadata_of(result: ToolResult) -> Mapping[str, Any]:
-    """Return the metadata of a result, none where an author put something else there."""
+    """Return the metadata of a result, or an empty dict if an author set it to a non-mapping."""
     return result.metadata if isinstance(result.metadata, Mapping) else {}
 
 
 def noted_guardrails(result: ToolResult) -> list[Any]:
-    """Return what guardrails did to a result, in order, as its metadata lists it."""
+    """Return the list of guardrail actions from a result's metadata, in order."""
     noted = metadata_of(result).get("guardrails")
     return noted if isinstance(noted, list) else []
 
 
 def render(value: Any) -> list[Content]:
-    """Return `value` as content for a model: the rule of `ToolResult.of`."""
+    """Return `value` as content for a model, by the rules of `ToolResult.of`."""
     if isinstance(value, str):
         return [TextContent(text=valid_text(str.__str__(value)))]
     if type(value) in _PLAIN:
@@ -316,31 +316,31 @@ def render(value: Any) -> list[Content]:
 
 
 def fingerprint(arguments: Any) -> bytes:
-    """Return what differs once something in JSON arguments has been changed in place."""
-    try:  # In the second version of the format, equal values are equal bytes.
+    """Return bytes that change when JSON arguments are changed in place."""
+    try:  # Version 2 of the format has no back-references, so equal values give equal bytes.
         return marshal.dumps(arguments, 2)
-    except ValueError:  # Somebody put in what JSON cannot say.
+    except ValueError:  # A hook or a guardrail has put a value there that is not JSON.
         return b""
 
 
 def to_json(value: Any) -> str:
-    """Return `value` as JSON, or its `str` (at most 4,000 characters) where JSON cannot say it."""
+    """Return `value` as JSON; anything else becomes its `str`, at most 4,000 characters."""
 
-    def within(part: Any) -> str:
-        if part is value:  # Alone it is text as it stands, such as the lines of a table.
+    def fallback(part: Any) -> str:
+        if part is value:  # The whole value is shown as its `str`, not as a quoted JSON string.
             raise TypeError
         return cut_str(part)
 
     try:
         if _holds_iterator(value, 0):
             return cut_str(value)
-        return _dump(value, by_alias=True, fallback=within).decode()
+        return _dump(value, by_alias=True, fallback=fallback).decode()
     except Exception:
         return cut_str(value)
 
 
 def cut_str(value: Any, otherwise: str | None = None) -> str:
-    """Return `str(value)`, at most 4,000 characters, valid UTF-8, and never an exception."""
+    """Return `str(value)` as valid UTF-8 of at most 4,000 characters. Never raise."""
     try:
         return valid_text(str(value)[:MAX_REPR])
     except Exception:
@@ -348,7 +348,7 @@ def cut_str(value: Any, otherwise: str | None = None) -> str:
 
 
 def valid_text(text: str) -> str:
-    """Return `text` as valid UTF-8: surrogate pairs are joined, lone ones replaced."""
+    """Return `text` as valid UTF-8: surrogate pairs are joined, single surrogates replaced."""
     if text.isascii():
         return text
     try:
@@ -359,9 +359,9 @@ def valid_text(text: str) -> str:
 
 
 def _holds_iterator(value: Any, depth: int) -> bool:
-    """Whether an iterator stands in plain containers.
+    """Return whether `value` is or holds an iterator.
 
-    The JSON writer would run it to its end, which it may not have.
+    The JSON writer would consume the iterator, and an endless one would never stop.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -373,7 +373,7 @@ def _holds_iterator(value: Any, depth: int) -> bool:
         items = value.values()
     elif isinstance(value, _CONTAINERS):
         items = value
-    else:  # Dataclasses and models are written field by field.
+    else:  # The JSON writer writes dataclasses and models field by field.
         items = [
             getattr(value, name, None)
             for name in getattr(

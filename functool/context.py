@@ -1,4 +1,4 @@
-"""What a call may use beside its arguments: dependencies, state, listeners, approvals."""
+"""`Context`: what a call may use besides its arguments: dependencies, state, events, approvals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decis
 Listener = Callable[["ToolEvent"], object]
 
 logger: logging.Logger = logging.getLogger("functool")
-_counting = threading.Lock()  # Of the module, not of a context, so that a context can be pickled.
+_counting = threading.Lock()  # Global, because a context that holds a lock cannot be pickled.
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolEvent:
-    """Something that happened during a call. `at` is seconds since the epoch."""
+    """An event of a call, for listeners. `at` is in seconds since the epoch."""
 
     kind: str
     tool_name: str = ""
@@ -41,25 +41,25 @@ class ToolEvent:
 class Inject:
     """Mark a parameter whose value is computed: `Annotated[T, Inject(lambda ctx: ...)]`.
 
-    `provider(context)` may be sync or async, and is asked once a call. The model neither sees nor
-    sets the parameter.
+    `provider(context)` may be sync or async, and is called once per call. The model neither sees
+    nor sets the parameter.
     """
 
     provider: Callable[[Context[Any]], Any]
 
 
 class Context(Generic[Deps]):
-    """The surroundings of a run, shared by any number of parallel calls.
+    """What the calls of a run share. Any number of parallel calls may use it.
 
-    `deps` are the host's own objects, `thread` the conversation, `metadata` whatever the host wants
-    to pass along; `state` is a dict that lives as long as the context. Inside a call, `call` is the
-    one being run and `schema` that of its tool.
+    `deps` holds the host's own objects, `thread` the conversation, and `metadata` anything else
+    that the host wants to pass along. `state` is a dict that lives as long as the context. Inside a
+    call, `call` is the call that is being run, and `schema` is the schema of its tool.
     """
 
-    # What belongs to one call: only its view sets these.
+    # These belong to one call. They are set only in the view of that call.
     call: ToolCall | None = None
     schema: ToolSchema | None = None
-    inner_sources: list[str] | None = None  # Untrusted tools that were called inside of this call.
+    inner_sources: list[str] | None = None  # Untrusted tools that the body of this call has called.
     _mailbox: _Mailbox | None = None
     _decided: tuple[str, Decision | None] = ("", None)
     _notes: dict[str, Any] | None = None
@@ -77,53 +77,54 @@ class Context(Generic[Deps]):
         self.approver = approver
         self.metadata: Mapping[str, Any] = {} if metadata is None else metadata
         self.state: dict[str, Any] = {}
-        # The views of a context share these.
+        # All views of a context share these objects.
         self._listeners: list[tuple[Listener, bool]] = []
         self._answers: dict[str, tuple[float, Decision]] = {}
         self._grants: dict[str, Grant] = {}
 
     @staticmethod
     def of(given: Any) -> Context[Any]:
-        """Return the context that was passed, a new one where none was.
+        """Return the context that was passed, or a new one for None.
 
         Raises:
-            TypeError: It is no `Context`.
+            TypeError: The object is neither a `Context` nor None.
         """
         if given is not None and not isinstance(given, Context):
             raise wrong_context(given)
         return Context() if given is None else given
 
     def view(self, **changes: Any) -> Context[Deps]:
-        """Return this context with some attributes replaced; the rest stays shared.
+        """Return a view: a copy of this context with some attributes replaced.
 
-        State, listeners, approvals and grants are the same objects in every view.
+        All views share state, listeners, approvals and grants.
         """
-        if "call" in changes:  # Another call has notes of its own.
+        if "call" in changes:  # Each call has its own notes.
             changes["_notes"] = None
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, **changes)
         return view
 
     def fresh(self) -> Context[Deps]:
-        """Return a context for another conversation: the same dependencies, and nothing remembered.
+        """Return a context for another conversation, with empty state and without approvals.
 
-        It has the same deps, thread, approver, metadata and listeners. State, approvals and grants
-        are its own, so that no conversation or principal uses those of another. An approver that
-        remembers for a conversation has a method `fresh`, which returns that of another one.
+        It has the same deps, thread, approver, metadata and listeners. It has its own state,
+        approvals and grants, so that no conversation or principal uses those of another. If the
+        approver has a method `fresh`, the new context gets what `approver.fresh()` returns. An
+        approver that remembers answers needs this method.
         """
         again = getattr(self.approver, "fresh", lambda: self.approver)
         own: dict[str, Any] = {"state": {}, "_answers": {}, "_grants": {}, "approver": again()}
         return self.view(call=None, schema=None, _mailbox=None, _decided=("", None), **own)
 
     def heard_by(self, listener: Listener, *, debug: bool = False) -> Context[Deps]:
-        """Return a view whose events `listener` hears too; those of other views it does not hear.
+        """Return a view with one more listener, which gets only the events of this view.
 
-        Listeners that subscribe to this context later do not hear the view.
+        Listeners that subscribe to this context later do not get the events of the view.
         """
         return self.view(_listeners=[*self._listeners, (listener, debug)])
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
-        """Return the view of one call. Its events are delivered by `delivered`."""
+        """Return the view of one call. Await `delivered` at its end to deliver all events."""
         mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
@@ -133,10 +134,11 @@ class Context(Generic[Deps]):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What guardrails remember until this call ends; an inner call has its own notes.
+        """A dict for guardrails and layers, which lives until this call ends.
 
-        A layer that raises has no result to write into, and an error function may write its own:
-        what stands in `notes["metadata"]` comes into `result.metadata`, whoever answers the call.
+        A call inside this call has its own notes. The entries of `notes["metadata"]` are copied
+        into `result.metadata`, whoever creates the result. A layer that raises needs this, because
+        it has no result to write into.
         """
         if self._notes is None:
             self._notes = {}
@@ -144,22 +146,23 @@ class Context(Generic[Deps]):
 
     @property
     def noted(self) -> dict[str, Any] | None:
-        """What `notes` holds so far, None where nobody has asked for them."""
+        """The notes of this call, or None if nobody has used `notes` yet."""
         return self._notes
 
     @property
     def decision(self) -> Mapping[str, Any] | None:
-        """Inside a call, what a person or a grant decided about it, as JSON; else None.
+        """The decision of a person or a grant about this call, as JSON; None without one.
 
-        `request` is what was asked, `approved` and `reason` are the answer, `arguments` the edited
-        ones or None, `grant` the id of the grant that answered or None.
+        `request` is the approval request. `approved` and `reason` are the answer. `arguments` holds
+        the edited arguments, or None if they were not edited. `grant` is the id of the grant that
+        answered, or None.
         """
         return None if self._notes is None else self._notes.get("decision")
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event.
 
-        With `debug` it gets the events with full details, too.
+        With `debug`, the listener also gets the debug events, which hold full details.
 
         Returns:
             A function that undoes the subscription.
@@ -174,19 +177,19 @@ class Context(Generic[Deps]):
 
     @property
     def delivers(self) -> bool:
-        """Whether this is the view of a call whose events are delivered by `delivered`."""
+        """Whether this is the view of a call that has to await `delivered` at its end."""
         return self._mailbox is not None
 
     @property
     def listened(self) -> bool:
-        """Whether anybody listens."""
+        """Whether the context has any listener."""
         return bool(self._listeners)
 
     def emit(self, kind: str = "", /, **data: Any) -> None:
-        """Send an event of the author's own. Callable from any thread; never waits for a listener.
+        """Send a custom event. It may be called from any thread, and never waits for a listener.
 
-        `emit("found", kind="file")` sends `kind` as data; without the first, `kind=` names the
-        event.
+        `emit("found", kind="file")` sends an event "found" with `kind` in its data. Without a
+        positional argument, `kind=` names the event.
         """
         if not self._listeners:
             return
@@ -200,17 +203,17 @@ class Context(Generic[Deps]):
     def progress(
         self, message: str = "", done: float | None = None, total: float | None = None
     ) -> None:
-        """Send a `tool:progress` event: a message, and how much of how much is done."""
+        """Send a `tool:progress` event: a message, the amount `done` and the `total` amount."""
         self.emit("tool:progress", message=message, done=done, total=total)
 
     async def announce(self, kind: str, **data: Any) -> None:
-        """Deliver an event and wait until every listener has seen it: what an orchestrator uses."""
+        """Send an event and wait until every listener has handled it. For orchestrators."""
         await self._deliver(self._event(kind, data))
 
     async def delivered(self) -> None:
-        """Wait until every listener has seen what was emitted in this call.
+        """Wait until every listener has handled the events of this call.
 
-        What is emitted later is dropped.
+        Events that are emitted after that are dropped.
         """
         if self._mailbox is not None:
             await self._mailbox.close()
@@ -225,14 +228,14 @@ class Context(Generic[Deps]):
         """Let the call of `request` run once, within `expires_in` seconds.
 
         Args:
-            request: What was asked.
-            arguments: All arguments of the edited call that shall run instead; see `Decision`.
+            request: The approval request.
+            arguments: All arguments of an edited call that runs instead; see `Decision`.
             expires_in: Seconds from now.
 
         Raises:
-            TypeError: `arguments` is no mapping.
-            ValueError: The request does not match itself (it was edited), the arguments are no
-                JSON, or `expires_in` is not a positive number.
+            TypeError: `arguments` is not a mapping.
+            ValueError: The request does not match its digest because it was changed, the arguments
+                are not JSON, or `expires_in` is not a positive number.
         """
         if expires_in is True or not isinstance(expires_in, (int, float)) or not expires_in > 0:
             raise ValueError(f"expires_in must be a positive number of seconds, not {expires_in!r}")
@@ -244,14 +247,14 @@ class Context(Generic[Deps]):
         """Refuse the call of `request` once; the model reads `reason`.
 
         Raises:
-            ValueError: The request does not match itself (it was edited).
+            ValueError: The request does not match its digest because it was changed.
         """
         self._answer(request, float("inf"), Decision(approved=False, reason=reason))
 
     def use_decision(self, digest: str) -> Decision | None:
-        """Return the decision on the request with this digest, and forget it.
+        """Return the decision on the request with this digest, and remove it.
 
-        A decision counts for one call, and for all guardrails of that call.
+        A decision holds for one call only, and for all guardrails of that call.
         """
         expires, decision = self._answers.pop(digest, (0.0, None))
         if expires > time.monotonic():
@@ -259,16 +262,16 @@ class Context(Generic[Deps]):
         return self._decided[1] if self._decided[0] == digest and self.call is not None else None
 
     def share_decision(self, digest: str, decision: Decision) -> None:
-        """Let all guardrails of this call find a decision that was made during it."""
+        """Store a decision that was made during this call, for its other guardrails."""
         self._decided = digest, decision
 
     def grant(self, grant: Grant) -> None:
-        """Let the calls that `grant` covers run without asking.
+        """Let the calls that `grant` covers run without asking a person.
 
-        Calls are counted by the grant's id. Granting one again neither refills nor revives it.
+        Calls are counted by the grant's id. Adding the same grant again does not restore its uses.
 
         Raises:
-            TypeError: It is no `Grant`.
+            TypeError: The object is not a `Grant`.
         """
         if not isinstance(grant, Grant):
             raise TypeError(f"expected a Grant, not {type(grant).__name__}")
@@ -277,17 +280,17 @@ class Context(Generic[Deps]):
             self._grants[grant.id] = deepcopy(replace(grant, uses=min(grant.uses, known.uses)))
 
     def grants(self) -> list[Grant]:
-        """Return the grants that still cover a call; `uses` is how many more."""
+        """Return the grants that still cover calls. `uses` is the number of calls left."""
         with _counting:
             return [deepcopy(grant) for grant in self._grants.values() if grant.is_open]
 
     def revoke(self, grant: Grant) -> None:
-        """Let `grant` cover no further call in this context."""
+        """Withdraw `grant`: it covers no further call in this context."""
         with _counting:
             self._grants[grant.id] = replace(grant, uses=0)
 
     def use_grant(self, request: ApprovalRequest, defaults: Mapping[str, Any]) -> Grant | None:
-        """Return a grant that covers the call of `request`, after counting the call."""
+        """Return a grant that covers the call of `request`, and use it up by one call."""
         with _counting:
             for grant in self._grants.values():
                 if grant.covers(request, defaults):
@@ -308,9 +311,9 @@ class Context(Generic[Deps]):
 
     async def _deliver(self, event: ToolEvent) -> None:
         details = event.kind.endswith(":debug")
-        for tell in [listener for listener, debug in self._listeners if debug or not details]:
+        for listen in [listener for listener, debug in self._listeners if debug or not details]:
             try:
-                answer = tell(event)
+                answer = listen(event)
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, asyncio.CancelledError) as error:
@@ -323,28 +326,29 @@ class Context(Generic[Deps]):
                 logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
     def _deliver_now(self, event: ToolEvent) -> None:
-        """Deliver an event that belongs to no call: there is nothing to wait for it."""
+        """Deliver an event that belongs to no call, so that no call waits for its delivery."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             asyncio.run(self._deliver(event))
         else:
             task = loop.create_task(self._deliver(event))
-            _strays.add(task)
-            task.add_done_callback(_strays.discard)
+            _deliveries.add(task)
+            task.add_done_callback(_deliveries.discard)
 
 
 def wrong_context(given: Any) -> TypeError:
-    """Return the error for what was passed as a context and is none."""
+    """Return the error for an object that was passed as a context but is not a `Context`."""
     return TypeError(f"the context must be a Context or None, not {type(given).__name__}")
 
 
-_strays: set[asyncio.Task[None]] = set()
-"""Deliveries of events that belong to no call: kept here, because a loop holds its tasks weakly."""
+# Deliveries of events that belong to no call. A loop holds only weak references to its tasks, so
+# without this set they could be garbage collected.
+_deliveries: set[asyncio.Task[None]] = set()
 
 
 class _Mailbox:
-    """The events of one call on their way to the listeners, in order."""
+    """The queue of one call's events. A task delivers them to the listeners in order."""
 
     def __init__(
         self,
@@ -354,7 +358,7 @@ class _Mailbox:
         self._loop = loop
         self._deliver = deliver
         self._events: deque[ToolEvent] = deque()
-        self._courier: asyncio.Task[None] | None = None
+        self._delivery: asyncio.Task[None] | None = None
         self._closed = False
 
     def post(self, event: ToolEvent) -> None:
@@ -364,16 +368,16 @@ class _Mailbox:
 
     async def close(self) -> None:
         self._send()
-        while self._courier is not None and not self._courier.done():
-            await asyncio.shield(self._courier)
+        while self._delivery is not None and not self._delivery.done():
+            await asyncio.shield(self._delivery)
             self._send()
         self._closed = True
 
     def _send(self) -> None:
-        # An eager task may be done as soon as it is made.
-        if self._events and (self._courier is None or self._courier.done()):
-            self._courier = self._loop.create_task(self._empty())
+        # With eager tasks, `_delivery` may be done as soon as it is created.
+        if self._events and (self._delivery is None or self._delivery.done()):
+            self._delivery = self._loop.create_task(self._deliver_all())
 
-    async def _empty(self) -> None:
+    async def _deliver_all(self) -> None:
         while self._events:
             await self._deliver(self._events.popleft())

@@ -1,16 +1,16 @@
 """The exceptions of functool.
 
 FunctoolError
-├── DefinitionError            the author's, at definition
-│   └── SchemaError            what has no schema, or no strict one
-├── ToolError                  during a call; its message is for the model
-│   ├── ArgumentError          the arguments do not fit
-│   ├── GuardrailError         a guardrail refused
-│   │   └── ApprovalRequired   a person has to agree first
-│   ├── ToolTimeoutError       the time limit passed
+├── DefinitionError            the author's mistake, raised at definition
+│   └── SchemaError            a type has no schema, or no strict schema
+├── ToolError                  a call failed; the message is for the model
+│   ├── ArgumentError          the arguments do not fit the schema
+│   ├── GuardrailError         a guardrail refused the call or the result
+│   │   └── ApprovalRequired   a person has to approve the call first
+│   ├── ToolTimeoutError       the call took longer than its time limit
 │   ├── UnknownToolError       no tool has that name
-│   └── ToolDisabledError      the tool is switched off here
-└── Tripwire                   stops the run: never turned into a result
+│   └── ToolDisabledError      the tool is disabled in this context
+└── Tripwire                   stops the run; it never becomes a result
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _NOUNS = ("a ", "an ", "one of ", "true or ", "null")
 
 
 class FunctoolError(Exception):
-    """The root of every exception that functool raises of its own."""
+    """The base class of every exception that functool defines."""
 
 
 class DefinitionError(FunctoolError):
-    """A tool was declared wrongly: the author's mistake, raised before any call."""
+    """A tool was defined wrongly. This is the author's mistake, and is raised before any call."""
 
 
 class SchemaError(DefinitionError):
-    """A type has no schema, or no strict one.
+    """A type has no schema, or no strict schema.
 
-    `reasons` holds every reason, each with its remedy.
+    `reasons` lists every reason, each with its remedy.
     """
 
     def __init__(self, message: str, reasons: Sequence[str] = ()) -> None:
@@ -50,7 +50,7 @@ class SchemaError(DefinitionError):
 
 
 class ToolError(FunctoolError):
-    """A call failed. The message is for the model; raise it in a body to say what went wrong."""
+    """A call failed. The model reads the message. A body may raise it to report a failure."""
 
     def __init__(self, message: str = "", *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -60,9 +60,9 @@ class ToolError(FunctoolError):
 class ArgumentError(ToolError):
     """The arguments of a call do not fit the tool.
 
-    `problems` is a tuple of mappings with `path` (`items[2].price`, empty for the whole),
-    `expected`, and `choices` where there are some. Neither they nor the message hold a value that
-    was sent.
+    `problems` is a tuple of mappings. Each has a `path` (such as `items[2].price`, or empty for the
+    arguments as a whole), what was `expected`, and `choices` if the schema lists them. Neither the
+    problems nor the message repeat a value that was sent.
     """
 
     def __init__(self, problems: Iterable[Mapping[str, Any]] | str) -> None:
@@ -76,9 +76,9 @@ class ArgumentError(ToolError):
 
 
 class GuardrailError(ToolError):
-    """A guardrail refused; the model reads the message.
+    """A guardrail refused a call or a result. The model reads the message.
 
-    `stage` is `"input"` or `"output"`, `guardrail` its name.
+    `stage` is `"input"` or `"output"`. `guardrail` is the name of the guardrail.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class GuardrailError(ToolError):
 
 
 class ApprovalRequired(GuardrailError):
-    """A person has to agree before the call may run. `request` is what to show and to approve."""
+    """A person has to approve the call before it may run. `request` is the approval request."""
 
     def __init__(self, message: str, request: ApprovalRequest) -> None:
         super().__init__(message, stage="input", guardrail="require_approval")
@@ -103,7 +103,7 @@ class ApprovalRequired(GuardrailError):
 
     @classmethod
     def of(cls, request: ApprovalRequest) -> ApprovalRequired:
-        """Return the error for a call that nobody has decided about yet."""
+        """Return the error for a call that nobody has approved or refused yet."""
         return cls(f"The call of {request.tool} needs a person's approval first.", request)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -111,7 +111,7 @@ class ApprovalRequired(GuardrailError):
 
 
 class ToolTimeoutError(ToolError):
-    """The time limit of a tool passed. `still_running` says whether the work may go on."""
+    """A call took longer than its time limit. `still_running`: its body may still be running."""
 
     def __init__(self, message: str, *, still_running: bool = False) -> None:
         super().__init__(message)
@@ -119,7 +119,7 @@ class ToolTimeoutError(ToolError):
 
 
 class UnknownToolError(ToolError):
-    """No tool has the name that was called. `name` is that name, `choices` the known ones."""
+    """No tool has the name that was called. `choices` are the names of the known tools."""
 
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
@@ -135,19 +135,19 @@ class UnknownToolError(ToolError):
 
 
 class ToolDisabledError(ToolError):
-    """The tool exists, but is switched off in this context."""
+    """The tool exists, but is disabled in this context."""
 
     @classmethod
     def of(cls, name: str) -> ToolDisabledError:
-        """Return the error for the tool of this name."""
+        """Return the error for the tool with this name."""
         return cls(f"The tool {name!r} is disabled.")
 
 
 class Tripwire(FunctoolError):
-    """Stop the run: raised by a guardrail, and never turned into a result.
+    """Stops the run. A guardrail raises it, and it never becomes a result.
 
-    When a `Toolset` raises it, `results` holds the results of the calls of the same turn that have
-    one, in order.
+    When a `Toolset` raises it, `results` holds the results of the other calls of the turn, in
+    order. Calls that have no result are left out.
     """
 
     def __init__(self, message: str = "") -> None:

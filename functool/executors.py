@@ -1,11 +1,12 @@
-"""Where the body of a tool runs: `inline` on the event loop, `in_thread` on a thread of our own.
+"""Executors, which run the body of a tool, and the time limit of a call.
 
-`retrying` runs it again when it fails in a way that its author named.
+`inline` runs a body on the event loop, and `in_thread` on a thread. `retrying` runs a body again
+if it raises an exception that its author named. An executor is a callable:
+`await executor(func, *args, **kwargs)`.
 
-An executor is a callable: `await executor(func, *args, **kwargs)`. The threads are functool's own,
-never those of the loop's default executor, so that a hung tool delays no DNS look-up and no other
-library: an idle thread is used again, and a new one is started when none is idle. They are daemons:
-a hung tool does not keep the process alive.
+functool has its own threads. It never uses the loop's default executor, where a hung tool would
+block DNS look-ups and other libraries. A call uses an idle thread if there is one, and a new thread
+otherwise. The threads are daemons, so a hung tool does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -26,22 +27,21 @@ from functool.call import ToolResult, failure_of
 from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire
 
 GRACE_SECONDS = 1.0
-"""How long a cancelled body may clean up."""
+"""How long a cancelled body may take to clean up, in seconds."""
 
 IDLE_SECONDS = 30.0
-"""How long a thread without work is kept."""
+"""How long an idle thread is kept, in seconds."""
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("functool")
 
 
-# Runs `func(*args, **kwargs)` somewhere: `await executor(func, *args, **kwargs)` is what it
-# returned.
+# `await executor(func, *args, **kwargs)` runs `func` and returns what it returned.
 Executor: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 async def inline(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call `func` on the event loop, and await what it returns if that can be awaited."""
+    """Call `func` on the event loop, and await its return value if it is awaitable."""
     value = func(*args, **kwargs)
     return await value if inspect.isawaitable(value) else value
 
@@ -50,7 +50,7 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
     """Call `func` on a thread, with the caller's context variables.
 
     Raises:
-        RuntimeError: `func` raised StopIteration, which no future can carry.
+        RuntimeError: `func` raised StopIteration, which cannot be set on a future.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -67,7 +67,7 @@ async def in_thread(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
         if future.cancelled():
             abandon(future)
         raise
-    finally:  # An exception that came through here must not hold itself.
+    finally:  # An exception's traceback refers to this frame. Without `del` that is a cycle.
         del job, future
 
 
@@ -78,21 +78,21 @@ def retrying(
     wait: float | Callable[..., float] | None = None,
     executor: Executor | None = None,
 ) -> Executor:
-    """Return an executor that runs a body again when it fails in a way that the author named.
+    """Return an executor that runs a body again if it raises one of the exceptions in `on`.
 
-    Guardrails, approvals and layers see one call. Nothing is tried again once the call has been
-    cancelled, as by its time limit. A generator that has begun is never begun anew.
+    Guardrails, approvals and layers see a single call. A call that has been cancelled, for example
+    by its time limit, is not retried. A generator that has started is not restarted.
 
     Args:
         attempts: How often the body runs at most.
-        on: The exceptions after which it runs again.
-        wait: Seconds between two attempts, or a function of the number of the attempt that failed
-            (from 1), and of its exception if it takes two; None is no wait.
-        executor: Where the body runs; by default as without retrying.
+        on: The exceptions that are retried.
+        wait: Seconds between two attempts, or `wait(attempt)` or `wait(attempt, error)`, which gets
+            the number of the failed attempt, from 1. None is no wait.
+        executor: Runs the body; by default the same executor as without `retrying`.
 
     Raises:
-        DefinitionError: `attempts` is no positive int, `on` names no exceptions, `wait` is neither
-            a number of seconds nor a function, or the executor is not callable.
+        DefinitionError: `attempts` is not a positive int, `on` names no exceptions, `wait` is
+            neither a number of seconds nor a function, or the executor is not callable.
     """
     kinds = on if isinstance(on, tuple) else (on,)
     if type(attempts) is not int or attempts < 1:
@@ -128,10 +128,10 @@ def retrying(
 
 
 def checked_executor(executor: Executor | None) -> Executor | None:
-    """Return an executor.
+    """Return the executor unchanged.
 
     Raises:
-        DefinitionError: It is neither None nor callable.
+        DefinitionError: The executor is neither None nor callable.
     """
     if executor is not None and not callable(executor):
         raise DefinitionError(f"an executor is a callable, not {type(executor).__name__}")
@@ -139,12 +139,12 @@ def checked_executor(executor: Executor | None) -> Executor | None:
 
 
 def _waiting(wait: Any) -> Callable[[int, Exception], float]:
-    """Return how many seconds to wait after an attempt, by its number and its exception."""
+    """Return a function that computes the seconds to wait after a failed attempt."""
     ask: Callable[..., Any] = wait
     if callable(wait):
         try:
             inspect.signature(ask).bind(1, None)
-        except (TypeError, ValueError):  # It takes one, or has no readable signature.
+        except (TypeError, ValueError):  # It takes one argument, or has no readable signature.
             return lambda attempt, error: max(0.0, float(ask(attempt)))
         return lambda attempt, error: max(0.0, float(ask(attempt, error)))
     seconds = 0.0 if wait is None else wait
@@ -157,11 +157,10 @@ def _waiting(wait: Any) -> Callable[[int, Exception], float]:
 async def run_for(
     work: Coroutine[Any, Any, T], seconds: float, name: str, left: list[Any]
 ) -> asyncio.Task[T]:
-    """Run `work` for at most that long, and return its task, done or not.
+    """Run `work` as a task for at most `seconds`, and return the task, done or not.
 
-    Cancelled, cancel it and let it clean up first.
-
-    `left` takes the bodies that `work`, or a task that it made, was cancelled to wait for.
+    If this is cancelled, cancel the task and let it clean up first. Bodies that `work` started and
+    that do not end when they are cancelled are appended to `left`.
     """
     token = _left.set((*_left.get(), left))
     task = asyncio.get_running_loop().create_task(work, name=name)
@@ -175,10 +174,10 @@ async def run_for(
 
 
 async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
-    """Cancel a road and give it time to clean up.
+    """Cancel the task of a call and give it time to clean up.
 
     Returns:
-        Whether a body of it may still be running.
+        Whether a body of the call may still be running.
     """
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_SECONDS)
@@ -199,10 +198,10 @@ async def stop(task: asyncio.Task[Any], left: list[Any]) -> bool:
 async def within(
     limit: float, name: str, road: Callable[[Exception | None], Coroutine[Any, Any, ToolResult]]
 ) -> ToolResult:
-    """Run the road of a call for at most `limit` seconds, and answer in any case.
+    """Run the road of a call for at most `limit` seconds, and always return a result.
 
-    After the deadline the road is run once more with the time-out as its failure: error functions
-    and output guardrails share one further second.
+    After the deadline the road runs again with the timeout as its failure, so that error functions
+    and output guardrails see it. They share one more second.
     """
     left: list[Any] = []
     task = await run_for(road(None), limit, name, left)
@@ -213,7 +212,7 @@ async def within(
         end = "; its work may still be going on." if still_running else " and was stopped."
         text = f"The tool {name} did not answer within {limit:g} seconds{end}"
         error: Exception = ToolTimeoutError(text, still_running=still_running)
-    except asyncio.CancelledError as stray:  # A body cancelled the task it runs in: nobody asked.
+    except asyncio.CancelledError as stray:  # A body has cancelled its own task.
         error = failure_or_raise(stray)
     closing = await run_for(road(error), GRACE_SECONDS, name, left)
     if closing.done() and not closing.cancelled():
@@ -226,7 +225,7 @@ async def within(
 async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
     """Deliver the final events of a call.
 
-    Where the task of the call is being cancelled, the listeners have one second for them.
+    If the call's task is being cancelled, the listeners get one second.
     """
     task = asyncio.current_task()
     if task is None or not task.cancelling():
@@ -236,10 +235,11 @@ async def deliver_last(work: Coroutine[Any, Any, None]) -> None:
 
 
 def failure_or_raise(error: BaseException) -> Exception:
-    """Return the failure to answer with.
+    """Return the exception if it may become a failed result, else raise it again.
 
     Raises:
-        BaseException: What must leave: a tripwire, or a cancellation that somebody asked for.
+        BaseException: It must leave the call: a tripwire, a cancellation from outside, or an
+            exception that is not an `Exception`.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
@@ -254,9 +254,9 @@ def failure_or_raise(error: BaseException) -> Exception:
 
 
 def abandon(body: asyncio.Future[Any]) -> None:
-    """Count a body that did not end when it was cancelled, until it does.
+    """Count a body that did not end when it was cancelled, until it ends.
 
-    The roads that wait for it are told.
+    Also append it to the `left` list of every `run_for` around it.
     """
     _abandoned.add(body)
     for left in _left.get():
@@ -266,14 +266,14 @@ def abandon(body: asyncio.Future[Any]) -> None:
 
 
 def abandoned() -> int:
-    """Return how many bodies are still running that nobody waits for any more."""
+    """Return how many bodies still run although nobody waits for them any more."""
     return len(_abandoned)
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # Retrieved, so that asyncio does not report what nobody asked for.
+        task.exception()  # Otherwise asyncio logs that the exception was never retrieved.
 
 
 _abandoned: set[Any] = set()
@@ -293,7 +293,7 @@ def _work(inbox: SimpleQueue[Any]) -> None:
         except Empty:
             try:
                 _idle.remove(inbox)
-            except ValueError:  # Somebody has just taken this thread: the job is on its way.
+            except ValueError:  # A call has just taken this thread: its job will arrive soon.
                 continue
             return
         value: Any = None
@@ -303,18 +303,18 @@ def _work(inbox: SimpleQueue[Any]) -> None:
         except StopIteration as stop:
             error = RuntimeError("the function raised StopIteration")
             error.__cause__ = stop
-        except BaseException as raised:  # It belongs to whoever waits, not to this thread.
+        except BaseException as raised:  # Raised again where the future is awaited.
             error = raised
-        # Idle before the answer is sent: whoever waits for it finds this thread again.
+        # The thread is idle before its result is sent, so that the caller's next call can use it.
         _idle.append(inbox)
         try:
-            loop.call_soon_threadsafe(_settle, future, value, error)
-        except RuntimeError:  # The loop was closed while the body ran: nobody waits any more.
+            loop.call_soon_threadsafe(_set_outcome, future, value, error)
+        except RuntimeError:  # The loop was closed while the body ran, so nobody waits any more.
             _abandoned.discard(future)
         del loop, future, context, func, args, kwargs, value, error
 
 
-def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+def _set_outcome(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
     if future.cancelled():
         _abandoned.discard(future)
         return
@@ -325,10 +325,10 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
 
 
 def checked_timeout(timeout: Any) -> float | None:
-    """Return a time limit in seconds.
+    """Return a time limit in seconds, as a float.
 
     Raises:
-        DefinitionError: It is zero, negative, NaN, infinite, a bool or no number.
+        DefinitionError: The limit is zero, negative, NaN, infinite, a bool or not a number.
     """
     if timeout is None:
         return None

@@ -1,4 +1,4 @@
-"""`FunctionTool`: turns a typed Python function into a tool, which stays a function."""
+"""`FunctionTool`: turns a typed Python function into a tool that still works as a function."""
 
 from __future__ import annotations
 
@@ -65,24 +65,26 @@ class FunctionOptions(ToolOptions, total=False):
 
 
 class FunctionTool(Tool, Generic[P, R]):
-    """Make a tool of a function: `@FunctionTool`, `@FunctionTool(...)`, `FunctionTool(func, ...)`.
+    """Turn a function into a tool.
 
-    Called with a `ToolCall` (and perhaps a `Context`), positionally, it is a tool. Called in any
-    other way it is the function.
+    Use it as `@FunctionTool`, as `@FunctionTool(...)` or as `FunctionTool(func, ...)`. Called
+    positionally with a `ToolCall`, or with a `ToolCall` and a `Context`, it runs as a tool. Called
+    with anything else, it runs as the plain function.
 
     Args:
-        func: Anything callable: function, coroutine function, method, partial, generator function,
-            instance with `__call__`.
-        name: The name for the model; by default the function's.
+        func: Any callable except a class: a function, coroutine function, method, partial,
+            generator function or an instance with `__call__`.
+        name: The name for the model; by default the function's name.
         description: By default the docstring without its sections.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises `SchemaError`
-            instead of encoding.
-        executor: Where the body runs; by default `in_thread` for sync functions, the event loop for
+        strict: True publishes the schema in its strict form and decodes strict arguments.
+            `"refuse"` raises `SchemaError` where the strict form would need an encoding.
+        executor: Runs the body; by default `in_thread` for sync functions, and the event loop for
             async ones.
-        **options: Those of every tool: see `ToolOptions`.
+        **options: The options of every tool: see `ToolOptions`.
 
     Raises:
-        DefinitionError: The function cannot be a tool; the message names it, its file and line.
+        DefinitionError: The function cannot be a tool. The message names the function, its file and
+            its line.
     """
 
     func: Callable[P, R]
@@ -100,7 +102,7 @@ class FunctionTool(Tool, Generic[P, R]):
     else:
 
         def __new__(cls, func=None, **options):
-            """Return the tool, or without a function a decorator that makes one."""
+            """Return a tool, or a decorator if no function was given."""
             return super().__new__(cls) if func is not None else functools.partial(cls, **options)
 
     def __init__(
@@ -126,21 +128,21 @@ class FunctionTool(Tool, Generic[P, R]):
                 ),
                 inner,
             )
-        self._look_like(inner)
+        self._copy_metadata(inner)
         frame = outer_frame()
         of_class = kind is classmethod
         method = of_class or (kind is None and in_class_body(inner, frame))
-        self._written = _Written(method, of_class, None, frame, description, strict)
+        self._definition = _Definition(method, of_class, None, frame, description, strict)
         self._published: ToolSchema | None = None
         try:
-            self._equip(inferred_name(inner) if name is None else name, options)
+            self._set_options(inferred_name(inner) if name is None else name, options)
             sync = way_of(inner) in ("function", "generator")
             own = checked_executor(executor)
             self._executor: Executor | None = own or (in_thread if sync else None)
             self._parts: FunctionSchema | None = None
-            self._fills: list[tuple[str, Callable[[], Any]]] = []
-            self._direct: Any = None
-            # Whoever overrides `run` wants it called.
+            self._makers: list[tuple[str, Callable[[], Any]]] = []
+            self._direct_body: Any = None
+            # If a subclass overrides `run`, `_start_body` has to call it.
             self._overridden = type(self).run is not FunctionTool.run
             try:
                 self._resolve()
@@ -149,8 +151,8 @@ class FunctionTool(Tool, Generic[P, R]):
         except DefinitionError as error:
             raise located(error, inner) from error.__cause__
 
-    def _look_like(self, func: Any) -> None:
-        """Take over what `functools.wraps` does, but no name that a tool has itself."""
+    def _copy_metadata(self, func: Any) -> None:
+        """Copy the function's metadata as `functools.wraps` does, but keep the tool's own names."""
         # `update_wrapper` would copy the function's `__dict__` into the tool's: a tool whose
         # `__dict__` was asked for pays five times as much for each attribute.
         for key, value in getattr(func, "__dict__", {}).items():
@@ -160,26 +162,26 @@ class FunctionTool(Tool, Generic[P, R]):
         self.func = func
 
     def _resolve(self) -> Binder:
-        """Compile the signature: at the decorator, or when a name that it needs exists."""
-        written = self._written
-        parts = describe(self.func, method=written.method, frame=written.frame)
+        """Compile the signature: at the decorator, or later when every annotation resolves."""
+        definition = self._definition
+        parts = describe(self.func, method=definition.method, frame=definition.frame)
         codec = None
-        if written.strict is not False:
+        if definition.strict is not False:
             self._published, codec = self._publish(parts)
-        self._parts, self._written = parts, written._replace(frame=None)
+        self._parts, self._definition = parts, definition._replace(frame=None)
         self._binder = FunctionBinder(parts, codec, self.max_argument_bytes)
         own = has_own_signature(self.func)
-        self._fills = [
+        self._makers = [
             (p.name, maker) for p in parts.parameters if (maker := _maker(p, own)) is not None
         ]
-        # An async function that takes what binding returns, and nothing else, is simply awaited.
-        plain = not (self._overridden or self._fills or parts.positional or parts.hidden)
+        # The fast path: such an async function is called directly with the bound values.
+        plain = not (self._overridden or self._makers or parts.positional or parts.hidden)
         if plain and self._executor is None and way_of(self.func) == "coroutine":
-            self._direct = self.func
+            self._direct_body = self.func
         return self._binder
 
     def _resolve_late(self) -> Binder:
-        """Compile what named something that did not exist at the decorator."""
+        """Compile a signature that could not be resolved at the decorator."""
         if self._parts is not None:
             return self._binder
         try:
@@ -202,14 +204,14 @@ class FunctionTool(Tool, Generic[P, R]):
 
     @property
     def schema(self) -> ToolSchema:
-        """All that a model is told of the tool: made when it is first asked for."""
+        """Everything that a model learns about the tool; built on first use."""
         if self._published is None:
             self._published = self._publish(self._signature)[0]
         return self._published
 
     def _publish(self, parts: FunctionSchema) -> tuple[ToolSchema, Codec | None]:
         docs = docs_of(self.func)
-        given, strict = self._written.description, self._written.strict
+        given, strict = self._definition.description, self._definition.strict
         description = docs.summary if given is None else given
         output = returned_schema(parts.returns)
         if output is not None and docs.returns:
@@ -231,15 +233,15 @@ class FunctionTool(Tool, Generic[P, R]):
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a call when it gets a `ToolCall` (and a `Context`); else be the function."""
+        """Run a call if the arguments are a `ToolCall` and maybe a `Context`; else call `func`."""
         if args and not kwargs and isinstance(args[0], ToolCall):
             if len(args) == 1:
                 return self.invoke(args[0])
             if len(args) == 2 and (args[1] is None or isinstance(args[1], Context)):
                 return self.invoke(args[0], args[1])
         func: Any = self.func
-        if self._written.method and len(args) > 1 and isinstance(args[1], ToolCall):
-            # As of Python 3.13 a `@classmethod` above calls what it holds with the class.
+        if self._definition.method and len(args) > 1 and isinstance(args[1], ToolCall):
+            # Since Python 3.13 an outer `@classmethod` passes the class as first argument.
             raise TypeError("the tool is not bound: write @FunctionTool above @classmethod")
         return func(*args, **kwargs)
 
@@ -253,60 +255,62 @@ class FunctionTool(Tool, Generic[P, R]):
         ) -> FunctionTool[Q, S]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Bind like a method; guardrails and error functions stay those of the class."""
-        target = owner if self._written.of_class else instance
-        if target is None or not self._written.method:
+        """Bind like a method. The bound tool shares guardrails and error functions."""
+        target = owner if self._definition.of_class else instance
+        if target is None or not self._definition.method:
             return self
         bound: Any = object.__new__(type(self))
         func = MethodType(self.func, target)
         for key, value in vars(self).items():
             setattr(bound, key, value)
         bound.func, bound.__wrapped__ = func, func
-        bound._written = self._written._replace(method=False, bound_to=target)
-        bound._direct = func if self._direct else None
+        bound._definition = self._definition._replace(method=False, bound_to=target)
+        bound._direct_body = func if self._direct_body else None
         if self._parts is None:
             bound._binder = LateBinder(bound._resolve_late)
         return bound
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by module and qualified name; a bound tool by its object."""
-        target, name = self._written.bound_to, getattr(self.func, "__name__", "")
-        # What stands around this copy alone is not found there: then pickle refuses it.
+        """Pickle by module and qualified name, or, if the tool is bound, by its object."""
+        target, name = self._definition.bound_to, getattr(self.func, "__name__", "")
+        # A copy from `around` differs from the tool under that name, so pickle refuses it.
         if getattr(getattr(target, name, None), "_arounds", None) == self._arounds:
             return getattr, (target, name)
-        return str(
-            getattr(self, "__qualname__", self._name)
-        )  # pickle refuses it when something else stands there
+        # pickle refuses the tool if another object has this name.
+        return str(getattr(self, "__qualname__", self._name))
 
     def watch(self) -> Watch:
-        """Return what judges a call's arguments while their text is written."""
+        """Return a `Watch`, which checks the arguments of a call while a model writes them."""
         parts, strict = self._signature, self.strict
         return watching(self._binder, lambda: CoreShapes(parts, strict), self.max_argument_bytes)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Call the function with the call's arguments: for a subclass's `super().run(...)`."""
+        """Call the function with the call's arguments.
+
+        `invoke` does not need this method. It serves a subclass that calls `super().run(...)`.
+        """
         trip = Trip(self, self._binder, call, context)
         trip.bind_canonical()
         try:
-            return await self._result_of(await self._value(trip), trip)
+            return await self._result_of(await self._call_function(trip), trip)
         finally:
-            if trip.made is not None:
-                await deliver_last(trip.made.delivered())
+            if trip.made_view is not None:
+                await deliver_last(trip.made_view.delivered())
 
     def _start_body(self, trip: Trip) -> Any:
-        if self._direct is not None:
-            return self._direct(**trip.values)
-        return super()._start_body(trip) if self._overridden else self._value(trip)
+        if self._direct_body is not None:
+            return self._direct_body(**trip.values)
+        return super()._start_body(trip) if self._overridden else self._call_function(trip)
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
         if isinstance(value, (GeneratorType, AsyncGeneratorType)):
-            value = await self._last(value, trip)
+            value = await self._last_item(value, trip)
         return value if isinstance(value, ToolResult) else success(value, trip.id)
 
-    async def _value(self, trip: Trip) -> Any:
+    async def _call_function(self, trip: Trip) -> Any:
         """Call the function with defaults, injected values and an executor."""
         values, parts = dict(trip.values), self._signature
-        for name, maker in self._fills:
+        for name, maker in self._makers:
             if name not in values:
                 values[name] = maker()
         for name, source in parts.hidden.items():
@@ -324,15 +328,18 @@ class FunctionTool(Tool, Generic[P, R]):
             value = func(*args, **values)
         return await value if isawaitable(value) else value
 
-    async def _last(self, items: Any, trip: Trip) -> Any:
-        """Run a generator to its end: each item is progress, and the last one is the value."""
+    async def _last_item(self, items: Any, trip: Trip) -> Any:
+        """Run a generator to its end. Each item is sent as progress; the last is the value."""
         if isinstance(items, AsyncGeneratorType):
             return await exhaust_async(items, trip.view)
         return await (self._executor or in_thread)(exhaust, items, trip.view)
 
 
-class _Written(NamedTuple):
-    """How a tool was written: one attribute, since over 30 of them make each slower."""
+class _Definition(NamedTuple):
+    """How the author defined the tool.
+
+    It is one attribute, because objects with more than 30 attributes are slower.
+    """
 
     method: bool
     of_class: bool
@@ -343,11 +350,11 @@ class _Written(NamedTuple):
 
 
 class _Decorator:
-    """What `FunctionTool(...)` without a function is to a type checker: waiting for one."""
+    """A mark for type checkers: a `FunctionTool(...)` that still waits for its function."""
 
 
 def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]:
-    """Take out of `values` what has to be passed by position."""
+    """Remove the positional arguments from `values` and return them in order."""
     args: list[Any] = []
     for parameter in parts.positional:
         if parameter.name in values:
@@ -362,9 +369,9 @@ def _take_positional(values: dict[str, Any], parts: FunctionSchema) -> list[Any]
 
 
 def _maker(parameter: Parameter, own: bool) -> Callable[[], Any] | None:
-    """Return what makes a default that Python itself would not give.
+    """Return a function that makes a default, or None if Python fills it in by itself.
 
-    It is a factory's, a `Field`'s, or a fresh copy of a mutable one.
+    Such a default comes from a factory or a `Field`, or it is mutable and has to be copied.
     """
     if parameter.factory is not None:
         return parameter.factory

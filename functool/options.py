@@ -1,4 +1,4 @@
-"""What an author or a host may say about a tool: settings, prompts, options of every kind."""
+"""The options of a tool: its settings, its prompts, and the options that every tool takes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ErrorFunc: TypeAlias = Callable[[Exception, Context[Any]], ErrorAnswer | Awaitab
 
 @dataclass(slots=True, kw_only=True)
 class ToolSettings:
-    """What a host may want to know of a tool. `is_enabled(context)` is sync.
+    """Facts about a tool for its host.
 
-    An exclusive tool runs alone; one that takes control is not run beside others in a turn.
-    `read_only`, `destructive` and `idempotent` are None where the author says nothing. `untrusted`
-    says that results may hold text that somebody else wrote: mail, web pages, documents.
+    An exclusive tool runs after the other calls of a turn, alone. A tool that takes control must be
+    the only call of its turn. `is_enabled` may be a sync function of the context. `read_only`,
+    `destructive` and `idempotent` are None if the author does not set them. `untrusted` means that
+    results may hold text that somebody else wrote, such as mail, web pages or documents.
     """
 
     display_name: str = ""
@@ -40,7 +41,7 @@ class ToolSettings:
 
 @dataclass(slots=True, kw_only=True)
 class ToolPrompts:
-    """Texts that a host weaves into its own prompts."""
+    """Texts about the tool that a host adds to its own prompts."""
 
     system: str = ""
     system_format: str = ""
@@ -52,10 +53,11 @@ class ToolPrompts:
 class ToolOptions(TypedDict, total=False):
     """The options that every kind of tool takes.
 
-    `timeout` is in seconds and bounds the whole road of a call. Input guardrails see what will run,
-    output guardrails what will leave; `on_error_func(error, context)` is asked for every exception
-    on the road. Callables may be sync or async. `max_argument_bytes` bounds the text of the
-    arguments, in bytes of UTF-8; None is no bound.
+    `timeout` limits a whole call, guardrails included, in seconds. Input guardrails check calls
+    before the body runs; output guardrails check results before the caller gets them.
+    `on_error_func(error, context)` may answer any exception of a call. These callables may be sync
+    or async. `max_argument_bytes` limits the text of the arguments, in bytes of UTF-8; None is no
+    limit.
     """
 
     timeout: float | None
@@ -68,14 +70,15 @@ class ToolOptions(TypedDict, total=False):
 
 
 def refuse_unknown(given: Iterable[str], kind: type) -> None:
-    """Raise a `DefinitionError` for the first option that tools of this kind do not have.
+    """Refuse an option that tools of this class do not have.
 
-    It names the nearest one that they have.
+    Raises:
+        DefinitionError: There is such an option. The message names the closest known option.
     """
     for name in given:
         if name in ToolOptions.__annotations__:
             continue
-        # What an `__init__` takes, it has taken before it passes on the others.
+        # `given` lacks the options that an `__init__` of a subclass takes. Suggest these, too.
         passed = [vars(base).get("__init__") for base in kind.__mro__[:-1]]
         taken = {n for init in passed if init for n in signature(init).parameters}
         known = sorted({*ToolOptions.__annotations__, *taken} - {"self", "options", name})
@@ -85,10 +88,10 @@ def refuse_unknown(given: Iterable[str], kind: type) -> None:
 
 
 def checked_settings(settings: Any, name: str) -> ToolSettings:
-    """Return settings whose display name is said.
+    """Return the settings. If they have no display name, use the name of the tool.
 
     Raises:
-        DefinitionError: They are no `ToolSettings`.
+        DefinitionError: `settings` is not a `ToolSettings`.
     """
     settings = ToolSettings() if settings is None else settings
     if not isinstance(settings, ToolSettings):
@@ -97,10 +100,10 @@ def checked_settings(settings: Any, name: str) -> ToolSettings:
 
 
 def checked_prompts(prompts: Any) -> ToolPrompts:
-    """Return prompts.
+    """Return the prompts, empty ones for None.
 
     Raises:
-        DefinitionError: They are no `ToolPrompts`.
+        DefinitionError: `prompts` is not a `ToolPrompts`.
     """
     prompts = ToolPrompts() if prompts is None else prompts
     if not isinstance(prompts, ToolPrompts):
@@ -109,10 +112,10 @@ def checked_prompts(prompts: Any) -> ToolPrompts:
 
 
 def checked_bytes(limit: Any) -> int | None:
-    """Return a limit of bytes.
+    """Return the limit of bytes unchanged.
 
     Raises:
-        DefinitionError: It is neither None nor a positive int.
+        DefinitionError: The limit is neither None nor a positive int.
     """
     if limit is not None and (type(limit) is not int or limit < 1):
         raise DefinitionError(f"max_argument_bytes must be a positive int or None, not {limit!r}")

@@ -1,11 +1,11 @@
-"""A tool and the road of one call through it.
+"""`Tool`, the base of every tool, and its road: the fixed steps that each call takes.
 
     ToolCall ─ decode ─ validate ─ on_invoke ─ input guardrails ─> run
              ─> on_output ─ output guardrails ─> ToolResult
     any Exception on the way ─> on_error ─ output guardrails ─> ToolResult
 
-Decoding, validation and both guardrail lists belong to the road. A subclass overrides hooks, never
-the road.
+The road decodes and validates every call and asks both lists of guardrails. A subclass overrides
+hooks. It never overrides the road itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from functool.call import (
 from functool.context import Context, wrong_context
 from functool.errors import ApprovalRequired, DefinitionError, ToolError
 from functool.executors import checked_timeout, deliver_last, failure_or_raise, inline, within
-from functool.guardrails.approval import with_edit_told
+from functool.guardrails.approval import with_edit_note
 from functool.guardrails.asking import InputGuardrail, OutputGuardrail, callables, in_order
 from functool.options import (
     ErrorFunc,
@@ -57,7 +57,7 @@ from functool.schema.publish import Strict, publish
 from functool.trip import Trip
 
 MAX_ARGUMENT_BYTES = 1_048_576
-"""How many bytes the text of a call's arguments may have, unless a tool says otherwise."""
+"""The default limit of a call's arguments as text, in bytes of UTF-8."""
 
 Proceed: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
@@ -69,21 +69,21 @@ logger: logging.Logger = logging.getLogger("functool")
 class Tool(ABC):
     """Something that a model can call.
 
-    Subclasses implement `run`; `invoke`, also `__call__`, is the road.
+    Subclasses implement `run`. To run a call, use `invoke`, or call the tool: both are the same.
 
     Args:
         name: The name that a model calls.
-        description: What the model is told that the tool does.
+        description: Tells the model what the tool does.
         parameters: JSON Schema (2020-12) of the arguments; its root is an object.
-        strict: True publishes the strict form and decodes it; `"refuse"` raises instead of
-            encoding.
-        output: JSON Schema of the value, where there is one.
+        strict: True publishes the schema in its strict form and decodes strict arguments.
+            `"refuse"` raises `SchemaError` where the strict form would need an encoding.
+        output: JSON Schema of the result's value, if it is known.
         **options: `timeout`, `input_guardrails`, `output_guardrails`, `on_error_func`, `settings`,
             `prompts`, `max_argument_bytes`: see `ToolOptions`.
 
     Raises:
-        DefinitionError: The name is empty, or an option is not what it should be.
-        SchemaError: Under strict, the arguments have no strict form.
+        DefinitionError: The name is empty, or an option has an invalid value.
+        SchemaError: `strict` is set, and the arguments have no strict form.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Tool(ABC):
         **options: Unpack[ToolOptions],
     ) -> None:
         try:
-            self._equip(name, options)
+            self._set_options(name, options)
             plain = checked_parameters(parameters)
             self._schema, codec = publish(name, description, plain, strict, output)
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
@@ -107,8 +107,8 @@ class Tool(ABC):
             wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
             raise made_here(wrong, name) from error
 
-    def _equip(self, name: str, options: ToolOptions) -> None:
-        """Set all that does not depend on the schema."""
+    def _set_options(self, name: str, options: ToolOptions) -> None:
+        """Check the name and the options, and store them. None of them depends on the schema."""
         refuse_unknown(options, type(self))
         if not isinstance(name, str) or not name:
             raise DefinitionError("a tool needs a name")
@@ -116,14 +116,14 @@ class Tool(ABC):
         self._name = name
         self.timeout: float | None = checked_timeout(options.get("timeout"))
         self.input_guardrails: list[InputGuardrail] = callables(
-            options.get("input_guardrails", ()), "input_guardrails", takes=2
+            options.get("input_guardrails", ()), "input_guardrails", ("call", "context")
         )
         self.output_guardrails: list[OutputGuardrail] = callables(
-            options.get("output_guardrails", ()), "output_guardrails", takes=2
+            options.get("output_guardrails", ()), "output_guardrails", ("result", "context")
         )
         in_order(self._all_output_guardrails())
         self._error_funcs: list[ErrorFunc] = callables(
-            [] if on_error is None else [on_error], "on_error_func", takes=2
+            [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
         self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
@@ -141,12 +141,12 @@ class Tool(ABC):
 
     @property
     def description(self) -> str:
-        """What the model is told that the tool does."""
+        """The text that tells the model what the tool does."""
         return self.schema.description
 
     @property
     def schema(self) -> ToolSchema:
-        """All that a model is told of the tool. Treat it as immutable."""
+        """Everything that a model learns about the tool. Treat it as immutable."""
         return self._schema
 
     @property
@@ -162,7 +162,10 @@ class Tool(ABC):
         )
 
     def is_enabled(self, context: Context[Any] | None = None) -> bool:
-        """Whether the tool is switched on in this context. A switch that fails switches it off."""
+        """Return whether the tool is enabled in this context.
+
+        If `settings.is_enabled` raises, the error is logged and the tool counts as disabled.
+        """
         switch = self.settings.is_enabled
         if not callable(switch):
             return bool(switch)
@@ -179,37 +182,37 @@ class Tool(ABC):
             return False
 
     def add_input_guardrails(self, guardrails: Iterable[InputGuardrail]) -> None:
-        """Append guardrails that see what will run."""
-        self.input_guardrails.extend(callables(guardrails, "input_guardrails", takes=2))
+        """Append guardrails. They check calls before the body runs."""
+        self.input_guardrails.extend(callables(guardrails, "input_guardrails", ("call", "context")))
 
     def add_output_guardrails(self, guardrails: Iterable[OutputGuardrail]) -> None:
-        """Append guardrails that see what will leave."""
-        new = callables(guardrails, "output_guardrails", takes=2)
+        """Append guardrails. They check results before the caller gets them."""
+        new = callables(guardrails, "output_guardrails", ("result", "context"))
         in_order([*self._all_output_guardrails(), *new])
         self.output_guardrails.extend(new)
 
     def _all_output_guardrails(self) -> list[OutputGuardrail]:
-        """Return the output guardrails on the way out, those of an inner tool first."""
+        """Return every output guardrail that a result passes; an inner tool's come first."""
         return self.output_guardrails
 
     def add_on_error_func(self, func: ErrorFunc) -> None:
-        """Append a function that is asked for every exception that those before it pass on."""
-        self._error_funcs.extend(callables([func], "on_error_func", takes=2))
+        """Append an error function. It gets each exception that those before it do not answer."""
+        self._error_funcs.extend(callables([func], "on_error_func", ("error", "context")))
 
     def around(self: T, func: Around) -> T:
-        """Return a copy whose body is `await func(call, context, proceed)`.
+        """Return a copy of the tool whose body is `await func(call, context, proceed)`.
 
-        `await proceed()` runs the body as it was. `func` stands inside all input guardrails and
-        approvals, and before `on_output` and the output guardrails. The last one added stands
-        outermost.
+        `await proceed()` runs the original body. `func` runs after all input guardrails and
+        approvals, and before `on_output` and the output guardrails. If a tool has several such
+        functions, the one that was added last runs outermost.
         """
-        [func] = callables([func], "around", takes=3)
+        [func] = callables([func], "around", ("call", "context", "body"))
         twin = self._twin()
         twin._arounds = (*self._arounds, func)
         return twin
 
     def _twin(self: T) -> T:
-        # `copy.copy` would return a FunctionTool itself: it pickles by its name.
+        # `copy.copy` does not copy a FunctionTool: it pickles by name, so it would return itself.
         twin = object.__new__(type(self))
         for name, value in vars(self).items():
             object.__setattr__(twin, name, value)
@@ -219,49 +222,53 @@ class Tool(ABC):
         return twin
 
     def bind(self, arguments: Arguments) -> Bound:
-        """Decode and validate arguments as the road does.
+        """Decode and validate arguments as `invoke` does.
 
         Raises:
-            ArgumentError: They do not fit.
+            ArgumentError: The arguments do not fit the schema.
         """
         binder = self._binder
         values = binder.values(arguments)
         return Bound(values, binder.canonical(arguments, values))
 
     def watch(self) -> Watch:
-        """Return what judges a call's arguments while their text is written.
+        """Return a `Watch`, which checks the arguments of a call while a model writes them.
 
-        Its `feed(text)` takes the next piece, and returns an `ArgumentError` as soon as no ending
-        can make the arguments valid. It never refuses what the whole text would pass.
+        Its `feed(text)` takes the next piece of the text. It returns an `ArgumentError` as soon as
+        no further text can make the arguments valid. It never refuses valid arguments.
         """
         plain, strict = self.schema.plain, self.strict
         binder = self._binder
         return watching(binder, lambda: JsonShapes(plain, strict), self.max_argument_bytes)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return canonical arguments under the names that a model sends.
+        """Rename canonical arguments to the names that a model sends, such as aliases.
 
-        A layer whose road goes on elsewhere sends these: the road there takes what a model sends.
+        A layer that runs the call in another process sends this form. The tool there expects what
+        a model would send.
         """
         return self._binder.sent_form(arguments)
 
     async def on_invoke(self, call: ToolCall, context: Context[Any]) -> ToolCall | None:
-        """See a validated call before the guardrails; return another one to run that instead."""
+        """Inspect a validated call before the guardrails; return another call to replace it."""
         return None
 
     @abstractmethod
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Do the work. `call.arguments` are the canonical ones."""
+        """Do the work of the tool.
+
+        `call.arguments` are validated, under their canonical names and with defaults.
+        """
 
     async def on_output(self, result: ToolResult, context: Context[Any]) -> ToolResult | None:
-        """See a result before the guardrails; return another one to let that leave instead."""
+        """Inspect a result before the guardrails; return another result to replace it."""
         return None
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
-        """Answer an exception that no error function answered, and log it.
+        """Turn an exception that no error function answered into a failed result.
 
-        A `ToolError` is meant for the model. Any other exception is logged at ERROR, with its
-        traceback.
+        A `ToolError` is meant for the model and is not logged. Any other exception is logged at
+        ERROR, with its traceback.
         """
         if not isinstance(error, ToolError):
             logger.error("the tool %s failed", self._name, exc_info=error)
@@ -271,16 +278,16 @@ class Tool(ABC):
         return f"<{type(self).__name__} {self._name}>"
 
     async def __call__(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
-        """Run the call: `invoke`."""
+        """Run one call, as `invoke` does."""
         return await self.invoke(call, context)
 
     async def invoke(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
         """Run one call and return its one result.
 
         Raises:
-            Tripwire: A guardrail stopped the run. No other `Exception` is raised. Cancellation from
-                outside, KeyboardInterrupt and SystemExit pass through.
-            TypeError: The context is no `Context`, or the call no `ToolCall`.
+            Tripwire: A guardrail stopped the run. Every other `Exception` becomes a failed result.
+                Cancellation from outside, KeyboardInterrupt and SystemExit pass through.
+            TypeError: The context is not a `Context`, or the call is not a `ToolCall`.
         """
         if context is not None and not isinstance(context, Context):
             raise wrong_context(context)
@@ -294,13 +301,19 @@ class Tool(ABC):
             else:
                 result = await within(self.timeout, self._name, partial(self._road, trip))
         finally:
-            if trip.made is not None and trip.made.delivers:
-                await deliver_last(trip.made.delivered())
-        return trip.conclude(result, self.settings.untrusted)
+            if trip.made_view is not None and trip.made_view.delivers:
+                await deliver_last(trip.made_view.delivered())
+        try:
+            return trip.conclude(result, self.settings.untrusted)
+        finally:  # As in `_road`: since Python 3.13 its frame refers to this one.
+            del result
 
     async def _road(self, trip: Trip, failed: Exception | None = None) -> ToolResult:
-        """Take every step in its order; `failed` is what ended the call before."""
-        if (noted := logger.isEnabledFor(logging.DEBUG)) and failed is None:
+        """Take the steps of a call in order.
+
+        With `failed`, skip the body and answer that exception: the call has timed out.
+        """
+        if (debugging := logger.isEnabledFor(logging.DEBUG)) and failed is None:
             logger.debug("call %r of %s", trip.id, self._name)
         try:
             if failed is not None:
@@ -310,7 +323,7 @@ class Tool(ABC):
                 await trip.ask_hook(self.on_invoke)
             if self.input_guardrails:
                 await trip.ask_input(self.input_guardrails)
-            value = await (self._surrounded(trip) if self._arounds else self._start_body(trip))
+            value = await (self._run_around(trip) if self._arounds else self._start_body(trip))
             if type(value) in DATA:
                 result = success(value, trip.id)
             else:
@@ -320,33 +333,33 @@ class Tool(ABC):
                 result = self._checked(new, "on_output")
         except (Exception, asyncio.CancelledError) as error:
             result = await self._answer(failure_or_raise(error), trip)
-        if trip.made is not None and trip.made.noted:
-            result = with_edit_told(result, trip.made)
+        if trip.made_view is not None and trip.made_view.noted:
+            result = with_edit_note(result, trip.made_view)
         if self.output_guardrails:
             try:
-                # Output guardrails see the labels: one may keep a text aside, with its labels.
+                # Output guardrails see the labels, because one may store the text with its labels.
                 labelled = trip.conclude(result, self.settings.untrusted)
                 result = await trip.ask_output(self.output_guardrails, labelled)
             except (Exception, asyncio.CancelledError) as error:
-                # A refusal is answered once; no output guardrail sees that answer.
+                # The answer to a refusal does not pass the output guardrails again.
                 result = await self._answer(failure_or_raise(error), trip)
-        if noted:
+        if debugging:
             logger.debug("call %r of %s: %s", trip.id, self._name, outcome_of(result))
         try:
             return result
-        finally:  # The traceback of a failure holds this frame, which must not hold the failure.
+        finally:  # A failure's traceback refers to this frame. Without `del` that is a cycle.
             del result, failed
 
     async def _start_body(self, trip: Trip) -> Any:
-        """Run the body. Tools whose body takes values override this beside `run`."""
+        """Run the body. A subclass whose body takes Python values overrides this besides `run`."""
         return self._checked(await self.run(trip.call, trip.view), "run")
 
     async def _result_of(self, value: Any, trip: Trip) -> ToolResult:
-        """Return the result of what the body returned, where that is no plain data."""
+        """Turn the body's return value into a result. The caller handles plain data itself."""
         return value if isinstance(value, ToolResult) else success(value, trip.id)
 
-    async def _surrounded(self, trip: Trip) -> ToolResult:
-        """Run the body inside of what stands around it."""
+    async def _run_around(self, trip: Trip) -> ToolResult:
+        """Run the body inside the functions that `around` added."""
 
         async def body() -> ToolResult:
             result = await self._result_of(await self._start_body(trip), trip)
@@ -366,9 +379,9 @@ class Tool(ABC):
         return result
 
     async def _answer(self, error: Exception, trip: Trip) -> ToolResult:
-        """Ask the error functions in order, then `on_error`; if one crashes, give the default."""
+        """Ask the error functions, then `on_error`. If one raises, use the default answer."""
         try:
-            result = await self._asked(error, trip.view)
+            result = await self._ask_error_funcs(error, trip.view)
             if result is None:
                 result = self._checked(await self.on_error(error, trip.view), "on_error")
         except (Exception, asyncio.CancelledError) as crash:
@@ -380,7 +393,7 @@ class Tool(ABC):
         trip.note(result)
         return result
 
-    async def _asked(self, error: Exception, view: Context[Any]) -> ToolResult | None:
+    async def _ask_error_funcs(self, error: Exception, view: Context[Any]) -> ToolResult | None:
         for func in self._error_funcs:
             answer = await inline(func, error, view)
             if isinstance(answer, ToolResult):
@@ -396,14 +409,14 @@ class Tool(ABC):
 
 
 def outcome_of(result: ToolResult) -> str:
-    """Return how a call ended in one word: `success`, or the type of its failure."""
+    """Return how a call ended, as one word: `success`, or the type of its failure."""
     return result.error.type if result.error else "success"
 
 
 def hide_errors(error: Exception, context: Context[Any]) -> str | None:
-    """Answer an unexpected exception with a fixed sentence and log it.
+    """Log an unexpected exception, and show the model a fixed sentence instead.
 
-    A `ToolError` is meant for the model, and passes.
+    A `ToolError` is meant for the model, so this function does not answer it.
     """
     if isinstance(error, ToolError):
         return None

@@ -1,4 +1,4 @@
-"""A set of tools by name: answers one call, or a whole turn of calls."""
+"""`Toolset`: tools by name. It answers one call, or all calls of a turn."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ logger: logging.Logger = logging.getLogger("functool")
 
 
 class Toolset(Mapping[str, Tool]):
-    """An immutable mapping of names to tools, and the orchestrator of their calls.
+    """An immutable mapping of names to tools, which also runs calls and emits their events.
 
     Args:
         tools: The tools, in order.
-        max_concurrency: How many calls of one turn run at the same time; None is no limit.
+        max_concurrency: How many calls of one turn may run at the same time; None is no limit.
 
     Raises:
-        DefinitionError: Two tools have one name, something is no tool, or a tool has no schema.
+        DefinitionError: Two tools have the same name, an item is not a tool, or a tool has no
+            schema.
     """
 
     def __init__(self, tools: Iterable[Tool] = (), *, max_concurrency: int | None = None) -> None:
@@ -71,28 +72,28 @@ class Toolset(Mapping[str, Tool]):
         return f"Toolset({list(self)})"
 
     def filtered(self, keep: Callable[[Tool], bool]) -> Toolset:
-        """Return the tools for which `keep(tool)` is true."""
+        """Return a toolset of the tools for which `keep(tool)` is true."""
         return Toolset(filter(keep, self.values()), max_concurrency=self.max_concurrency)
 
     def prefixed(self, prefix: str) -> Toolset:
-        """Return the same tools, each name with `prefix` in front."""
+        """Return a toolset of the same tools, with `prefix` before each name."""
         renamed = (WrapperTool(tool, name=prefix + name) for name, tool in self.items())
         return Toolset(renamed, max_concurrency=self.max_concurrency)
 
     def __or__(self, other: Mapping[str, Tool]) -> Toolset:
-        """Return the tools of both; the smaller limit of concurrency holds."""
+        """Return a toolset with the tools of both and the smaller concurrency limit."""
         if not isinstance(other, Toolset):
             return NotImplemented
         limits = filter(None, (self.max_concurrency, other.max_concurrency))
         return Toolset([*self.values(), *other.values()], max_concurrency=min(limits, default=None))
 
     def enabled(self, context: Context[Any] | None = None) -> list[Tool]:
-        """Return the tools that are switched on in this context."""
+        """Return the tools that are enabled in this context."""
         context = Context() if context is None else context
         return [tool for tool in self.values() if tool.is_enabled(context)]
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return what a host's templates need of each tool, in order."""
+        """Return name, description, prompts and parameters of each tool, for a host's templates."""
         return [
             {
                 "name": tool.name,
@@ -105,12 +106,12 @@ class Toolset(Mapping[str, Tool]):
         ]
 
     async def call(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
-        """Answer one call; an unknown or disabled tool is an error result.
+        """Answer one call. A call of an unknown or disabled tool gets an error result.
 
         Raises:
             Tripwire: A guardrail stopped the run.
         """
-        return await self._answer(call, self._named(call), Context.of(context), None)
+        return await self._answer(call, self._find(call), Context.of(context), None)
 
     async def call_all(
         self,
@@ -120,26 +121,28 @@ class Toolset(Mapping[str, Tool]):
         begun: Mapping[int, Awaitable[ToolResult]] = _NONE_BEGUN,
         gate: asyncio.Semaphore | None = None,
     ) -> list[ToolResult]:
-        """Answer a turn of calls, in their order; a failure never loses a sibling.
+        """Answer all calls of a turn and return the results in the same order.
 
-        Exclusive tools run alone, after the others. When a tool that takes control is called
-        together with others, none of them runs, and each answer says why.
+        If a call fails, the others still get their results. Exclusive tools run alone, after the
+        others. A tool that takes control cannot be called together with other tools: then no call
+        of the turn runs, and each result says why.
 
         Args:
             calls: The calls.
-            context: What they share.
-            begun: The answers of calls that began before the turn was complete, by place.
-            gate: What those calls passed through; without one, `max_concurrency` limits the rest.
+            context: The context that the calls share.
+            begun: Calls that started while the model was still writing: index to pending result.
+            gate: The semaphore that the calls in `begun` use. By default `max_concurrency` makes a
+                new one.
 
         Raises:
-            Tripwire: A guardrail stopped the run. Raised after the others have ended; `.results`
-                holds theirs.
+            Tripwire: A guardrail stopped the run. It is raised after the other calls have ended;
+                `.results` holds their results.
         """
         calls, context = list(calls), Context.of(context)
-        tools = [self._named(call) for call in calls]
+        tools = [self._find(call) for call in calls]
         conflict = _conflict(tools)
         results: list[ToolResult | None] = [None] * len(calls)
-        wires: dict[int, Tripwire] = {}
+        stops: dict[int, Tripwire] = {}
         if gate is None and self.max_concurrency is not None:
             gate = asyncio.Semaphore(self.max_concurrency)
 
@@ -151,18 +154,18 @@ class Toolset(Mapping[str, Tool]):
                 async with gate or nullcontext():
                     work = self._answer(calls[index], tools[index], context, conflict)
                     results[index] = await work
-            except Tripwire as wire:
-                wires[index] = wire
+            except Tripwire as tripwire:
+                stops[index] = tripwire
 
         alone = [
             i for i, tool in enumerate(tools) if tool is not None and tool.settings.is_exclusive
         ]
-        await _together([answer(index) for index in range(len(calls)) if index not in alone])
+        await _run_all([answer(index) for index in range(len(calls)) if index not in alone])
         for index in alone:
-            await _together([answer(index)])
+            await _run_all([answer(index)])
         lost = ToolError("The call was cancelled from within.")
-        ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in wires]
-        for first in wires.values():
+        ended = [results[i] or _failed(calls[i], lost) for i in range(len(calls)) if i not in stops]
+        for first in stops.values():
             first.results = ended
             raise first
         return ended
@@ -170,35 +173,35 @@ class Toolset(Mapping[str, Tool]):
     async def refuse(
         self, call: ToolCall, error: ToolError, context: Context[Any] | None = None
     ) -> ToolResult:
-        """Answer a call that must not run with this error, between the events of any call."""
-        return await self._answer(call, self._named(call), Context.of(context), error)
+        """Answer a call with this error instead of running it. The usual events are emitted."""
+        return await self._answer(call, self._find(call), Context.of(context), error)
 
     def call_sync(self, call: ToolCall, context: Context[Any] | None = None) -> ToolResult:
-        """Answer one call from sync code, also where an event loop is already running."""
+        """Answer one call from sync code, even if an event loop is already running."""
         return _run(self.call(call, context))
 
     def call_all_sync(
         self, calls: Iterable[ToolCall], context: Context[Any] | None = None
     ) -> list[ToolResult]:
-        """Answer a turn of calls from sync code, also where an event loop is already running."""
+        """Answer all calls of a turn from sync code, even if an event loop is already running."""
         return _run(self.call_all(calls, context))
 
     def _answer(
         self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Run one call, between its events where somebody listens."""
-        return (self._told if context.listened else self._outcome)(call, tool, context, refusal)
+        """Run one call, and emit its events if the context has listeners."""
+        return (self._observed if context.listened else self._run_one)(call, tool, context, refusal)
 
-    async def _told(
+    async def _observed(
         self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> ToolResult:
         view = context.for_call(call, tool.schema if tool is not None else None)
         try:
             await view.announce("tool:pre", input=call.arguments)
             await view.announce("tool:pre:debug", input=call.arguments, call=call)
-            result = await self._outcome(call, tool, context, refusal)
-        except BaseException as stopped:  # A call that is cancelled ends with its event too.
-            # A coroutine that is being closed can await nothing.
+            result = await self._run_one(call, tool, context, refusal)
+        except BaseException as stopped:  # A cancelled call also needs its final event.
+            # GeneratorExit means that this coroutine is being closed: it cannot await any more.
             if not isinstance(stopped, GeneratorExit):
                 message = str(stopped) or "The call was stopped."
                 failure = ToolFailure(type=type(stopped).__name__, message=message)
@@ -211,7 +214,7 @@ class Toolset(Mapping[str, Tool]):
         await view.announce("tool:post:debug", result=result, call=call)
         return result
 
-    async def _outcome(
+    async def _run_one(
         self, call: ToolCall, tool: Tool | None, context: Context[Any], refusal: ToolError | None
     ) -> ToolResult:
         if tool is None:
@@ -222,8 +225,8 @@ class Toolset(Mapping[str, Tool]):
             return _failed(call, ToolDisabledError.of(call.name))
         return await tool.invoke(call, context)
 
-    def _named(self, call: ToolCall) -> Tool | None:
-        """Return the tool that a call names: none where the name is no text."""
+    def _find(self, call: ToolCall) -> Tool | None:
+        """Return the tool that a call names, or None if there is none."""
         try:
             return self.get(call.name) if isinstance(call.name, str) else None
         except AttributeError:
@@ -231,10 +234,10 @@ class Toolset(Mapping[str, Tool]):
 
 
 def _no_tool(given: Any) -> DefinitionError:
-    """Return what to tell of something in a toolset that is no tool."""
+    """Return the error for an item of a toolset that is not a tool."""
     if isinstance(given, type):
         remedy = "it is a class, make a tool with it"
-    elif isinstance(getattr(given, "__func__", None), Tool):  # As of Python 3.13.
+    elif isinstance(getattr(given, "__func__", None), Tool):  # Since Python 3.13.
         remedy = "write @FunctionTool above @classmethod"
     else:
         remedy = "decorate it with @FunctionTool"
@@ -243,7 +246,7 @@ def _no_tool(given: Any) -> DefinitionError:
 
 
 def _conflict(tools: list[Tool | None]) -> ToolError | None:
-    """Return why none of these may run together, if so."""
+    """Return the error if one of these tools takes control and is not called alone."""
     names = [tool.name for tool in tools if tool is not None and tool.settings.takes_control]
     if not names or len(tools) == 1:
         return None
@@ -255,15 +258,15 @@ def _failed(call: ToolCall, error: ToolError) -> ToolResult:
     return changed(failure_of(error), call_id=call.id)
 
 
-async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
-    """Run all to their ends; cancelled, cancel all and wait for them.
+async def _run_all(work: list[Coroutine[Any, Any, None]]) -> None:
+    """Run all coroutines as tasks until they end.
 
-    What leaves one leaves here.
+    If this is cancelled, or if one of them raises, cancel the others and wait for them.
     """
     if not work:
         return
-    # Also one alone is a task of its own: a call that cancels the task it runs in takes no sibling
-    # along, as it would with `gather`.
+    # Each coroutine gets a task of its own, even a single one: a body may cancel its own task.
+    # `asyncio.gather` would then cancel the other calls too.
     tasks = [asyncio.ensure_future(item) for item in work]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -277,19 +280,19 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine from sync code: on a thread of its own where a loop is running here."""
-    run: Callable[[Coroutine[Any, Any, T]], T] = _run_beside
+    """Run a coroutine from sync code. If this thread has a running loop, use another thread."""
+    run: Callable[[Coroutine[Any, Any, T]], T] = _run_on_thread
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         run = asyncio.run
-    return run(work)  # After the `except`, so that no error of the work is chained to its own.
+    return run(work)  # Outside the `except`: an error of `work` must not be chained to that one.
 
 
-def _run_beside(work: Coroutine[Any, Any, T]) -> T:
-    """Drive a coroutine on a thread of its own.
+def _run_on_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a new thread and wait for it.
 
-    An interrupt of the wait cancels it, and gives it time to clean up.
+    If the wait is interrupted, cancel the coroutine and give it time to clean up.
     """
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
     outcome: Future[T] = Future()
@@ -302,10 +305,10 @@ def _run_beside(work: Coroutine[Any, Any, T]) -> T:
     def drive() -> None:
         try:
             outcome.set_result(asyncio.run(cancellable()))
-        except BaseException as error:  # It belongs to whoever waits, not to this thread.
+        except BaseException as error:  # Raised again in the thread that waits.
             outcome.set_exception(error)
 
-    # A daemon, which no executor has: what hangs there does not keep the process alive.
+    # A daemon thread does not keep the process alive if the call hangs. No executor has daemons.
     thread = threading.Thread(
         target=contextvars.copy_context().run, args=(drive,), name="functool-call-sync", daemon=True
     )
@@ -314,7 +317,7 @@ def _run_beside(work: Coroutine[Any, Any, T]) -> T:
         return outcome.result()
     finally:
         if not outcome.done():
-            with suppress(RuntimeError, TimeoutError):  # It has just ended, or never began.
+            with suppress(RuntimeError, TimeoutError):  # The work has just ended or never began.
                 loop, task = started.result(GRACE_SECONDS)
                 loop.call_soon_threadsafe(task.cancel)
             wait([outcome], GRACE_SECONDS)

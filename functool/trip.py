@@ -1,7 +1,7 @@
-"""The trip of one call along the road of its tool: what the steps of `Tool.invoke` share.
+"""`Trip`: the state of one call that the steps of `Tool.invoke` share.
 
-The canonical arguments and the view of the context are made when a step first asks for them. A step
-that is not taken costs nothing.
+The canonical arguments and the view of the context are computed when a step first needs them. A
+tool without hooks and guardrails often needs neither.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from functool.call import (
 )
 from functool.context import Context
 from functool.errors import ArgumentError, DefinitionError
-from functool.guardrails.asking import answered, ask, refuse_changed, with_matching_value
+from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
 from functool.guardrails.sources import remember, watched
 
 _UNBOUND: Any = object()
 
 
-class Travelled(Protocol):
-    """What a trip has to know of its tool."""
+class TripTool(Protocol):
+    """The part of a tool that a trip uses. `tool.py` imports this file, so `Tool` is unknown."""
 
     @property
     def name(self) -> str:
@@ -38,12 +38,15 @@ class Travelled(Protocol):
 
     @property
     def schema(self) -> ToolSchema:
-        """All that a model is told of the tool."""
+        """Everything that a model learns about the tool."""
         ...
 
 
 class Trip:
-    """One call on its way. `sent` holds the names that a model sends, `values` are the body's."""
+    """The state of one call.
+
+    `sent` is the call as the model wrote it; `values` are the validated Python values for the body.
+    """
 
     __slots__ = (
         "_call",
@@ -51,7 +54,7 @@ class Trip:
         "binder",
         "id",
         "labels",
-        "made",
+        "made_view",
         "record",
         "sent",
         "tool",
@@ -59,9 +62,9 @@ class Trip:
     )
 
     def __init__(
-        self, tool: Travelled, binder: Binder, call: ToolCall, context: Context[Any] | None
+        self, tool: TripTool, binder: Binder, call: ToolCall, context: Context[Any] | None
     ) -> None:
-        self.tool: Travelled = tool
+        self.tool: TripTool = tool
         self.binder: Binder = binder
         self.sent: ToolCall = call
         self.id: str = call.id
@@ -70,11 +73,11 @@ class Trip:
         self.labels: tuple[Any, ...] = ()
         self._context = context
         self._call: ToolCall | None = None
-        self.made: Context[Any] | None = None
+        self.made_view: Context[Any] | None = None
 
     @property
     def call(self) -> ToolCall:
-        """The call with canonical arguments: what hooks and guardrails see."""
+        """The call with canonical arguments, which hooks and guardrails get."""
         if self._call is None:
             canonical = self.binder.canonical(self.sent.arguments, self.values)
             self._call = with_arguments(self.sent, canonical)
@@ -83,35 +86,35 @@ class Trip:
     @property
     def view(self) -> Context[Any]:
         """The view of the context that belongs to this call."""
-        if self.made is None:
+        if self.made_view is None:
             try:
                 call = self.sent if self.values is _UNBOUND else self.call
-            except ArgumentError:  # Of a wrapper: the inner tool has refused them, and says so.
+            except ArgumentError:  # A wrapper's inner tool has refused them and reports it.
                 call = self.sent
             try:
                 schema = self.tool.schema
-            except DefinitionError:  # Binding has failed for the same reason, and says so.
+            except DefinitionError:  # Validation failed for the same reason and reports it.
                 schema = None
             if self._context is None:  # No context was passed, so no view is needed.
-                self.made = Context()
-                self.made.call, self.made.schema, self.made.inner_sources = call, schema, []
+                view = self.made_view = Context()
+                view.call, view.schema, view.inner_sources = call, schema, []
             else:
-                self.made = self._context.for_call(call, schema)
-        return self.made
+                self.made_view = self._context.for_call(call, schema)
+        return self.made_view
 
     @property
     def context(self) -> Context[Any]:
-        """The view if a step has asked for it, else the context as it was passed."""
-        return self.made or self._context or Context()
+        """The view if a step has created it, else the context that was passed."""
+        return self.made_view or self._context or Context()
 
     def bind_canonical(self) -> None:
-        """Validate a call that holds canonical arguments already."""
+        """Validate a call whose arguments are canonical already."""
         arguments: Any = self.binder.sent_form(self.sent.arguments)
         self.sent = with_arguments(self.sent, arguments)
         self.values = self.binder.values(self.sent.arguments)
 
     def replace(self, new: ToolCall) -> None:
-        """Go on with another call, validated again."""
+        """Validate another call and continue with it."""
         arguments = self.binder.sent_form(new.arguments)
         metadata = {**self.sent.metadata, **new.metadata}
         values = self.binder.values(arguments)
@@ -120,7 +123,7 @@ class Trip:
         self.view.call = self.call
 
     async def ask_hook(self, on_invoke: Any) -> None:
-        """Let the tool's own hook see the call, or replace it."""
+        """Call the tool's `on_invoke`, which may replace the call."""
         call = self.call
         seen = fingerprint(call.arguments)
         new = await on_invoke(call, self.view)
@@ -132,8 +135,8 @@ class Trip:
     async def ask_input(self, guardrails: Sequence[Any]) -> None:
         """Ask the input guardrails in order.
 
-        A person who edited the arguments of a call did so after some guardrails had looked: all of
-        them look again.
+        If a person edits the arguments during an approval, the guardrails before it have not seen
+        the new arguments. So all of them are asked again.
         """
         view, record, call = self.view, self.record, self.call
         at, edits, seen = 0, 0, fingerprint(call.arguments)
@@ -142,7 +145,7 @@ class Trip:
             at += 1
             answer = ask(guardrail, call, view, "input", record)
             if answer is not None:
-                answer = await answered(answer, guardrail, call, "input", record)
+                answer = await await_answer(answer, guardrail, call, "input", record)
             if answer is not None and answer is not call:
                 self.replace(answer)
                 decided, call = call.metadata.get("decision"), self.call
@@ -153,65 +156,65 @@ class Trip:
                 refuse_changed(guardrail, record)
 
     async def ask_output(self, guardrails: Sequence[Any], result: ToolResult) -> ToolResult:
-        """Ask the output guardrails in order, and return what leaves."""
+        """Ask the output guardrails in order, and return the final result."""
         view, record = self.view, self.record
         for guardrail in guardrails:
             answer = ask(guardrail, result, view, "output", record)
             if answer is not None:
-                new = await answered(answer, guardrail, result, "output", record)
+                new = await await_answer(answer, guardrail, result, "output", record)
                 result = with_matching_value(result, new)
         return result
 
     def note(self, result: ToolResult) -> None:
-        """Keep what inner guardrails did, and labels, whatever becomes of a result."""
+        """Record the guardrail actions and the labels of a result, in case it is replaced."""
         self.record += noted_guardrails(result)
         self.label(result)
 
     def label(self, result: ToolResult) -> None:
-        """Keep from which untrusted tools a result came, whatever takes its place."""
+        """Record the untrusted tools behind a result, in case it is replaced."""
         names = metadata_of(result).get("sources", ())
         self.labels += tuple(names) if isinstance(names, (list, tuple)) else ()
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
-        """Write into the result what the road knows: guardrails, labels, a decision, the id."""
+        """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
         if watched and self._context is not None:
             self._remember(result, untrusted)
         if result.metadata:
             self.label(result)
-        if self.made is not None and self.made.inner_sources:
-            self.labels += tuple(self.made.inner_sources)
-        noted = self.made is not None and self.made.noted
-        heard = untrusted or noted or self.record or self.labels or self.sent.metadata
-        if heard and (told := self._told(untrusted)):
-            return changed(result, call_id=self.id, metadata={**metadata_of(result), **told})
+        if self.made_view is not None and self.made_view.inner_sources:
+            self.labels += tuple(self.made_view.inner_sources)
+        notes = self.made_view is not None and self.made_view.noted
+        has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
+        if has_any and (metadata := self._call_metadata(untrusted)):
+            return changed(result, call_id=self.id, metadata={**metadata_of(result), **metadata})
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
-    def _told(self, untrusted: bool) -> dict[str, Any]:
-        """Return what the road knows of the call, for the metadata of its result."""
-        notes = (self.made and self.made.noted) or {}
+    def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
+        """Return the facts about this call that belong into the metadata of its result."""
+        notes = (self.made_view and self.made_view.noted) or {}
         given = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
-        told: dict[str, Any] = {**notes.get("metadata", {})}
+        metadata: dict[str, Any] = {**notes.get("metadata", {})}
         if self.record:
-            told["guardrails"] = [*self.record]
+            metadata["guardrails"] = [*self.record]
         own = (self.tool.name,) if untrusted else ()
         if names := dict.fromkeys(map(str, (*own, *_labels_of(given), *self.labels))):
-            told["sources"] = [*names]
+            metadata["sources"] = [*names]
             outer = None if self._context is None else self._context.inner_sources
-            if outer is not None:  # This call is made inside of another one.
+            if outer is not None:  # This call was made inside another call.
                 outer += names
         if decision := notes.get("decision") or given.get("decision"):
-            told["decision"] = decision
-        return told
+            metadata["decision"] = decision
+        return metadata
 
     def _remember(self, result: ToolResult, untrusted: bool) -> None:
-        """Tell the guardrail on sources what a trusted tool returned."""
+        """Store a trusted tool's result for the guardrail `trusted_only`."""
         metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
         if not untrusted and not metadata.get("sources"):
             remember(self.context, result)
 
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the untrusted tools from which the arguments of a call came."""
+    """Return the untrusted tools that the arguments of a call came from."""
     sources = metadata.get("sources")
     groups = sources.values() if isinstance(sources, Mapping) else ()
     return [name for group in groups if isinstance(group, (list, tuple)) for name in group]

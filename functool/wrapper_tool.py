@@ -1,4 +1,4 @@
-"""`WrapperTool`: a tool around another tool, the base of every layer."""
+"""`WrapperTool`: a tool around another tool, and the base class of every layer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from functool.trip import Trip
 
 
 class WrapperTool(Tool):
-    """A tool whose `run` is another tool: the base of every layer.
+    """A tool whose `run` invokes another tool, and the base class of every layer.
 
-    It validates nothing: the call reaches the inner tool as it came. Guardrails of the wrapper's
-    own see the canonical arguments. What is not given is the inner tool's.
+    The inner tool gets the call as it was sent, and validates it. Guardrails of the wrapper get the
+    canonical arguments. Name, description, settings, prompts and the limit of bytes are by default
+    those of the inner tool.
 
     Raises:
-        DefinitionError: `tool` is no tool, or an option is not what it should be.
+        DefinitionError: `tool` is not a tool, or an option has an invalid value.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class WrapperTool(Tool):
         inner["max_argument_bytes"] = tool.max_argument_bytes
         name = tool.name if name is None else name
         try:
-            self._equip(name, {**inner, **options})
+            self._set_options(name, {**inner, **options})
         except DefinitionError as error:
             raise made_here(error, name) from None
         self._new_description = description
 
     @cached_property
     def schema(self) -> ToolSchema:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The inner tool's schema, under the wrapper's name and description."""
+        """The inner tool's schema with the wrapper's name and description."""
         inner = self.tool.schema
         description = inner.description if self._new_description is None else self._new_description
         return replace(inner, name=self._name, description=description)
@@ -65,8 +66,8 @@ class WrapperTool(Tool):
         return super().requires_approval or self.tool.requires_approval
 
     def is_enabled(self, context: Context[Any] | None = None) -> bool:
-        """Whether neither the wrapper nor the inner tool is switched off in this context."""
-        inner = self.tool.settings.is_enabled  # A switch that both have is asked once.
+        """Return whether both the wrapper and the inner tool are enabled in this context."""
+        inner = self.tool.settings.is_enabled  # If both share one function, call it once.
         own = self.settings.is_enabled is inner or super().is_enabled(context)
         return own and self.tool.is_enabled(context)
 
@@ -76,16 +77,16 @@ class WrapperTool(Tool):
         return self.tool.bind(arguments)
 
     def around(self: W, func: Around) -> W:
-        """Return a copy whose inner tool has `func` around its body: inside its guardrails, too."""
+        """Return a copy whose inner tool has `func` around its body, inside its guardrails."""
         twin = self._twin()
         twin.tool = self.tool.around(func)
         return twin
 
     def watch(self) -> Watch:
-        """Return what judges a call's arguments while their text is written: the inner tool's.
+        """Return the inner tool's `Watch`, which checks arguments while a model writes them.
 
-        A subclass that overrides `run` may send the inner tool other arguments, so its calls are
-        judged when they are complete. One that hands the call on as it came overrides this:
+        A subclass that overrides `run` may change the arguments, so its calls are checked when
+        they are complete. A subclass that does not change them can override this method with
         `return self.tool.watch()`.
         """
         if type(self).run is WrapperTool.run:
@@ -104,7 +105,7 @@ class WrapperTool(Tool):
 
     @property
     def _binder(self) -> Binder:  # type: ignore[override]
-        limit = self.max_argument_bytes  # The inner tool asks for its own.
+        limit = self.max_argument_bytes  # The inner tool checks its own limit itself.
         own = None if limit == self.tool.max_argument_bytes else limit
         return PassingBinder(self.tool._binder, own)
 

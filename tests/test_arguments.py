@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 from hypothesis import given
@@ -1591,3 +1591,25 @@ def test_an_authors_words_stand_as_they_are(words, said):
             FunctionTool(take).bind({"p": 7})
 
         assert str(refused.value) == f"Invalid arguments. {said}"
+
+
+class Range(NamedTuple):
+    """A range of prices."""
+
+    low: int
+    high: int = 9
+
+
+def test_an_object_in_the_place_of_a_named_tuple_is_told_to_be_a_list():
+    """The schema shows a NamedTuple as a list, so the error names no field that is missing."""
+
+    @FunctionTool
+    def search(price: Range) -> str:
+        return f"{price.low}-{price.high}"
+
+    assert call(search, {"price": {"lowest": 1}}).text == (
+        "Invalid arguments. price: expected a list; "
+        "price.lowest: unknown argument; no other names are known here"
+    )
+    assert call(search, {"price": {"low": 1}}).text == "1-9"
+    assert call(search, {"price": [1, 2]}).text == "1-2"

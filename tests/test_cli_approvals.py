@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from functool import ApprovalRequest, Context, FunctionTool, ToolCall
 from functool.cli import main
 from functool.guardrails import require_approval
-from functool.integrations.click_approval import approve, edited, told
+from functool.integrations.click_approval import approve, edited, request_text
 from functool.layers.inbox import Inbox
 
 
@@ -128,7 +128,7 @@ def request(**arguments):
 
 def test_what_is_told():
     """A person reads all of the arguments, with hidden characters written out, and their sources."""
-    assert told(request(a="x\u202ey\x7f")) == (
+    assert request_text(request(a="x\u202ey\x7f")) == (
         't {\n  "a": "x\\u202ey\\u007f"\n}\n/a came from fetch, which may hold text of strangers'
     )
 

@@ -114,7 +114,8 @@ def send(arguments: Any) -> None:
             assert got == [], "a body ran although the arguments were refused"
             assert result.error.type == "ArgumentError"
             assert 0 < len(result.error.message) <= MAX_MESSAGE
-            assert "://" not in result.error.message and "pydantic" not in result.error.message
+            assert "://" not in result.error.message
+            assert "pydantic" not in result.error.message or "pydantic" in str(arguments)
             assert result.error.message.isprintable()
             result.text.encode()
 

@@ -417,7 +417,10 @@ def test_a_call_is_made_by_name():
         (lambda: FunctionTool(buy.func, timeot=3), "no option 'timeot'; did you mean 'timeout'"),
         (lambda: SchemaTool("f", "F.", {}, len, nmae=3), "no option 'nmae'"),
         (lambda: FunctionTool(buy.func, input_guardrails=[require_approval]), r"call it: require_"),
-        (lambda: FunctionTool(buy.func, input_guardrails=[lambda call: None]), "2 arguments"),
+        (
+            lambda: FunctionTool(buy.func, input_guardrails=[lambda call: None]),
+            "the call and the context",
+        ),
         (lambda: FunctionTool(buy.func, output_guardrails=[truncate]), r"call it: truncate"),
         (lambda: FunctionTool(Price), "it is a class"),
         (lambda: Toolset(buy), r"Toolset\(\[buy\]\)"),

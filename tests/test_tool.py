@@ -1400,17 +1400,22 @@ def test_sent_form_is_what_another_road_takes():
 
 
 def test_what_is_added_later_is_checked_like_what_is_given_at_first():
-    """A guardrail, an error function or an `around` that cannot be called so is a DefinitionError that names the list."""
+    """A guardrail, an error function or an `around` that cannot be called so is a DefinitionError that names the option and its arguments."""
     tool = FunctionTool(lambda: "x", name="f")
+    bad = len
     ways = {
-        "input_guardrails": lambda: tool.add_input_guardrails([lambda call: None]),
-        "output_guardrails": lambda: tool.add_output_guardrails([lambda result: None]),
-        "on_error_func": lambda: tool.add_on_error_func(lambda error: None),
-        "around": lambda: tool.around(lambda call: None),
+        "input_guardrails": (lambda: tool.add_input_guardrails([bad]), "the call and the context"),
+        "output_guardrails": (
+            lambda: tool.add_output_guardrails([bad]),
+            "the result and the context",
+        ),
+        "on_error_func": (lambda: tool.add_on_error_func(bad), "the error and the context"),
+        "around": (lambda: tool.around(bad), "the call and the context and the body"),
     }
 
-    for name, add in ways.items():
-        with pytest.raises(DefinitionError, match=f"^{name}: .* cannot be used as it is"):
+    for name, (add, takes) in ways.items():
+        wrong = f"^{name}: .* cannot be used as it is .*; it has to take {takes}$"
+        with pytest.raises(DefinitionError, match=wrong):
             add()
 
 

@@ -1,1 +1,1 @@
-"""JSON text or a mapping becomes checked arguments, or an `ArgumentError`."""
+"""Turn JSON text or a mapping into validated arguments, or raise an `ArgumentError`."""

@@ -1,4 +1,4 @@
-"""What binds the arguments of one tool: the shape of a binder, that of a wrapper, a late one."""
+"""`Binder`, which decodes and validates the arguments of one tool, and two small binders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functool.binding.json_text import Arguments, as_text
 
 
 class Bound(NamedTuple):
-    """Arguments that were checked.
+    """Validated arguments.
 
-    `values` are for the body, by parameter name; `arguments` are the canonical ones.
+    `values` are the Python values for the body, by parameter name. `arguments` are the canonical
+    arguments as JSON values.
     """
 
     values: dict[str, Any]
@@ -19,63 +20,67 @@ class Bound(NamedTuple):
 
 
 class Binder(Protocol):
-    """Checks the arguments of one tool."""
+    """Decodes and validates the arguments of one tool."""
 
     def values(self, arguments: Arguments) -> Any:
-        """Return the values for the body, or raise an `ArgumentError`."""
+        """Return the values for the body.
+
+        Raises:
+            ArgumentError: The arguments do not fit the schema.
+        """
         ...
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
-        """Return the canonical form of arguments that `values` has checked."""
+        """Return the canonical form of arguments that `values` has validated."""
         ...
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return canonical arguments under the names that a model sends."""
+        """Rename canonical arguments to the names that a model sends, such as aliases."""
         ...
 
 
 class PassingBinder:
-    """The binder of a wrapper: it hands arguments on as they came.
+    """The binder of a wrapper: it returns the arguments unchanged.
 
-    Only when somebody looks are they checked, by the inner tool's binder.
+    The inner tool's binder validates them when a hook or a guardrail of the wrapper needs them.
     """
 
     def __init__(self, inner: Binder, limit: int | None = None) -> None:
         self._inner, self._limit = inner, limit
 
     def values(self, arguments: Arguments) -> Any:
-        """Return the arguments as they came.
+        """Return the arguments unchanged.
 
         Raises:
-            ArgumentError: Their text has more bytes than the wrapper's own limit.
+            ArgumentError: Their text has more bytes than the wrapper's limit.
         """
         if self._limit is not None:
             as_text(arguments, self._limit)
         return arguments
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
-        """Return the canonical arguments of the inner tool."""
+        """Validate the arguments and return their canonical form, as the inner tool does."""
         return self._inner.canonical(arguments, self._inner.values(arguments))
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return canonical arguments under the names that a model sends."""
+        """Rename canonical arguments to the names that a model sends, such as aliases."""
         return self._inner.sent_form(arguments)
 
 
 class LateBinder:
-    """Stands for the binder of a tool whose signature names something that does not exist yet."""
+    """A binder that is built later, because an annotation names a class that does not exist yet."""
 
     def __init__(self, resolve: Callable[[], Binder]) -> None:
         self._resolve = resolve
 
     def values(self, arguments: Arguments) -> Any:
-        """Return the values for the body, now that the names exist."""
+        """Build the binder, and return the values for the body."""
         return self._resolve().values(arguments)
 
     def canonical(self, arguments: Arguments, values: Any) -> Any:
-        """Return the canonical form of arguments that `values` has checked."""
+        """Return the canonical form of arguments that `values` has validated."""
         return self._resolve().canonical(arguments, values)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return canonical arguments under the names that a model sends."""
+        """Rename canonical arguments to the names that a model sends, such as aliases."""
         return self._resolve().sent_form(arguments)

@@ -1,7 +1,8 @@
-"""jsonschema as functool runs it: it fetches nothing, and nobody can make it work for long.
+"""A safe jsonschema validator: it fetches no references, and the work of a check is limited.
 
-Patterns run on pydantic's linear engine. Each keyword that is evaluated counts as one step, since
-unions of references that double, or a long list, would otherwise hold the event loop for minutes.
+Patterns run on pydantic's regex engine, which takes linear time. The steps of each check are
+counted. Without that limit, a hostile schema or a long list could block the event loop for minutes:
+for example, unions of references can double the work at each level.
 """
 
 from __future__ import annotations
@@ -17,43 +18,43 @@ from typing import Any
 from functool.binding.json_text import linear_pattern
 
 MAX_STEPS = 100_000
-"""How many keywords one check may evaluate: about half a second's work."""
+"""How many steps one check may take, roughly one for each keyword: about half a second of work."""
 
 _LOOPS = {
     **dict.fromkeys(("enum", "const", "type"), 8),
     **dict.fromkeys(("$ref", "$dynamicRef"), 4),
     **dict.fromkeys(("required", "properties", "dependentRequired", "dependentSchemas"), 160),
 }
-"""Keywords that look at each of their own members, and how many of those make one step."""
+"""Keywords that loop over their members, and how many members count as one more step."""
 
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor")
 
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
-_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
+_steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
 
 
 class TooMuchWork(Exception):
-    """A check took more steps than it may."""
+    """A check took more than `MAX_STEPS`."""
 
 
 @contextmanager
 def bounded_work() -> Iterator[None]:
-    """Bound the work of the checks that are run inside.
+    """Limit the work of the checks that run in this `with` block.
 
     Raises:
-        TooMuchWork: They took more than `MAX_STEPS`.
+        TooMuchWork: The checks took more than `MAX_STEPS` together.
     """
-    token = _left.set([MAX_STEPS])
+    token = _steps_left.set([MAX_STEPS])
     try:
         yield
     finally:
-        _left.reset(token)
+        _steps_left.reset(token)
 
 
-def _counted(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
-    steps = 5 if word.endswith("ef") else 1  # To follow a reference takes five times as long.
+def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
+    steps = 5 if word.endswith("ef") else 1  # Following a `$ref` takes five times as long.
     members = _LOOPS.get(word)
 
     def step(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
@@ -79,7 +80,7 @@ def _count(wanted: Any, deep: bool) -> int:
 
 
 def _spend(steps: int) -> None:
-    left = _left.get()
+    left = _steps_left.get()
     left[0] -= steps
     if left[0] < 0:
         what = "the arguments take too much work to check against the tool's schema"
@@ -116,7 +117,7 @@ def _evaluated_names(word: str, wanted: Any, instance: dict[str, Any]) -> Any:
     if word == "properties":
         return wanted.keys() & instance.keys()
     if word == "patternProperties":
-        return [name for name in instance if any(_found(source, name) for source in wanted)]
+        return [name for name in instance if any(_matches(source, name) for source in wanted)]
     return instance if word in ("additionalProperties", "unevaluatedProperties") else ()
 
 
@@ -155,7 +156,7 @@ def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[
 
 
 def _hashable(value: Any) -> Any:
-    """Return what is equal for values that JSON Schema calls equal: 1 is 1.0, and not true."""
+    """Return a hashable key that is equal for equal JSON values: 1 equals 1.0, but not true."""
     _spend(1)
     if isinstance(value, bool) or value is None:
         return (value, "")
@@ -164,9 +165,9 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _found(pattern: str, text: str) -> bool | None:
-    """Whether a pattern matches in a text; None for one that the linear engine cannot read."""
-    # The time is linear in the text, and in the pattern once its repetitions are written out.
+def _matches(pattern: str, text: str) -> bool | None:
+    """Whether a pattern matches somewhere in a text; None if the engine does not support it."""
+    # The time grows with the length of the text times that of the pattern, repetitions expanded.
     _spend(_length(pattern) * (100 + len(text)) // 500)
     search = linear_pattern(pattern)
     return None if search is None else bool(search(text))
@@ -174,7 +175,7 @@ def _found(pattern: str, text: str) -> bool | None:
 
 @lru_cache(maxsize=512)
 def _length(pattern: str) -> int:
-    """Return how long a pattern is, roughly, when each `{n}` is written out."""
+    """Return the approximate length of a pattern after expanding each `{n}`."""
     sums, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         if token[0] == "(":
@@ -193,13 +194,13 @@ def _length(pattern: str) -> int:
 
 
 def validator_of(schema: Mapping[str, Any]) -> Any:
-    """Return jsonschema's validator of a schema. Use it inside of `bounded_work`."""
+    """Return a jsonschema validator for a schema. Use it inside `bounded_work`."""
     from referencing import Registry
     from referencing.jsonschema import DRAFT202012
 
     if not any(_holds(schema, word) for word in _IDENTIFIERS):
         return _validator_class()(schema, registry=Registry())
-    # Identifiers are collected once: else each reference to one walks through the whole schema.
+    # Collect the identifiers once. Otherwise jsonschema walks the schema for each reference.
     resource = DRAFT202012.create_resource(dict(schema))
     place = resource.id() or "urn:functool:schema"
     known: Any = Registry().with_resource(place, resource).crawl()
@@ -212,26 +213,26 @@ def _holds(schema: Any, word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _validator_class() -> Any:
-    """Return jsonschema's validator for 2020-12: patterns run on the linear engine."""
+    """Return a validator class for 2020-12 that counts steps and uses the linear engine."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError as SchemaMismatch
     from jsonschema.validators import extend
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if isinstance(instance, str) and _found(wanted, instance) is False:
+        if isinstance(instance, str) and _matches(wanted, instance) is False:
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
             for name, value in instance.items():
-                if _found(source, name):
+                if _matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
     def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         patterns = schema.get("patternProperties") or ()
         known = schema.get("properties") or ()
         for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name in known or any(_found(source, name) for source in patterns):
+            if name in known or any(_matches(source, name) for source in patterns):
                 continue
             if wanted is False:
                 yield SchemaMismatch("", path=[name])
@@ -257,7 +258,7 @@ def _validator_class() -> Any:
     checks |= {"patternProperties": pattern_properties, "additionalProperties": additional}
     for word, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
         checks[word] = partial(unevaluated, word, kind)
-    counted = {name: _counted(name, check) for name, check in checks.items()}
+    counted = {name: _counting(name, check) for name, check in checks.items()}
     made: Any = extend(Draft202012Validator, counted)
     evolve = made.evolve
 

@@ -1,4 +1,4 @@
-"""Bind the arguments of a JSON Schema that somebody else wrote: jsonschema checks them."""
+"""Validate arguments against a JSON Schema that somebody else wrote, with jsonschema."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _KINDS = {
 
 
 class SchemaBinder:
-    """Binds the arguments of a JSON Schema that somebody else wrote: jsonschema.
+    """The binder for a JSON Schema that somebody else wrote. It validates with jsonschema.
 
     References are never fetched, and a `pattern` runs on pydantic's linear engine. Unknown
-    arguments are refused where the schema says so: what it leaves open was left open by somebody.
+    arguments are refused only if the schema says so, because its author may want to allow them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SchemaBinder:
         ]
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the arguments, defaults filled in."""
+        """Return the validated arguments, with defaults filled in."""
         sent: dict[str, Any] = self._decode(decoded(as_text(arguments, self._limit)))
         drop_nulls(sent, self._droppable)
         parts = self._properties.items()
@@ -77,7 +77,7 @@ class SchemaBinder:
         return sent
 
     def _problems(self, sent: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the first problems, each once: there may be millions."""
+        """Return the first problems, without repetitions. There may be millions."""
         try:
             with bounded_work():
                 errors = islice(self._validator.iter_errors(sent), 100)
@@ -90,11 +90,11 @@ class SchemaBinder:
         return list({str(problem): problem for problem in problems}.values())
 
     def canonical(self, arguments: Arguments, values: dict[str, Any]) -> dict[str, Any]:
-        """Return a copy of the values, which no guardrail can change for the body."""
+        """Return a copy of the values, so that guardrails cannot change what the body gets."""
         return deepcopy(values)
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return the arguments: their names are the ones that a model sends."""
+        """Return the arguments unchanged: a JSON Schema has no aliases."""
         return arguments
 
     _known = cached_property(lambda self: set(property_names(self._schema)))
@@ -104,14 +104,14 @@ class SchemaBinder:
     def _problem(self, error: Any) -> dict[str, Any]:
         path = path_text(error.absolute_path, self._known)
         word, wanted = error.validator, error.validator_value
-        if error.context:  # Of a union: what each of its members expects.
+        if error.context:  # A union: list what each member expects.
             parts = [self._problem(part) for part in error.context[:20]]
-            said = dict.fromkeys(
+            texts = dict.fromkeys(
                 part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}"
                 for part in parts
             )
             choices = sum((part.get("choices", ()) for part in parts), ())
-            return {"path": path, "expected": ", or ".join(said), "choices": choices}
+            return {"path": path, "expected": ", or ".join(texts), "choices": choices}
         if word == "required":
             missing = [name for name in wanted if name not in error.instance]
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}

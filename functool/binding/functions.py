@@ -1,9 +1,12 @@
-"""Bind the arguments of a function: pydantic checks them.
+"""Validate the arguments of a function with pydantic.
 
-Text is validated once, in Rust, and first in strict mode: what passes there holds no `true` for a
-number and no `"NaN"` for a float. Only what does not pass is decoded, looked at and tried again in
-lax mode. What strict mode lets through (names sent twice, deep nesting, numbers that overflow)
-leaves a trace in the text that is cheap to look for, and only then an exact pass runs.
+The text of the arguments is validated in Rust, first in pydantic's strict mode. Strict mode refuses
+`true` for a number and `"NaN"` for a float. If it refuses the text, the text is decoded, checked in
+Python and validated again in lax mode.
+
+Strict mode accepts some arguments that must be refused: repeated names, deep nesting, numbers that
+overflow. They leave traces in the text that are cheap to find. Only if there is such a trace, the
+text is decoded and checked exactly.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 _NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
-"""From how many characters on the text of arguments is long."""
+"""The length, in characters, from which the text of arguments counts as long."""
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -50,9 +53,10 @@ logger: logging.Logger = logging.getLogger("functool")
 
 
 class FunctionBinder:
-    """Binds the arguments of a Python function: pydantic checks them.
+    """The binder for a Python function. It validates with pydantic.
 
-    `codec` decodes the strict form, where there is one. `limit` bounds the bytes of the text.
+    `codec` decodes the strict form, if the tool has one. `limit` is the maximum size of the text,
+    in bytes.
     """
 
     def __init__(
@@ -61,8 +65,8 @@ class FunctionBinder:
         self._parts = parts
         self._limit = limit
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
-        # Text of fewer characters than this is validated as it came: it needs no decoding, has no
-        # more bytes than the limit, and is not long.
+        # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
+        # character has at most four), and it needs no decoding.
         self._short = 0 if self._decode else min(_LARGE if limit is None else limit // 4, _LARGE)
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
@@ -74,52 +78,52 @@ class FunctionBinder:
         self._names_differ = bool(self._renamed or self._reserved)
         recursive = bool(parts.definitions and Names(parts.root).cycles())
         self._nests = "any" in kinds or recursive
-        # Strict mode takes `true` for 1 where the numbers are listed: in a Literal, in an Enum.
+        # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
-        self._open = self._nests or "number" in kinds
-        # In a flat call every colon outside of a text belongs to an argument: counting them finds
-        # unknown ones, and costs less than to have pydantic forbid them.
+        self._unbounded = self._nests or "number" in kinds
+        # Arguments are flat if no value holds an object. Then each argument has one colon, and
+        # counting colons finds unknown arguments faster than pydantic's "forbid".
         self._flat = not (kinds & _NESTING or parts.rest)
         counts = self._flat and self._decode is None
         self._validate = self._validator("ignore") if counts else self._validate_closed
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the values for the body by parameter name; defaults stay out."""
+        """Return the values for the body by parameter name, without defaults."""
         if type(arguments) is str and len(arguments) < self._short:
             text, validate = arguments, self._validate
         else:
             text = as_text(arguments, self._limit)
-            if self._decode is not None:  # It was JSON: nothing in it that could not be said.
+            if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted))).decode()
             validate = self._validate if len(text) < _LARGE else self._validate_large
         try:
             values: dict[str, Any] = validate(text, strict=True)
         except ValidationError:
-            values = self._second_look(text)
+            values = self._check_again(text)
         except Exception as error:
             raise validator_failed(error) from error
         else:
-            # What was decoded was looked at then, and written anew: no name stands twice in it.
+            # If the text was decoded and written again, it holds no repeated name.
             counted = self._decode or (self._flat and text.count(":") == len(values))
-            if not (counted or self._are_all(text)):
-                values = self._second_look(text)
-            if self._open or self._lists_numbers:
-                self._refuse_misfits(text)
+            if not (counted or self._names_are_valid(text)):
+                values = self._check_again(text)
+            if self._unbounded or self._lists_numbers:
+                self._refuse_bad_numbers(text)
         if self._droppable and "null" in text:
             drop_nulls(values, self._droppable)
-        return self._named(values) if self._names_differ else values
+        return self._by_parameter(values) if self._names_differ else values
 
     def canonical(self, arguments: Arguments, values: Any) -> dict[str, Any]:
-        """Return the canonical form of arguments that were checked."""
+        """Return the canonical form of arguments that `values` has validated."""
         text = arguments if type(arguments) is str else as_text(arguments)
         sent: dict[str, Any]
         if self._decode is not None:
             sent = self._decode(decoded(text))
-        else:  # Text that was checked is only read here.
+        else:  # `values` has validated the text, so it is only parsed here.
             sent = from_json(text) if text and not text.isspace() else {}
-        if self._as_sent:
+        if self._is_canonical:
             return sent
-        drop_nulls(sent := self._unpacked(sent), self._droppable)
+        drop_nulls(sent := self._parse_texts(sent), self._droppable)
         canonical = {self._renamed.get(w, w): v for w, v in sent.items()}
         for name, default in self._defaults:
             if name not in canonical:
@@ -127,24 +131,23 @@ class FunctionBinder:
         return canonical
 
     def sent_form(self, arguments: Arguments) -> Arguments:
-        """Return canonical arguments under the names that a model sends."""
+        """Rename canonical arguments to the names that a model sends, such as aliases."""
         if not self._renamed:
             return arguments
         wires = {name: wire for wire, name in self._renamed.items()}
         return {wires.get(name, name): value for name, value in decoded(as_text(arguments)).items()}
 
-    def _second_look(self, text: str) -> dict[str, Any]:
-        """Check exactly what strict mode refused, and then in lax mode.
+    def _check_again(self, text: str) -> dict[str, Any]:
+        """Check the numbers of arguments that strict mode refused, and validate in lax mode.
 
         Types that are strict themselves stay strict.
         """
-        sent = self._unpacked(decoded(text))
+        sent = self._parse_texts(decoded(text))
         text = to_json(sent).decode()
-        odd = self._open or "true" in text or "false" in text or not_finite(text)
-        problems = misfits(sent, self._root, self._known) if odd else []
+        odd = self._unbounded or "true" in text or "false" in text or not_finite(text)
+        problems = number_problems(sent, self._root, self._known) if odd else []
         values: dict[str, Any] = {}
         try:
-            # A type of its own strictness keeps it.
             validate = self._validate_closed if len(text) < _LARGE else self._validate_large
             values = validate(text)
         except ValidationError as error:
@@ -157,15 +160,19 @@ class FunctionBinder:
             raise ArgumentError(problems)
         return values
 
-    def _refuse_misfits(self, text: str) -> None:
-        """Refuse what strict mode lets through: listed numbers, infinite ones, deep nesting."""
+    def _refuse_bad_numbers(self, text: str) -> None:
+        """Refuse what strict mode accepts wrongly: `true` for 1, infinite numbers, deep nesting."""
         bools = self._lists_numbers and ("true" in text or "false" in text)
-        odd = bools or (self._open and ((self._nests and is_deep(text)) or not_finite(text)))
-        if odd and (problems := misfits(decoded(text), self._root, self._known)):
+        odd = bools or (self._unbounded and ((self._nests and is_deep(text)) or not_finite(text)))
+        if odd and (problems := number_problems(decoded(text), self._root, self._known)):
             raise ArgumentError(problems)
 
-    def _are_all(self, text: str) -> bool:
-        """Whether no argument is unknown; one that stands twice is refused."""
+    def _names_are_valid(self, text: str) -> bool:
+        """Return whether all names are known.
+
+        Raises:
+            ArgumentError: A name is repeated.
+        """
         if has_escaped_name(text) or not self._quoted or may_repeat(text, self._quoted):
             decoded(text)
         if self._flat:
@@ -175,20 +182,21 @@ class FunctionBinder:
                 return False
         return True
 
-    def _unpacked(self, sent: dict[str, Any]) -> dict[str, Any]:
-        """Parse, once, JSON that was sent as a string for a list or an object.
+    def _parse_texts(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """Parse strings that were sent where only a list or an object fits.
 
-        It may be in strict form, too.
+        Some models send JSON as a string there. The parsed value may be in strict form.
         """
         texts = [wire for wire in self._containers if isinstance(sent.get(wire), str)]
         for wire in texts:
             sent[wire] = parsed(sent[wire])
         return self._decode(sent) if texts and self._decode is not None else sent
 
-    def _named(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values under the function's names.
+    def _by_parameter(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values under the function's parameter names.
 
-        What `**kwargs` collected may not take the name of another parameter.
+        Raises:
+            ArgumentError: An argument for `**kwargs` has the name of another parameter.
         """
         if not self._reserved.isdisjoint(values):
             name = sorted(self._reserved.intersection(values))[0]
@@ -201,11 +209,11 @@ class FunctionBinder:
 
     @cached_property
     def _validate_large(self) -> Any:
-        """For long text: it looks for the first problem of each list only."""
+        """The validator for long text. It stops at the first problem of each list."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
 
     def _validator(self, extra: str, *, first_only: bool = False) -> Any:
-        """Compile the core schema; null may be sent for what has a default."""
+        """Compile the core schema. Parameters with a default also accept null."""
         core = failing_fast(self._parts.core) if first_only else self._parts.core
         root = core["schema"] if core["type"] == "definitions" else core
         fields = {**root["fields"]}
@@ -213,25 +221,25 @@ class FunctionBinder:
             inner = core_schema.nullable_schema(fields[wire]["schema"])
             fields[wire] = {**fields[wire], "schema": inner}
         root = {**root, "fields": fields, "extra_behavior": extra}
-        whole: Any = {**core, "schema": root} if core["type"] == "definitions" else root
-        return compiled(whole, {"allow_inf_nan": False}).validate_json
+        new_core: Any = {**core, "schema": root} if core["type"] == "definitions" else root
+        return compiled(new_core, {"allow_inf_nan": False}).validate_json
 
     @cached_property
     def _containers(self) -> list[str]:
-        """The parameters that take a list or an object, and no string."""
+        """The parameters that accept a list or an object, but no string."""
         properties = self._parts.properties.items()
         return [wire for wire, part in properties if takes_only_containers(part, self._root)]
 
     @cached_property
     def _defaults(self) -> list[tuple[str, Any]]:
-        """The plain defaults, under the names of their parameters."""
+        """The defaults from the schema, by parameter name."""
         properties = self._parts.properties
         found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
         return [(name, schema["default"]) for name, schema in found if "default" in schema]
 
     @cached_property
-    def _as_sent(self) -> bool:
-        """Whether all that was sent is canonical."""
+    def _is_canonical(self) -> bool:
+        """Whether arguments as sent are already in canonical form."""
         return not (self._containers or self._droppable or self._renamed or self._defaults)
 
     @cached_property
@@ -244,13 +252,13 @@ class FunctionBinder:
 
 
 def validator_failed(error: Exception) -> ArgumentError:
-    """Log an exception of an author's validator, and return what the model is told."""
+    """Log an exception of an author's validator, and return the error for the model."""
     logger.error("a validator of a tool failed", exc_info=error)
     return ArgumentError("the arguments could not be checked: a validator of the tool failed")
 
 
-def misfits(sent: Mapping[str, Any], schema: Any, known: set[str]) -> list[dict[str, Any]]:
-    """Return the problem of a bool where a number is wanted, and of a text that is no finite one.
+def number_problems(sent: Mapping[str, Any], schema: Any, known: set[str]) -> list[dict[str, Any]]:
+    """Return a problem if a bool, or a text such as "NaN", was sent for a number.
 
     Raises:
         ArgumentError: A number is not finite.

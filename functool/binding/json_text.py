@@ -1,7 +1,7 @@
-"""JSON text of arguments: read exactly, and written from mappings.
+"""Parse arguments from JSON text, and write mappings as JSON text.
 
-pydantic's parser keeps the last of two equal names, reads NaN, and nests to 200 levels; what a call
-may not hold is refused here.
+This file refuses what pydantic's JSON parser accepts, but a call must not contain: repeated names,
+NaN, and more than 100 levels of nesting.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from functool.errors import ArgumentError
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 MAX_DEPTH = 100
-"""How many levels of objects and lists arguments may have, their own object counted."""
+"""The maximum depth of nested objects and lists. The object of the arguments is level one."""
 
-# On pydantic's engine these searches cost a hundredth of the validation of the same text; on `re`
-# they would cost a tenth.
+# On pydantic's regex engine these searches take a hundredth of the time that validation takes.
+# With `re` they would take a tenth.
 _SUSPICIOUS, _DIGITS, _ESCAPED_NAME = (
     SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     for pattern in (r"[0-9][eE][+0-9][0-9]|NaN|Infinity", r"[0-9]{4}", r'\\[^"]*"[ \n\r\t]*:')
@@ -33,19 +33,20 @@ _NAME = re.compile(r"[\w$-]{1,64}")
 
 
 def as_text(arguments: Any, limit: int | None = None) -> str:
-    """Return a mapping as JSON text, and text as it is.
+    """Return a mapping as JSON text, and text unchanged.
 
     Raises:
-        ArgumentError: It is no mapping, holds what JSON cannot say, or has more than `limit` bytes.
+        ArgumentError: The arguments are neither a mapping nor text, hold a value that JSON cannot
+            express, or have more than `limit` bytes.
     """
     if isinstance(arguments, str):
-        # A subclass, an Enum say, may call itself something else.
+        # A subclass such as a str Enum may override `__str__`.
         text = str.__str__(arguments)
     elif isinstance(arguments, Mapping):
         text = to_text(arguments)
     else:
         raise ArgumentError("the arguments must be a JSON object")
-    # No character has more than four bytes: short text need not be encoded.
+    # A character has at most four bytes, so short text need not be encoded.
     if limit is not None and len(text) * 4 > limit < len(text.encode("utf-8", "surrogatepass")):
         most = f"{limit:,} bytes, the most that this tool takes"
         raise ArgumentError(f"the arguments have more than {most}")
@@ -55,11 +56,11 @@ def as_text(arguments: Any, limit: int | None = None) -> str:
 def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
     """Return the JSON object in `text`.
 
-    `quoted` are the names, in quotes, that must not stand twice in it; without them all.
+    `quoted` are the names to check for repetition, in quotes; by default all names.
 
     Raises:
-        ArgumentError: It is not JSON, not an object, holds NaN or a name twice, or is nested too
-            deeply.
+        ArgumentError: The text is not JSON or not an object, holds NaN or a repeated name, or is
+            nested too deeply.
     """
     if not text or text.isspace():
         return {}
@@ -68,12 +69,12 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
     try:
         value = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:
-        # Text that is no UTF-8 is refused by its type.
+        # For text that cannot be encoded as UTF-8, `from_json` raises a TypeError.
         reason = "it holds lone surrogates" if isinstance(error, TypeError) else error
         raise ArgumentError(f"the arguments are not valid JSON: {reason}") from None
     if not isinstance(value, dict):
         raise ArgumentError("the arguments must be a JSON object")
-    # To look for each of many names takes longer than to read the text again.
+    # With many names, reading the text again is faster than searching for each name.
     if text.count(":") != len(value) and (
         has_escaped_name(text)
         or len(value) > 50
@@ -84,19 +85,19 @@ def decoded(text: str, quoted: Iterable[str] | None = None) -> dict[str, Any]:
 
 
 def has_escaped_name(text: str) -> bool:
-    """Whether a name in JSON text may hold an escape: then it cannot be looked for as it stands.
+    """Whether a name in JSON text may hold an escape, so that searching for names fails.
 
-    A backslash in a value is no reason to read the text again.
+    An escape in a value does not count.
     """
     return "\\" in text and _ESCAPED_NAME(text)
 
 
 def may_repeat(text: str, quoted: Iterable[str]) -> bool:
-    """Whether one of the quoted names may stand twice in JSON text as a name."""
+    """Whether one of the quoted names may occur twice as a name in JSON text."""
     long = len(text) > 1000
     for name in quoted:
-        # The second time a name stands behind a comma. The engine sees that ten times as fast as
-        # Python counts, but not for any length.
+        # A second occurrence follows a comma. For long text, searching for that with the engine is
+        # ten times as fast as counting. The engine refuses very long patterns.
         search = linear_pattern(_second(name)) if long and len(name) < 100 else None
         if (search is None or search(text)) and text.count(name) > 1:
             return True
@@ -105,7 +106,7 @@ def may_repeat(text: str, quoted: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=512)
 def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
-    """Return a search that takes linear time, or None where that engine cannot read the pattern."""
+    """Return a search in linear time, or None if the engine does not support the pattern."""
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
     except Exception:
@@ -115,13 +116,17 @@ def linear_pattern(pattern: str) -> Callable[[str], bool] | None:
 def not_finite(text: str) -> bool:
     """Whether JSON text may hold NaN, infinity, or a number that overflows.
 
-    Such a number has a long exponent, or hundreds of digits.
+    A number that overflows has a long exponent or hundreds of digits.
     """
     return _SUSPICIOUS(text) or bool(len(text) > 300 and _DIGITS(text[::75]))
 
 
 def refuse_infinite(value: Any) -> None:
-    """Raise an `ArgumentError` for a number that is not finite, at any depth."""
+    """Refuse numbers that are not finite, at any depth.
+
+    Raises:
+        ArgumentError: There is such a number.
+    """
     if isinstance(value, float) and not isfinite(value):
         raise ArgumentError("a number is too large: every number must be finite")
     items = [*value.values()] if isinstance(value, dict) else value
@@ -131,15 +136,19 @@ def refuse_infinite(value: Any) -> None:
 
 
 def to_text(value: Any) -> str:
-    """Return a value as JSON text, or raise an `ArgumentError` where JSON cannot say it."""
+    """Return a value as JSON text.
+
+    Raises:
+        ArgumentError: JSON cannot express the value.
+    """
     try:
         return _encoder.encode(value)
-    except Exception:  # A mapping of the caller's own may raise anything.
+    except Exception:  # A mapping class of the caller may raise any exception.
         raise ArgumentError("the arguments hold something that JSON cannot say") from None
 
 
 def _plain(value: Any) -> Any:
-    """Say a value that stands in a mapping of arguments as JSON, but never run an iterator."""
+    """Convert a Python value in arguments to a JSON value, but never consume an iterator."""
     if hasattr(value, "__next__"):
         raise TypeError("an iterator is no argument")
     if isinstance(value, Mapping):
@@ -151,16 +160,16 @@ _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=
 
 
 def parsed(text: str) -> Any:
-    """Return the list or object in JSON text that was sent as a string, or the string."""
+    """Parse a string that holds a JSON list or object. Return any other string unchanged."""
     if text.lstrip()[:1] not in ("[", "{"):
         return text
-    whole = decoded('{"":' + text + "}")
-    # `[1], "a": 2` is no JSON, but would end this object and go on in it.
-    return whole[""] if len(whole) == 1 else text
+    wrapper = decoded('{"":' + text + "}")
+    # A string such as `[1], "a": 2` is not JSON. Inside the wrapper it adds a second name.
+    return wrapper[""] if len(wrapper) == 1 else text
 
 
 def is_deep(text: str) -> bool:
-    """Whether JSON text may be nested more deeply than arguments may be."""
+    """Whether JSON text may be nested more than `MAX_DEPTH` levels deep."""
     return len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
 
 
@@ -174,7 +183,7 @@ def _refuse_depth(text: str) -> None:
 
 
 def _refuse_repeats(text: str) -> None:
-    """Refuse a name that stands twice in the arguments object itself."""
+    """Refuse a repeated name at the top level of the arguments."""
     objects: list[list[tuple[str, Any]]] = []
     json.loads(text, object_pairs_hook=objects.append)
     times = Counter(name for name, _ in objects[-1])
@@ -183,15 +192,15 @@ def _refuse_repeats(text: str) -> None:
 
 
 def shown_name(name: str) -> str:
-    """Return a name that was sent if it looks like one.
+    """Return a name that was sent, for an error message.
 
-    What does not may be anything, a secret too: it shows as `[key]`.
+    A name that does not look like one may hold a secret, so it is shown as `[key]`.
     """
     return name if _NAME.fullmatch(name) else "[key]"
 
 
 def drop_nulls(values: dict[str, Any], names: Iterable[str]) -> None:
-    """Take out the nulls that mean a default."""
+    """Remove nulls from these names. There null means the default."""
     for name in names:
         if values.get(name, 0) is None:
             del values[name]

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a call, in words that hold no value that was sent."""
+"""Describe what is wrong with the arguments of a call, without repeating any value."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHOICE = re.compile(
     r"""(?:^|, | or )(?:<[\w.]+: )?('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,>]+)"""
 )
 _NOUNS = ("a ", "an ", "one of ", "should ", "true ")
-# Of a model or TypedDict, and of a dataclass.
+# Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-_MOST = 1000  # problems to look at: there may be millions
+_MOST = 1000  # Problems to read: there may be millions.
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 _OBJECT = "an object"
-# Plain words for what pydantic names by its own types. Of the last three its words repeat a
-# character that was sent, or hold a URL.
+# What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
+# messages repeat characters that were sent, or hold a URL.
 _EXPECTED = {
     "missing": "required, but missing",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
@@ -45,9 +45,9 @@ _EXPECTED = {
 def problems_of(
     error: ValidationError, sent: Any, schema: Mapping[str, Any], known: Set[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Return what is wrong, a problem a path, without any value that was sent.
+    """Return the problems, one for each path, without any value that was sent.
 
-    `schema` is that of the arguments, `known` holds the names of its properties at every depth.
+    `schema` is the schema of the arguments, and `known` its property names at every depth.
     """
     found: dict[str, dict[str, Any]] = {}
     known = set(property_names(schema)) if known is None else known
@@ -68,14 +68,14 @@ def problems_of(
 
 
 def repeated_key(sent: Any) -> str:
-    """Return what to add to a problem where a dict was sent as pairs that name a key twice."""
+    """Return an addition to a problem if a dict was sent as pairs with a repeated key."""
     return ", with each key only once" if repeats_key(sent) else ""
 
 
 def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[Any]:
-    """Return the steps of a location that lead through what was sent, or to what is missing.
+    """Return the steps of pydantic's location that exist in the arguments.
 
-    The other steps name members of a union.
+    The last step may be a missing name. Other steps are names of union members, and are left out.
     """
     steps: list[Any] = []
     for i, step in enumerate(loc):
@@ -90,6 +90,8 @@ def _followed(loc: tuple[int | str, ...], sent: Any, known: Set[str]) -> list[An
 
 def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
     kind, context = detail["type"], detail.get("ctx")
+    if kind == "missing" and detail["loc"][-1] not in known and isinstance(detail["loc"][-1], str):
+        return {"expected": "a list"}  # A NamedTuple, which the schema shows as a list.
     if kind in _EXPECTED:
         return {"expected": _EXPECTED[kind]}
     if kind in ("literal_error", "enum"):
@@ -111,9 +113,9 @@ def _expected(detail: Any, known: Set[str]) -> dict[str, Any]:
 
 
 def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
-    """Whether an author's message may repeat what was sent.
+    """Whether an author's message may repeat a value that was sent.
 
-    It does where it holds any four characters of it in a row, or a short value whole.
+    It may if it contains four successive characters of the value, or all of a short value.
     """
     if isinstance(sent, (dict, list)):
         items = [*sent.values(), *(sent.keys() - known)] if isinstance(sent, dict) else sent
@@ -125,12 +127,12 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
 
 
 MAX_COMPARED = 200
-"""With how many names an unknown one is compared: a stranger's schema may have 100,000."""
+"""How many known names an unknown name is compared with. A foreign schema may have 100,000."""
 
 
 def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
-    """Return the problem of a name that is unknown, with the nearest known one."""
-    # In a union another member may have the name, or all of them the same names.
+    """Return the problem for an unknown name, with the closest known name."""
+    # In a union, another member may know the name, and several members may have the same names.
     names = [known for known in dict.fromkeys(names) if known != name]
     close = get_close_matches(name[:64], names[:MAX_COMPARED], n=1)
     hint = "no other names are known here" if path else "the tool takes none"
@@ -141,9 +143,9 @@ def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
 
 
 def path_text(steps: Any, known: Set[str]) -> str:
-    """Return `items[2].price`.
+    """Return steps as a path such as `items[2].price`.
 
-    A key that the schema does not name was sent, and may be a secret: it shows as `[key]`.
+    A key that is not in the schema may hold a secret, so it is shown as `[key]`.
     """
     text = ""
     for step in steps:

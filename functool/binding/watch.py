@@ -1,13 +1,15 @@
-"""Judge the text of a call's arguments while it is written.
+"""Check the arguments of a call while a model is still writing their text.
 
-A small state machine reads the text piece by piece, and compares each name and value with the shape
-that its place admits. A shape never refuses what a door lets through: what a door may turn into
-something else, or an author's own check may accept, has an open shape. A suspicion alone refuses
-nothing: the door itself is asked once, about the text completed in the shortest way, and names the
-problem in its own words.
+A small state machine reads the text piece by piece. It compares each name and each value with a
+`Shape`: what the schema allows at that place. A shape is never stricter than the tool's binder. If
+the binder may convert a value, or if an author's validator may accept it, the shape is open.
 
-In an object below the arguments a name may come again, and the last value counts. What is wrong
-there is held back until that object is closed.
+A mismatch is only a suspicion. The watch then completes the text in the shortest way and asks the
+binder, once. Only if the binder finds a problem at the same place, the call is refused, with the
+binder's error.
+
+In a nested object a name may be repeated, and the last value counts. A suspicion inside such an
+object therefore waits until the object is closed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _KINDS = {"{": "o", "[": "a", '"': "s", "t": "b", "f": "b", "n": "z"}
 _KINDS |= dict.fromkeys("-0123456789", "n")
 _SHORTEST = {"o": "{}", "a": "[]", "s": '""', "n": "0", "b": "true", "z": "null"}
 _LONGEST = 200
-"""How many characters of a choice or a number are compared before it is complete."""
+"""Up to how many characters an incomplete choice or number is compared with the shape."""
 _WORDS = ("true", "false", "null")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
@@ -38,33 +40,33 @@ _PART = re.compile(r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?", re.ASCII
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_PART = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
-_kept: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
+_shapes_of: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
 
 
 class _Frame:
-    """An object or a list that is open."""
+    """An object or a list that is not closed yet."""
 
     __slots__ = ("closer", "ends", "is_object", "key", "names", "shape")
 
     def __init__(self, is_object: bool, shape: Shape) -> None:
         self.is_object, self.shape = is_object, shape
         self.closer = "}" if is_object else "]"
-        self.ends = (_FIRST_NAME if is_object else _ITEM, _AFTER)  # States in which it may end.
-        self.key: Any = 0  # Of a list; an object has that of its last name.
+        self.ends = (_FIRST_NAME if is_object else _ITEM, _AFTER)  # It may be closed in these.
+        self.key: Any = 0  # The index of the current item, or the current name.
         self.names: set[str] = set()
 
 
 class Watch:
-    """Judges the arguments of one call. `feed` takes the next piece of their text.
+    """Checks the arguments of one call. `feed` takes the next piece of their text.
 
-    `shapes` say what fits where; without them nothing is judged. `ask` is the door, and `limit`
-    bounds the bytes.
+    `shapes` describe what fits at each place; without them nothing is checked. `ask` validates
+    complete arguments. `limit` is the maximum number of bytes.
     """
 
     def __init__(
         self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None = None
     ) -> None:
-        self._shapes, self._ask, self._limit = shapes, ask, limit
+        self._shapes, self._check, self._limit = shapes, ask, limit
         self._silent = shapes is None
         self._error: ArgumentError | None = None
         self._parts: list[str] = []
@@ -73,15 +75,15 @@ class Watch:
         self._state = _START
         self._shape = OPEN
         self._is_name = False
-        self._begun = 0  # where the text or bare word began
-        self._pieces: list[str] = []  # what of it is needed: a name, a choice, a number
+        self._begun = 0  # Where the current value or name began.
+        self._pieces: list[str] = []  # The characters of a name, a choice or a number so far.
         self._keeps = False
         self._escape = ""
         self._count = 0
         self._held: tuple[int, list[Any]] | None = None
 
     def feed(self, text: str) -> ArgumentError | None:
-        """Read the next piece, and return why the arguments can no longer become valid, or None."""
+        """Read the next piece. Return an error if the arguments can no longer become valid."""
         if self._silent or self._error is not None:
             return self._error
         self._parts.append(text)
@@ -108,10 +110,10 @@ class Watch:
                 at += 1
 
     def _mark(self, mark: str, at: int) -> None:
-        """Read a character between values."""
+        """Read a character that is not part of a text, number or word."""
         state, frame = self._state, self._frames[-1] if self._frames else None
         if state in (_VALUE, _START) or (state == _ITEM and mark != "]"):
-            # Of white space alone any kind means no arguments.
+            # Text of white space only, even non-JSON white space, means no arguments.
             if state != _START or not mark.isspace():
                 self._begin(mark, at)
         elif state == _COLON and mark == ":":
@@ -139,7 +141,7 @@ class Watch:
             self._suspect(_SHORTEST[kind], self._begun)
         if kind in "oa":
             if len(self._frames) == MAX_DEPTH:
-                self._settle([], self._text(self._begun, _SHORTEST[kind]))
+                self._ask_binder([], self._text(self._begun, _SHORTEST[kind]))
             self._frames.append(_Frame(kind == "o", shape))
             self._state = _FIRST_NAME if kind == "o" else _ITEM
         elif kind == "s":
@@ -149,7 +151,7 @@ class Watch:
             self._state, self._pieces, self._count = _BARE, [mark], 1
 
     def _expected(self, kind: str) -> Shape:
-        """Return the shape of the value that begins."""
+        """Return the shape for the value that begins here."""
         assert self._shapes is not None
         if not self._frames:
             return self._shapes.root
@@ -160,14 +162,14 @@ class Watch:
         if kind in shape.kinds:
             return shape
         first = len(self._frames) == 1
-        # JSON may be sent as a text, and null for what has a default.
+        # A list or an object may be sent as JSON in a text, and null may be sent for a default.
         if first and kind == "s" and not {"o", "a"}.isdisjoint(shape.kinds):
             return OPEN
         absent = frame.key not in self._shapes.required if first else self._shapes.strict
         return OPEN if kind == "z" and absent else shape
 
     def _read_text(self, text: str, at: int) -> int:
-        """Read on in a text, to its end or the end of the piece."""
+        """Read the rest of a text, up to its end or the end of the piece."""
         if self._escape:
             return self._read_escape(text, at)
         end = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
@@ -183,7 +185,7 @@ class Watch:
         elif self._is_name:
             self._end_name(end)
         else:
-            self._judge_whole(end)
+            self._judge_end(end)
             self._end_value(end)
         return end + 1
 
@@ -203,10 +205,10 @@ class Watch:
         return end
 
     def _judge_text(self, piece: str, end: int) -> None:
-        """Compare the text so far with the shape. One with an escape is compared when complete."""
+        """Compare an incomplete text with the shape. If it has an escape, wait for its end."""
         shape, self._count = self._shape, self._count + len(piece)
         no_choice = False
-        if shape.choices and self._count <= _LONGEST:  # The door compares long texts.
+        if shape.choices and self._count <= _LONGEST:  # Longer texts are compared at their end.
             so_far = "".join(self._pieces)
             known = (choice.startswith(so_far) for choice in shape.choices)
             no_choice = "\\" not in so_far and not any(known)
@@ -214,37 +216,37 @@ class Watch:
         if no_choice or too_long or (shape.numeric and _NO_NUMBER.search(piece)):
             self._suspect('"', end)
 
-    def _judge_whole(self, end: int) -> None:
+    def _judge_end(self, end: int) -> None:
         shape = self._shape
         if not self._keeps:
             return
-        whole = self._whole()
+        whole = self._unescaped()
         search = None if shape.pattern is None else linear_pattern(shape.pattern)
         no_choice = shape.choices is not None and whole not in shape.choices
         if no_choice or (search is not None and not search(whole)):
             self._suspect('"', self._base + end)
 
     def _end_name(self, end: int) -> None:
-        """Read the end of a name: it may be unknown, or stand there already."""
-        frame, name = self._frames[-1], self._whole()
+        """Read the end of a name, which may be unknown or repeated."""
+        frame, name = self._frames[-1], self._unescaped()
         self._state = _COLON
         twice, frame.key = name in frame.names, name
         frame.names.add(name)
         if twice and len(self._frames) == 1:
-            self._settle([name], self._text(self._base + end, '":null'))
+            self._ask_binder([name], self._text(self._base + end, '":null'))
         elif twice and self._held is not None:
-            self._silent = True  # What was held back may have been replaced.
+            self._silent = True  # The new value may replace the one under suspicion.
         elif frame.shape.rest is None and name not in frame.shape.names:
             self._suspect('":null', self._base + end, through=len(self._frames) - 1)
 
     def _read_bare(self, text: str, at: int) -> int:
-        """Read on in a number, true, false or null."""
+        """Read the rest of a number, true, false or null."""
         end = _BARE_END.match(text, at).end()  # type: ignore[union-attr]
         self._pieces.append(text[at:end])
         self._count += end - at
         done = end < len(text)
         if not done and self._count > _LONGEST:
-            return end  # Long numbers are judged when they are complete.
+            return end  # Long numbers are checked when they are complete.
         word = "".join(self._pieces)
         is_number = word[0] not in "tfn"
         if is_number:
@@ -262,25 +264,25 @@ class Watch:
     def _judge_number(self, number: float, end: int) -> None:
         shape = self._shape
         no_choice = shape.numbers is not None and number not in shape.numbers
-        no_integer = shape.whole and not number.is_integer()
-        if abs(number) < 2**53 and (no_choice or no_integer):  # Others are not exact.
+        no_integer = shape.integer and not number.is_integer()
+        if abs(number) < 2**53 and (no_choice or no_integer):  # Larger floats are not exact.
             self._suspect("", self._base + end)
 
     def _end_value(self, at: int) -> None:
-        """Go on behind a value; what was held back inside of it is settled now."""
+        """Continue after a value. If a suspicion waited for its end, ask the binder now."""
         self._state = _AFTER if self._frames else _END
         if self._held is not None and len(self._frames) <= self._held[0]:
-            self._settle(self._held[1], self._text(self._base + at + 1, ""))
+            self._ask_binder(self._held[1], self._text(self._base + at + 1, ""))
 
-    def _whole(self) -> str:
-        """Return the text that stands between the quotes."""
+    def _unescaped(self) -> str:
+        """Return the current name or text without quotes and escapes."""
         raw = "".join(self._pieces)
         return str(json.loads(f'"{raw}"')) if "\\" in raw else raw
 
     def _suspect(self, tail: str, cut: int, through: int | None = None) -> None:
-        """Refuse what is wrong here, or hold it back while an object could still replace it.
+        """Ask the binder about this place, or wait while a nested object may replace the value.
 
-        `through` is how many frames the way to it passes, by default all.
+        `through` is the number of open objects and lists that contain the place, by default all.
         """
         if self._held is not None:
             return
@@ -290,38 +292,38 @@ class Watch:
         if nested:
             self._held = (nested[0], steps)
         else:
-            self._settle(steps, self._text(cut, tail))
+            self._ask_binder(steps, self._text(cut, tail))
 
     def _text(self, cut: int, tail: str) -> str:
-        """Return the text up to `cut`, completed: with `tail`, and every frame closed."""
+        """Return the text up to `cut`, completed with `tail` and all closing brackets."""
         closers = [frame.closer for frame in reversed(self._frames)]
         return "".join(self._parts)[:cut] + tail + "".join(closers)
 
-    def _settle(self, steps: list[Any], text: str) -> None:
-        """Ask the door about a completed text, and raise the problem that it has at this place."""
+    def _ask_binder(self, steps: list[Any], text: str) -> None:
+        """Validate a completed text, and raise the binder's problem if it is at this place."""
         *above, last = steps or [""]
         known = self._shapes.known if self._shapes is not None else set[str]()
         place = path_text(steps, known)
         unknown = f"{path_text(above, known)}.{shown_name(str(last))}".removeprefix(".")
         try:
-            self._ask(text)
+            self._check(text)
         except ArgumentError as error:
             for problem in error.problems:
                 if problem.get("path", "") in (place, unknown):
                     raise ArgumentError([problem]) from None
-        self._silent = True  # The door takes it, or says something else: it has the last word.
+        self._silent = True  # The binder found no such problem, so the suspicion was wrong.
 
     def _refuse(self) -> None:
-        """Ask the door about what has been written, which is no beginning of JSON or too long."""
-        self._settle([], "".join(self._parts))
+        """Validate the text so far, which can no longer become JSON or has too many bytes."""
+        self._ask_binder([], "".join(self._parts))
 
     def _is_json_space(self, at: int) -> bool:
         return not "".join(self._parts)[: self._base + at].strip(" \t\r\n")
 
 
 def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watch:
-    """Return a new watch. The shapes of a binder are made once."""
-    shapes = _kept.get(binder)
+    """Return a new watch. The shapes of a binder are computed once."""
+    shapes = _shapes_of.get(binder)
     if shapes is None:
-        shapes = _kept[binder] = make()
+        shapes = _shapes_of[binder] = make()
     return Watch(shapes, binder.values, limit)

@@ -1,8 +1,9 @@
-"""What may stand at each place of a call's arguments, as far as that is certain.
+"""Shapes: what a schema allows at each place of a call's arguments. `watch.py` uses them.
 
-`JsonShapes` reads a JSON Schema that somebody else wrote, `CoreShapes` the core schema by which
-pydantic checks a function. Both leave open what they do not know: a keyword that adds a condition,
-a type that takes several kinds of JSON, whatever stands behind a validator of the author's.
+`JsonShapes` reads a JSON Schema that somebody else wrote. `CoreShapes` reads the core schema with
+which pydantic validates a function. Where they are not certain, the shape is open and allows
+everything: keywords that add conditions, types that accept several kinds of JSON, and anything that
+an author's validator may convert.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ _ALL = "oasnbz"  # object, array, string, number, boolean, null
 _TYPES = {"object": "o", "array": "a", "string": "s", "number": "n", "integer": "n"}
 _TYPES |= {"boolean": "b", "null": "z"}
 _OF: dict[type, str] = {dict: "o", list: "a", str: "s", int: "n", float: "n", bool: "b"}
-# What a class may configure without changing which JSON fits.
+# Options of a class that do not change which JSON fits.
 _HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan", "frozen"}
 _HARMLESS |= {"validate_by_name", "validate_by_alias", "populate_by_name"}
 
 
 class Shape(NamedTuple):
-    """What may stand at a place.
+    """What is allowed at one place.
 
-    `kinds` are letters of kinds of JSON. `names`, `rest` and `items` hold what the shapes inside
-    are read from; a `rest` of None admits no other names. `numeric` texts are read as numbers.
+    `kinds` are letters for kinds of JSON. `names`, `rest` and `items` hold the parts of the schema
+    for the values inside. If `rest` is None, no other names are allowed. If `numeric` is set, texts
+    are read as numbers.
     """
 
     kinds: str = _ALL
@@ -39,7 +41,7 @@ class Shape(NamedTuple):
     longest: int | None = None
     pattern: str | None = None
     numeric: bool = False
-    whole: bool = False
+    integer: bool = False
     numbers: frozenset[float] | None = None
 
 
@@ -47,57 +49,57 @@ OPEN = Shape()
 
 
 def either(one: Shape, other: Shape) -> Shape:
-    """Return the shape of what may be one or the other. What both say differently is left open."""
-    said: dict[str, Any] = {}
+    """Return a shape that allows both. Where the two shapes differ, the new one is open."""
+    agreed: dict[str, Any] = {}
     for kind, names in _FIELDS.items():
         parts = [tuple(getattr(s, n) for n in names) for s in (one, other) if kind in s.kinds]
         if parts and parts[0] == parts[-1]:
-            said.update(zip(names, parts[0], strict=True))
-    return Shape("".join({*one.kinds, *other.kinds}), **said)
+            agreed.update(zip(names, parts[0], strict=True))
+    return Shape("".join({*one.kinds, *other.kinds}), **agreed)
 
 
 _FIELDS = {
     "o": ("names", "rest"),
     "a": ("items",),
     "s": ("choices", "longest", "pattern", "numeric"),
-    "n": ("whole", "numbers"),
+    "n": ("integer", "numbers"),
 }
 
 
 class Shapes(ABC):
-    """The shapes of one tool, read when they are first needed.
+    """The shapes of one tool, computed when they are first needed.
 
-    `root` is the shape of the arguments, `required` the names without a default. Of a `strict` tool
-    the plain form and the strict one are taken at every place.
+    `root` is the shape of the arguments, and `required` holds the names without a default. The
+    shapes of a `strict` tool allow both the plain form and the strict form at every place.
     """
 
     def __init__(self, root: Any, strict: bool) -> None:
         self.strict = strict
         self.known: frozenset[str] = frozenset()
         self.required: frozenset[str] = frozenset()
-        self._kept: dict[int, tuple[Any, Shape]] = {}
+        self._cache: dict[int, tuple[Any, Shape]] = {}
         self._root = root
         self.root: Shape = OPEN
 
     def of(self, source: Any) -> Shape:
-        """Return the shape that is read from a part of the schema."""
+        """Return the cached shape of a part of the schema."""
         if source is UNSET or source is None:
             return OPEN
-        found = self._kept.get(id(source))
+        found = self._cache.get(id(source))
         if found is None:
-            self._kept[id(source)] = (source, OPEN)  # What holds itself in a union is open.
-            found = self._kept[id(source)] = (source, self._loosened(self._read(source)))
+            self._cache[id(source)] = (source, OPEN)  # A recursive reference in a union is open.
+            found = self._cache[id(source)] = (source, self._with_strict_form(self._read(source)))
         return found[1]
 
     @abstractmethod
     def _read(self, source: Any) -> Shape:
-        """Return the shape of a part of the schema."""
+        """Compute the shape of a part of the schema."""
 
     def _union(self, members: Iterable[Any]) -> Shape:
         return reduce(either, map(self.of, members))
 
-    def _loosened(self, shape: Shape) -> Shape:
-        """Admit the strict form, too: pairs for an open object, an object for a tuple."""
+    def _with_strict_form(self, shape: Shape) -> Shape:
+        """Also allow the strict form: a list of pairs for an open object, an object for a tuple."""
         if not self.strict or shape == OPEN:
             return shape
         kinds = shape.kinds
@@ -108,7 +110,7 @@ class Shapes(ABC):
 
 
 class JsonShapes(Shapes):
-    """Shapes of a JSON Schema that jsonschema checks: its types are exact."""
+    """Shapes of a JSON Schema that jsonschema validates. It never converts a value."""
 
     def __init__(self, schema: Mapping[str, Any], strict: bool) -> None:
         super().__init__(schema, strict)
@@ -120,7 +122,7 @@ class JsonShapes(Shapes):
     def _read(self, source: Any) -> Shape:
         if not isinstance(source, Mapping):
             return OPEN
-        if "$ref" in source:  # What stands beside it only adds conditions.
+        if "$ref" in source:  # Other keywords beside it only add conditions.
             return self.of(lookup(self._root, source["$ref"]) if self._follows else UNSET)
         named = source.get("type", list(_TYPES))
         kinds = {_TYPES.get(name, "") for name in ([named] if isinstance(named, str) else named)}
@@ -129,7 +131,7 @@ class JsonShapes(Shapes):
                 inner = self._union(source[word])
                 return inner._replace(kinds="".join(kinds.intersection(inner.kinds)))
         values = [source["const"]] if "const" in source else source.get("enum")
-        shape = Shape(**self._object(source), **self._others(source), whole=named == "integer")
+        shape = Shape(**self._object(source), **self._limits(source), integer=named == "integer")
         if isinstance(values, list):
             kinds &= {_OF.get(type(value), "z") for value in values}
             texts = frozenset(value for value in values if isinstance(value, str))
@@ -143,7 +145,7 @@ class JsonShapes(Shapes):
             rest = UNSET
         return {"names": source.get("properties") or {}, "rest": None if rest is False else rest}
 
-    def _others(self, source: Mapping[str, Any]) -> dict[str, Any]:
+    def _limits(self, source: Mapping[str, Any]) -> dict[str, Any]:
         items, longest = source.get("items", UNSET), source.get("maxLength")
         return {
             "items": UNSET if "prefixItems" in source else items,
@@ -153,7 +155,7 @@ class JsonShapes(Shapes):
 
 
 _FIXED = {
-    "int": Shape(kinds="ns", whole=True, numeric=True),
+    "int": Shape(kinds="ns", integer=True, numeric=True),
     "float": Shape(kinds="ns", numeric=True),
     "bool": Shape(kinds="bns"),
     "none": Shape(kinds="z"),
@@ -168,7 +170,7 @@ _INNER = {
 
 
 class CoreShapes(Shapes):
-    """Shapes of a core schema: pydantic's lax mode takes a number as a text, and more."""
+    """Shapes of a core schema. pydantic's lax mode converts values, such as texts to numbers."""
 
     def __init__(self, parts: FunctionSchema, strict: bool) -> None:
         core = parts.core
@@ -186,9 +188,9 @@ class CoreShapes(Shapes):
             case "str":
                 return _text(source)
             case "literal":
-                return _chosen(source["expected"])
+                return _choices(source["expected"])
             case "enum" if source.get("missing") is None:
-                return _chosen([member.value for member in source["members"]])
+                return _choices([member.value for member in source["members"]])
             case "list" | "set" | "frozenset":
                 return Shape(kinds="a", items=source.get("items_schema", UNSET))
             case "dict":
@@ -218,7 +220,7 @@ class CoreShapes(Shapes):
         return self._fields(inner, config)
 
     def _fields(self, source: Any, config: Any) -> Shape:
-        """Return the shape of what has fields."""
+        """Return the shape of an object with fields: a model, a dataclass or a TypedDict."""
         fields, names = source["fields"], {}
         if config.keys() - _HARMLESS:
             return OPEN
@@ -240,8 +242,8 @@ def _text(source: Any) -> Shape:
     return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
 
 
-def _chosen(values: Iterable[Any]) -> Shape:
-    """Return the shape of choices that are texts or null; any other may be sent in several ways."""
+def _choices(values: Iterable[Any]) -> Shape:
+    """Return the shape of choices, open unless all are texts or null. Others may be converted."""
     values = list(values)
     if not all(type(value) is str or value is None for value in values):
         return OPEN

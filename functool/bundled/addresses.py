@@ -1,8 +1,8 @@
 """Which addresses a tool may connect to: public ones, and those that the host names itself.
 
-A name can be made to mean any address, at any moment, so nothing is decided about names alone: they
-are resolved once, every address is judged, and the connection is made to an address that was
-judged.
+The owner of a name can let it resolve to any address, at any moment. So a name alone decides
+nothing. A name is resolved once, every address is checked, and the connection goes to an address
+that was checked.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from functool.executors import in_thread
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 
-# The IANA special-purpose registries, multicast, and addresses that look public and lead into a
-# cloud's own control plane. The tables of `ipaddress` differ between the Python versions that
-# functool runs on, so they are a second opinion, not the first.
+# The IANA special-purpose registries, multicast, and addresses that look public but lead into a
+# cloud's own control plane. The tables of `ipaddress` differ between Python versions, so they are
+# only checked in addition.
 _CLOSED_4 = tuple(
     map(
         IPv4Network,
@@ -47,8 +47,8 @@ _CLOSED_4 = tuple(
     )
 )
 _GLOBAL_6 = IPv6Network("2000::/3")
-# Teredo is 2001::/32 and 6to4 is 2002::/16: tunnels whose other end is an IPv4 address that the
-# sender chose.
+# Teredo is 2001::/32 and 6to4 is 2002::/16. They are tunnels to an IPv4 address that the sender
+# chooses.
 _CLOSED_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -60,17 +60,17 @@ _PATTERN = re.compile(r"[A-Za-z0-9_.*?-]+")
 
 
 class UrlNotAllowed(ToolError):
-    """The URL, or an address that it leads to, is not one that this tool may use."""
+    """This tool may not use the URL, or an address that it leads to."""
 
 
 class Reach:
-    """The hosts and addresses that are within reach.
+    """The hosts and addresses that a tool may connect to.
 
     Args:
         allow: Host patterns such as `example.com` and `*.example.com`, addresses and networks.
-            None is every host. An address that is not public is within reach only if an address
-            or network here covers it: a name, or a pattern, never opens it.
-        trusted: Hosts that the host itself connects to, whatever their addresses are.
+            None allows every host. An address that is not public is allowed only if an address
+            or network here covers it. A name or a pattern never allows such an address.
+        trusted: Names of hosts that are always allowed, whatever their addresses are.
 
     Raises:
         DefinitionError: An entry is none of these.
@@ -88,15 +88,15 @@ class Reach:
                 self._patterns.append(_pattern(entry))
 
     async def addresses(self, host: str, port: int, resolve: Resolve) -> list[str]:
-        """Return the addresses of `host` to connect to: each of them was judged.
+        """Return the addresses of `host` to connect to, after a check of each of them.
 
         Raises:
-            UrlNotAllowed: The host is spelt oddly, is not within reach, or has an address that is
-                not.
+            UrlNotAllowed: The host is spelt in a way that is not allowed, or the host or one of
+                its addresses is not allowed.
             OSError: The name does not resolve.
         """
         host = _plain(host)
-        literal = self.judge(host)
+        literal = self.check_host(host)
         found = [host] if literal else await resolve(host, port)
         if host in self._trusted:
             return found
@@ -106,12 +106,11 @@ class Reach:
             raise UrlNotAllowed(f"The host {host!r} has an address that is not public.")
         return found
 
-    def judge(self, host: str) -> bool:
-        """Judge all that the spelling of a host tells, and return whether it is an address.
+    def check_host(self, host: str) -> bool:
+        """Check a host without resolving it, and return whether it is an address.
 
         Raises:
-            UrlNotAllowed: The host is spelt oddly, is not within reach, or is an address that is
-                not.
+            UrlNotAllowed: The host is spelt in a way that is not allowed, or it is not allowed.
         """
         host = _plain(host)
         literal = _address(host)
@@ -130,7 +129,7 @@ class Reach:
         return literal is not None
 
     def admits_address(self, text: str) -> bool:
-        """Whether an address, in any spelling, is public or named by the host."""
+        """Whether an address is public, or is covered by an address or network of `allow`."""
         address = _address(text)
         if address is None:
             return False
@@ -146,7 +145,7 @@ class Reach:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public Internet, whatever it is wrapped in."""
+    """Whether an address is public, also if it is mapped or translated into IPv6."""
     address = _unmapped(address)
     if isinstance(address, IPv4Address):
         return address.is_global and not any(address in network for network in _CLOSED_4)
@@ -164,7 +163,7 @@ def is_public(address: Address) -> bool:
 
 
 async def system_addresses(host: str, port: int) -> list[str]:
-    """Ask the system's resolver, on a thread of our own.
+    """Ask the system's resolver, on a thread.
 
     Raises:
         OSError: The name does not resolve.

@@ -1,4 +1,4 @@
-"""Search an index of Azure AI Search, with the arguments and the answers of `search_tool`.
+"""Search an index of Azure AI Search. Arguments and results are those of `search_tool`.
 
 from functool.bundled.azure_search import AzureAISearchTool
 
@@ -28,7 +28,7 @@ except ImportError as _missing:
 __all__ = ["AzureAISearchTool", "AzureIndex", "Embed", "SearchFailed"]
 
 NEIGHBOURS = 50
-"""The least number of documents that a vector query ranks: fewer spoil a hybrid ranking."""
+"""The least number of documents that a vector query ranks. Fewer spoil a hybrid ranking."""
 
 Embed = Callable[[str], "Sequence[float] | Awaitable[Sequence[float]]"]
 
@@ -44,7 +44,7 @@ class AzureAISearchTool(WrapperTool):
         endpoint: The URL of the service.
         index_name: The index.
         timeout: Seconds for one search with its retries.
-        **options: Everything else of `AzureIndex`: the key or credential, the mode and the fields.
+        **options: The other arguments of `AzureIndex`: the key or credential, the mode, the fields.
 
     Raises:
         DefinitionError: The options contradict each other.
@@ -59,7 +59,7 @@ class AzureAISearchTool(WrapperTool):
 class AzureIndex:
     """An index for `search_tool`.
 
-    Each query opens and closes a connection of its own, so that any event loop may ask.
+    Each query opens and closes a connection of its own, so it works in any event loop.
 
     Args:
         endpoint: The URL of the service.
@@ -68,16 +68,17 @@ class AzureIndex:
         credential: A token credential for `azure.core` (async), in place of a key.
         mode: `text` ranks by words, `vector` by meaning, `hybrid` by both.
         vector_field: The field of the vectors, for `vector` and `hybrid`.
-        embed: Makes the vector of a text; without it the service does, with the vectorizer of the
-            index.
+        embed: Makes the vector of a text. Without it the service makes the vector, with the
+            vectorizer of the index.
         id_field: The key field of the index.
-        title_field: The field to show as title; None if there is none.
+        title_field: The field to show as title; None if the index has none.
         text_field: The field to make snippets of.
         metadata_fields: More fields to return.
         filter_fields: The fields that a model may filter by.
-        filter: An OData filter that always applies, such as who may see what.
-        semantic_configuration: The name of one, to rank the best hits again by their meaning.
-        client_options: More for the SDK's `SearchClient`: `api_version`, `audience`,
+        filter: An OData filter that always applies, for instance to hide documents from users.
+        semantic_configuration: The name of a semantic configuration, which ranks the best hits
+            again by their meaning.
+        client_options: Other arguments for the SDK's `SearchClient`: `api_version`, `audience`,
             `connection_verify`.
     """
 
@@ -123,11 +124,11 @@ class AzureIndex:
     async def query(
         self, text: str, *, limit: int = 10, offset: int = 0, filters: Filters | None = None
     ) -> SearchPage:
-        """Ask the service for one page of hits: `SearchIndex.query` over HTTP.
+        """Ask the service for one page of hits, as `SearchIndex.query` does.
 
         Raises:
             SearchFailed: The service refused, or could not be reached.
-            ToolError: A filter names a field that is not open to filters.
+            ToolError: A filter names a field that is not in `filter_fields`.
         """
         asked = self._words(text) | {
             "filter": self._where_clause(filters or {}),
@@ -147,7 +148,7 @@ class AzureIndex:
                     rows.append(row)
                     if len(rows) == limit:
                         break
-                # Asked for first, it would cost a request of its own.
+                # Before the rows were read, this would cost a request of its own.
                 total = await found.get_count()
         except HttpResponseError as error:
             raise SearchFailed(
@@ -164,7 +165,7 @@ class AzureIndex:
         )
 
     def _words(self, text: str) -> dict[str, Any]:
-        """The part of the request that is about words: none if only the meaning counts."""
+        """Return the part of the request about words; it is empty if only the meaning counts."""
         if self._mode == "vector" and self._semantic is None:
             return {"search_text": None}
         asked: dict[str, Any] = {"search_text": None if self._mode == "vector" else text}
@@ -215,7 +216,7 @@ class AzureIndex:
 
 
 def _literal(value: Any) -> str:
-    """Write a value as OData does: a quote is doubled, so that no text ends the filter early."""
+    """Write a value as an OData literal. Quotes are doubled, so that no text ends the filter."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -1,8 +1,8 @@
-"""Open files beneath a directory, whatever its links say and whoever changes them meanwhile.
+"""Open files beneath a directory, also if it has links or another program changes it meanwhile.
 
-A directory is held by its descriptor, and every name is walked from there by the kernel:
-`openat2(RESOLVE_BENEATH)` where there is one, else component by component with `O_NOFOLLOW`. What
-is checked is what was opened, never a name that may mean something else a moment later.
+A directory is opened once and kept as a descriptor. The kernel walks every name from there: with
+`openat2(RESOLVE_BENEATH)` if it has that call, else component by component with `O_NOFOLLOW`. What
+is checked is what was opened. A name may mean something else a moment later.
 """
 
 import ctypes
@@ -23,11 +23,11 @@ from functool import DefinitionError, ToolError
 OpenBeneath: TypeAlias = Callable[[int, str, int], int]
 """`(directory, name, flags) -> descriptor`, for a relative name without `..`.
 
-It raises an OSError for what leads out.
+It raises an OSError if the name leads out of the directory.
 """
 
 MAX_PATH = 4_096
-"""The longest path, in characters: the kernel takes none that has more bytes."""
+"""The longest path, in characters. The kernel refuses a path with more bytes."""
 
 SYS_OPENAT2 = 437
 NO_CROSSING_MOUNTS, NO_MAGIC_LINKS, BENEATH = 0x01, 0x02, 0x08
@@ -38,11 +38,11 @@ FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.EROFS, errno.ENXIO, 
 
 
 class PathNotAllowed(ToolError):
-    """The path leads out of the allowed directories, or is not something these tools touch."""
+    """The path leads out of the allowed directories, or is something that no tool here opens."""
 
 
 class FileNotFound(ToolError):
-    """There is nothing of that name."""
+    """There is no file of that name."""
 
 
 class _How(ctypes.Structure):
@@ -50,24 +50,24 @@ class _How(ctypes.Structure):
 
 
 class Boundary:
-    """Some directories, each held by a descriptor; the way to everything beneath them.
+    """Open files beneath some directories, each of which is kept as a descriptor.
 
-    Links are followed as long as they stay beneath their directory (without `openat2` none is);
-    mount points inside are not entered.
+    A link is followed if it stays beneath its directory. Without `openat2` no link is followed.
+    Mount points inside are not entered.
     """
 
     def __init__(
         self, roots: Iterable[str | os.PathLike[str]], opener: OpenBeneath | None = None
     ) -> None:
-        """Hold the directories.
+        """Open the directories.
 
         Args:
-            roots: The directories; relative paths are beneath the first.
-            opener: How names are walked; None takes the best that the system has.
+            roots: The directories. Relative paths are beneath the first.
+            opener: Opens a name beneath a directory. None chooses the best that the system has.
 
         Raises:
-            DefinitionError: A directory cannot be opened, there is none, or the system cannot hold
-                the boundary.
+            DefinitionError: A directory cannot be opened, no directory was given, or the system
+                lacks what the boundary needs.
         """
         _require_support()
         self._roots: list[int] = []
@@ -91,22 +91,22 @@ class Boundary:
         self._open = opener or best_opener(self._roots[0])
 
     def open(self, path: str, flags: int) -> int:
-        """Return a descriptor of what is at `path`, opened with `flags`.
+        """Open `path` with `flags`, and return the descriptor.
 
         Raises:
-            PathNotAllowed: The path leads out, or must not be opened so.
-            FileNotFound: Nothing is there.
+            PathNotAllowed: The path leads out, or may not be opened with these flags.
+            FileNotFound: There is no such file.
         """
         directory, name = self.locate(path)
-        with told(path):
+        with as_tool_error(path):
             return self._open(directory, name, flags | os.O_CLOEXEC)
 
     def status(self, path: str) -> os.stat_result:
-        """Return the status of what is at `path`, without touching it where the system can.
+        """Return the status of `path`, without opening its content where the system can do that.
 
         Raises:
             PathNotAllowed: The path leads out.
-            FileNotFound: Nothing is there.
+            FileNotFound: There is no such file.
         """
         descriptor = self.open(
             path, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -117,33 +117,33 @@ class Boundary:
             os.close(descriptor)
 
     def open_file(self, path: str) -> tuple[int, os.stat_result]:
-        """Return a descriptor of the regular file at `path`, for reading, and its status.
+        """Open a regular file for reading, and return its descriptor and status.
 
         Raises:
             PathNotAllowed: The path leads out, or is a directory, a device, a pipe or a socket.
-            FileNotFound: Nothing is there.
+            FileNotFound: There is no such file.
         """
-        # To open a pipe or a device can change it, so look first. What counts is the second look,
-        # at what was opened.
+        # Opening a pipe or a device can change it, so check the status first. The check that counts
+        # is the second one, of what was opened.
         require_regular(path, self.status(path))
         descriptor = self.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         try:
             status = os.fstat(descriptor)
             require_regular(path, status)
-        except BaseException:  # Whatever stops this, the descriptor would stay open.
+        except BaseException:  # Otherwise the descriptor would stay open.
             os.close(descriptor)
             raise
         return descriptor, status
 
     def open_parent(self, path: str, *, make: bool = False) -> tuple[int, str]:
-        """Return a descriptor of the directory that holds `path`, and the last name of `path`.
+        """Open the directory that holds `path`; return its descriptor and the last name of `path`.
 
         Args:
-            path: A name of something in that directory, there or not.
+            path: The path of a file, which need not exist.
             make: Whether to make the directory, and those above it, if they are missing.
 
         Raises:
-            PathNotAllowed: The path leads out, or is one of the roots themselves.
+            PathNotAllowed: The path leads out, or is one of the roots.
             FileNotFound: The directory is missing.
         """
         root, name = self.locate(path)
@@ -151,7 +151,7 @@ class Boundary:
         if last == ".":
             raise PathNotAllowed(f"{path!r} is a directory, not a file.")
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        with told(path):
+        with as_tool_error(path):
             try:
                 return self._open(root, parent or ".", flags), last
             except FileNotFoundError:
@@ -161,11 +161,11 @@ class Boundary:
             return self._open(root, parent, flags), last
 
     def locate(self, path: str) -> tuple[int, str]:
-        """Return the descriptor of the directory that `path` is in, and its name beneath.
+        """Return the descriptor of the root that `path` is in, and the name beneath that root.
 
         Raises:
-            PathNotAllowed: The path is outside, by its name alone, or is no path.
-            FileNotFound: It is longer than any file's.
+            PathNotAllowed: The name of the path is outside of the roots, or is not a path.
+            FileNotFound: The path is longer than any path can be.
         """
         name = canonical(path)
         directory = self._roots[0]
@@ -196,11 +196,11 @@ class Boundary:
 
 
 def canonical(path: str) -> str:
-    """Return a path as it is shown in answers: without `.`, `..` that can go, and double slashes.
+    """Return a path as answers show it: without `.`, without avoidable `..`, and double slashes.
 
     Raises:
-        PathNotAllowed: It holds what no path can.
-        FileNotFound: It is longer than any file's.
+        PathNotAllowed: It has characters that no path can have.
+        FileNotFound: It is longer than any path can be.
     """
     if len(path) > MAX_PATH:
         raise FileNotFound(f"{path[:200]!r}: {os.strerror(errno.ENAMETOOLONG)}.")
@@ -215,10 +215,10 @@ def canonical(path: str) -> str:
 
 
 def require_regular(path: str, status: os.stat_result) -> None:
-    """Refuse what is not a regular file.
+    """Check that a status is that of a regular file.
 
     Raises:
-        PathNotAllowed: It is something else.
+        PathNotAllowed: It is not.
     """
     if stat.S_ISREG(status.st_mode):
         return
@@ -228,13 +228,13 @@ def require_regular(path: str, status: os.stat_result) -> None:
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
-    """Tell the model of an OSError in words that name `path` alone.
+def as_tool_error(path: str) -> Iterator[None]:
+    """Turn an OSError into a ToolError for the model, which names no other path than `path`.
 
     Raises:
-        PathNotAllowed: It was about permission, or about a way out.
-        FileNotFound: Nothing is there.
-        ToolError: It was anything else.
+        PathNotAllowed: The path is forbidden, or leads out.
+        FileNotFound: There is no such file.
+        ToolError: The OSError has another cause.
     """
     try:
         yield
@@ -252,7 +252,7 @@ def told(path: str) -> Iterator[None]:
 
 
 def best_opener(directory: int) -> OpenBeneath:
-    """Return `openat2` if the kernel has it and lets this process use it, else `walk`."""
+    """Return `openat2` if this process can use it, else `walk`."""
     if sys.platform != "linux":
         return walk
     try:
@@ -263,8 +263,8 @@ def best_opener(directory: int) -> OpenBeneath:
 
 
 def openat2(directory: int, name: str, flags: int) -> int:
-    """Open `name` beneath `directory` in one system call, links and all."""
-    # BENEATH shuts out magic links too, for now: openat2(2) advises to ask for that by name.
+    """Open `name` beneath `directory` in one system call, which also follows links."""
+    # BENEATH refuses magic links too at present. openat2(2) advises to refuse them by name as well.
     how = _How(flags=flags, mode=0, resolve=BENEATH | NO_MAGIC_LINKS | NO_CROSSING_MOUNTS)
     failure = errno.EAGAIN
     for _ in range(ATTEMPTS):
@@ -278,7 +278,7 @@ def openat2(directory: int, name: str, flags: int) -> int:
         if descriptor >= 0:
             return descriptor
         failure = ctypes.get_errno()
-        # The kernel asks to try again when something was renamed while it went up from a link.
+        # The kernel asks to try again if something was renamed while it followed `..`.
         if failure not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(failure, os.strerror(failure))
@@ -310,8 +310,8 @@ def _open_entry(directory: int, name: str, flags: int, mount: tuple[str, int]) -
     try:
         descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
     except NotADirectoryError:
-        # What the kernel says of a link that should be a directory; it has to be told from a file
-        # that should be one.
+        # The kernel raises this both for a link and for a file in place of a directory. A link has
+        # another error here.
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
         raise
@@ -324,10 +324,10 @@ def _open_entry(directory: int, name: str, flags: int, mount: tuple[str, int]) -
 
 
 def _mount(descriptor: int) -> tuple[str, int]:
-    """Return what tells one mount from another.
+    """Return what identifies the mount of an open file.
 
-    Without `/proc` it is the file system's number, which a directory that is mounted a second time
-    shares with the first.
+    Without `/proc` it is the file system's number. A directory that is mounted a second time has
+    the same number as the first.
     """
     with suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}") as lines:  # noqa: PTH123
         for line in lines:

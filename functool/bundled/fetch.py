@@ -36,7 +36,7 @@ from functool.bundled.http_body import (
 from functool.bundled.outbound import REDIRECTS, Outbound, target
 from functool.bundled.retry_after import retry_seconds, waited
 
-# Only a process of its own imports the converter, from the directory where it is now.
+# Only the converting process imports the converter, from the directory where it is installed now.
 CONVERTER = find_spec("html_to_markdown")
 if CONVERTER is None or CONVERTER.origin is None:
     _why = ModuleNotFoundError("No module named 'html_to_markdown'", name="html_to_markdown")
@@ -46,7 +46,7 @@ __all__ = ["RequestFailed", "ResponseTooLarge", "UrlNotAllowed", "fetch_tool"]
 
 MAX_REDIRECTS = 10
 CONVERT_SECONDS = 10.0
-"""How long a page may take to become text. Every converter has pages that take it minutes."""
+"""How long the conversion of a page may take. Every converter takes minutes for some pages."""
 
 START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """The environment variables that the converting process gets: some Pythons need them to start."""
@@ -59,7 +59,7 @@ UrlText = Annotated[str, Field(description="An http or https URL.", min_length=1
 
 @dataclass(slots=True, kw_only=True)
 class Page:
-    """What came back: where it was found in the end, and its decompressed bytes."""
+    """An answer of a server, with the URL after all redirects and the decompressed body."""
 
     url: str
     status: int
@@ -73,17 +73,17 @@ def fetch_tool(
 ) -> Tool:
     """Return a tool `fetch(url)` that reads one page.
 
-    HTML is returned as Markdown, other text as it is, images and files as such.
+    HTML is returned as Markdown, other text unchanged, images and files as such content.
 
     Args:
         timeout: Seconds for everything together: names, redirects, the body and its conversion.
-        allow: Host patterns (`example.com`, `*.example.com`); None is any public address. An
-            address that is not public is reached only if it, or its network, is written here
-            itself (`10.1.2.3`, `10.0.0.0/8`): the pattern of a name is not enough.
-        max_bytes: How long a body may be after decompression, in bytes; a longer one is an error.
+        allow: Host patterns (`example.com`, `*.example.com`). None allows every public address. An
+            address that is not public is allowed only if it, or its network, is an entry
+            (`10.1.2.3`, `10.0.0.0/8`). The pattern of a name is not enough.
+        max_bytes: How long a body may be after decompression, in bytes. A longer one is an error.
 
     Raises:
-        DefinitionError: `allow` holds something that is no host pattern, or `max_bytes` is not
+        DefinitionError: `allow` has an entry that is not a host pattern, or `max_bytes` is not
             positive.
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes <= 0:
@@ -92,7 +92,7 @@ def fetch_tool(
 
 
 def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
-    """Return the fetch tool over a given way out."""
+    """Return the fetch tool, which sends its requests with `outbound`."""
 
     async def fetch(url: UrlText) -> ToolResult:
         """Read a web page or file. HTML is returned as Markdown."""
@@ -113,13 +113,13 @@ def tool_over(outbound: Outbound, *, timeout: float, max_bytes: int) -> Tool:
 
 
 async def load(outbound: Outbound, text: str, max_bytes: int) -> Page:
-    """Follow a URL and its redirects, each judged anew, and read what is at the end.
+    """Read a URL. Follow its redirects, and check each of them like the first URL.
 
-    A server that is too busy is asked once more when it wants to be, if that is soon.
+    If a server is too busy and asks for a short wait, the request is repeated once.
 
     Raises:
         UrlNotAllowed: The URL, or one that it redirects to, may not be used.
-        RequestFailed: There was no answer, or no end of redirects.
+        RequestFailed: There was no answer, or there were too many redirects.
         ResponseTooLarge: The body is longer than `max_bytes`.
     """
     url, tries = target(text), 0
@@ -153,7 +153,7 @@ async def _content(page: Page, limit: int) -> Content | str:
 
 
 async def _markdown(html: str, limit: int) -> str:
-    """Convert in a process of its own, which is dead when this returns."""
+    """Convert HTML in a process of its own, which is dead when this returns."""
     # Isolated: the host's `sys.path` may name directories that a shell or file tool can write.
     process = await asyncio.create_subprocess_exec(
         sys.executable,

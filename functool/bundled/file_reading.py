@@ -1,4 +1,4 @@
-"""Read some lines of a text, and search the lines of many files, within limits."""
+"""Read lines of a text, and search the lines of many files, within limits."""
 
 import os
 import time
@@ -11,10 +11,10 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from functool import ToolError
 
 MAX_SCANNED = 256 * 1024 * 1024
-"""How much one call looks at: characters to find the lines it wants, bytes to find matches."""
+"""How much one call looks at: characters when it reads lines, bytes when it searches."""
 
 MAX_SECONDS = 10.0
-"""How long one call looks."""
+"""How long one call reads or searches."""
 
 MAX_MATCHES = 200
 MAX_LINE = 10_000
@@ -23,15 +23,15 @@ PIECE = 8_192
 
 
 class FileTooLarge(ToolError):
-    """More was asked for, or given, than the limit in bytes."""
+    """The call would read or write more than the limit in bytes."""
 
 
 def read_lines(stream: TextIOBase, offset: int, limit: int | None, max_bytes: int) -> str:
-    """Return `limit` lines of a text after the first `offset`, their ends as they are.
+    """Return `limit` lines of a text after the first `offset`, with unchanged line ends.
 
     Raises:
-        FileTooLarge: They are longer than `max_bytes`, or come too late in the text. The error has
-            no message yet: the caller knows the name of the file.
+        FileTooLarge: The lines are longer than `max_bytes`, or are too far into the text. The error
+            has no message yet, because only the caller knows the name of the file.
     """
     line = scanned = size = 0
     kept: list[str] = []
@@ -54,12 +54,12 @@ def read_lines(stream: TextIOBase, offset: int, limit: int | None, max_bytes: in
 
 
 def _after(text: str, lines: int) -> int:
-    """Return where the text goes on after so many of its lines."""
+    """Return the position in the text after this number of lines."""
     return len(text) - len(text.split("\n", lines)[-1]) if lines else 0
 
 
 class LineSearch:
-    """The matching lines of many files, within limits for the whole."""
+    """Collect the matching lines of many files, within limits for all files together."""
 
     def __init__(self, matches: Callable[[str], bool], max_bytes: int) -> None:
         self.found: list[dict[str, Any]] = []
@@ -94,7 +94,7 @@ class LineSearch:
                 self.found.append({"path": path, "line": number, "text": line.strip()[:MAX_SHOWN]})
 
     def notes(self, shown: int) -> list[str]:
-        """Return what the model should know when only `shown` of the lines are shown."""
+        """Return notes for the model on what was not searched or not shown."""
         notes = [f"{self._skipped} larger files were not searched."] if self._skipped else []
         return (
             [*notes, "The search reached its limits: there may be more."]
@@ -104,15 +104,15 @@ class LineSearch:
 
 
 def line_matcher(text: str, regex: bool) -> Callable[[str], bool]:
-    """Return a function that tells whether a line holds a text or matches an expression.
+    """Return a function that says whether a line contains a text or matches an expression.
 
     Raises:
-        ToolError: The expression is not one of those that are understood.
+        ToolError: The expression has a syntax that is not supported.
     """
     if not regex:
         return lambda line: text in line
     try:
-        # Rust's engine: linear in the line, whatever the expression. The cut bounds the factor.
+        # Rust's engine takes linear time for every expression. `MAX_LINE` limits the length.
         expression = SchemaValidator(
             core_schema.str_schema(pattern=text, regex_engine="rust-regex")
         )

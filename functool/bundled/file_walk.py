@@ -16,13 +16,13 @@ MAX_VISITED = 100_000
 MAX_SECONDS = 10.0
 
 Parts: TypeAlias = Sequence[Callable[[str], object] | None]
-"""The parts of a pattern: None for `**`, else what tells whether a name matches."""
+"""The parts of a pattern: None for `**`, else a function that says whether a name matches."""
 
 
 class Walk:
-    """One walk through the directories beneath a path; links are not followed.
+    """One walk through the directories beneath a path. It does not follow links.
 
-    `notes` says in the end what was left out.
+    After the walk, `notes` says what was left out.
     """
 
     def __init__(self, boundary: Boundary, path: str, pattern: str) -> None:
@@ -39,13 +39,13 @@ class Walk:
         """Yield the path and the mode of each name that matches.
 
         Raises:
-            PathNotAllowed: The directory must not be entered.
-            FileNotFound: There is none.
+            PathNotAllowed: The directory may not be entered.
+            FileNotFound: There is no such directory.
         """
-        # A directory that waits is its own name and that of the one above it, which all of its
-        # siblings share: a hundred thousand whole paths would be hundreds of megabytes.
+        # A pending directory is a pair: the path above it, which its siblings share, and its own
+        # name. A hundred thousand full paths would take hundreds of megabytes.
         pending, visited, closed = [("", self._path, _skipping(self._wanted, 1))], 0, 0
-        deadline, late, whole = time.monotonic() + MAX_SECONDS, False, 1 << len(self._wanted)
+        deadline, late, passed_all = time.monotonic() + MAX_SECONDS, False, 1 << len(self._wanted)
         while pending and visited < MAX_VISITED and not late:
             parent, own, states = pending.pop()
             here = _joined(parent, own)
@@ -61,9 +61,9 @@ class Walk:
                     break
                 visited += 1
                 after = _advance(self._wanted, states, name)
-                if after & whole:
+                if after & passed_all:
                     yield _joined(here, name), mode
-                if stat.S_ISDIR(mode) and after & (whole - 1):
+                if stat.S_ISDIR(mode) and after & (passed_all - 1):
                     pending.append((here, name, after))
         self.notes += [f"{closed} directories could not be entered."] if closed else []
         if late or visited >= MAX_VISITED:
@@ -86,12 +86,12 @@ def _joined(above: str, name: str) -> str:
     return name if above in ("", ".") else f"{above.rstrip('/')}/{name}"
 
 
-# The states are bits: the one of weight 2**n says that a path may have passed n parts of the
-# pattern. So many `**` cost no more than one, in time and in memory.
+# The states of a match are bits. Bit n says that a path may have passed n parts of the pattern. So
+# many `**` cost no more time and memory than one.
 
 
 def _advance(wanted: Parts, states: int, name: str) -> int:
-    """Return how far into the pattern one more name leads."""
+    """Return the states after one more name."""
     after = 0
     for state, matches in enumerate(wanted):
         if states >> state & 1:
@@ -103,6 +103,7 @@ def _advance(wanted: Parts, states: int, name: str) -> int:
 
 
 def _skipping(wanted: Parts, states: int) -> int:
+    """Add the states that skip a `**`, which may match no name at all."""
     for state, matches in enumerate(wanted):
         if states >> state & 1 and matches is None:
             states |= 2 << state
@@ -113,4 +114,4 @@ def _mode(entry: os.DirEntry[str]) -> int:
     try:
         return entry.stat(follow_symlinks=False).st_mode
     except PermissionError:
-        return 0  # a directory may show its names and nothing else
+        return 0  # The directory allows to list its names, but not to read their status.

@@ -1,4 +1,4 @@
-"""Replace a file as a whole, and replace a text that occurs once."""
+"""Replace a file completely or not at all, and replace a text that occurs once."""
 
 import os
 import secrets
@@ -10,18 +10,18 @@ from functool.bundled.beneath import PathNotAllowed, require_regular
 
 
 class EditRefused(ToolError):
-    """The old text is not there, or not exactly once; `details` holds the `count`."""
+    """The old text does not occur exactly once (`details` has the `count`), or the file changed."""
 
 
 def replaced_once(path: str, data: bytes, old: bytes, new: bytes) -> bytes:
-    """Return `data` with `new` in the place of `old`.
+    """Return `data` with `old` replaced by `new`.
 
     Raises:
         EditRefused: `old` does not occur exactly once.
     """
     first = data.find(old)
-    # The second may overlap the first: then `count` sees one, and the edit would still be
-    # ambiguous.
+    # The second occurrence may overlap the first. `count` would see only one, but the edit would
+    # still be ambiguous.
     count = 0 if first < 0 else 1 if data.find(old, first + 1) < 0 else max(2, data.count(old))
     if count != 1:
         advice = "Read the file again." if count == 0 else "Give more of the text around it."
@@ -33,22 +33,22 @@ def replaced_once(path: str, data: bytes, old: bytes, new: bytes) -> bytes:
 def replace_file(
     path: str, directory: int, name: str, data: bytes, read: os.stat_result | None = None
 ) -> None:
-    """Put a new file in the place of `name`, all of it or nothing.
+    """Replace the file `name`, completely or not at all.
 
     Args:
-        path: The name that the model is told.
+        path: The path that errors show to the model.
         directory: The descriptor of the directory.
-        name: The file's name in it.
+        name: The file's name in the directory.
         data: The content.
         read: The status of the file that `data` was made from.
 
     Raises:
         EditRefused: The file was changed since it was read.
-        PathNotAllowed: It is no regular file, or read-only.
+        PathNotAllowed: It is not a regular file, or it is read-only.
         OSError: The system refuses.
     """
     old = _status(path, directory, name)
-    # Nobody may open what takes the place of a private file, not even while it is written.
+    # A new version of a private file has to be private while it is written, too.
     mode = 0o666 if old is None else 0o600
     temporary = f".{secrets.token_hex(8)}.tmp"
     unnamed = _open_unnamed(directory, mode)
@@ -67,17 +67,17 @@ def replace_file(
             if unnamed is not None:
                 os.link(f"/proc/self/fd/{descriptor}", temporary, dst_dir_fd=directory)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:  # Whatever stops this, the temporary file would stay.
+    except BaseException:  # Otherwise the temporary file would stay.
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=directory)
         raise
 
 
 def _open_unnamed(directory: int, mode: int) -> int | None:
-    """Open a file that has no name yet, so that nothing is left of it if this process is killed.
+    """Open a file without a name. The kernel removes it if this process is killed.
 
     Returns:
-        None where the system or the file system has no such files.
+        The descriptor, or None where the system or the file system has no such files.
     """
     if not hasattr(os, "O_TMPFILE") or not os.path.exists("/proc/self/fd"):  # noqa: PTH110
         return None
@@ -93,7 +93,7 @@ def _open_new(directory: int, name: str, mode: int) -> int:
 
 
 def _status(path: str, directory: int, name: str) -> os.stat_result | None:
-    """Return the status of the file to be replaced, None if there is none."""
+    """Return the status of the file that will be replaced, or None if there is no file."""
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _status(path: str, directory: int, name: str) -> os.stat_result | None:
 
 
 def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return what changes with a file: a program can set its other times, but not the last."""
+    """Return what changes when a file changes. No program can set the last value, `st_ctime_ns`."""
     if status is None:
         return None
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -36,8 +36,8 @@ from functool.bundled.beneath import (
     Boundary,
     FileNotFound,
     PathNotAllowed,
+    as_tool_error,
     canonical,
-    told,
 )
 from functool.bundled.file_reading import (
     MAX_MATCHES,
@@ -65,13 +65,13 @@ GlobText = Annotated[
     str, Field(min_length=1, max_length=1_000, description="`*.py` here, `**/*.py` at any depth.")
 ]
 
-# One for the process: an edit reads, changes and replaces, and no other write of ours may come
-# between.
+# One lock for the process. An edit reads, changes and replaces a file, and no other write of these
+# tools may happen in between.
 _writing = threading.Lock()
 
 
 class NotText(ToolError):
-    """The file is not text in the encoding that was asked for."""
+    """The file is not text in the requested encoding."""
 
 
 def file_tools(
@@ -83,23 +83,23 @@ def file_tools(
     """Return tools that read, list, search, write and edit the files in some directories.
 
     Args:
-        roots: The directories; relative paths are beneath the first.
-        max_bytes: The most that one call reads into its answer, or writes, in bytes.
+        roots: The directories. Relative paths are beneath the first.
+        max_bytes: How much one call may return or write, in bytes.
         read_only: Whether to leave out the tools that write.
 
     Raises:
         DefinitionError: A directory cannot be opened, `max_bytes` is not positive, or the system
-            lacks what the boundary is made of.
+            lacks what the boundary needs.
     """
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes <= 0:
         raise DefinitionError(f"max_bytes must be a positive number of bytes, not {max_bytes!r}")
     files = _Files(Boundary([roots] if isinstance(roots, (str, os.PathLike)) else roots), max_bytes)
-    looks = ToolSettings(read_only=True, destructive=False, idempotent=True)
+    reads = ToolSettings(read_only=True, destructive=False, idempotent=True)
     writes = ToolSettings(read_only=False, destructive=True, idempotent=True)
     tools: list[Tool] = [
-        FunctionTool(files.read_file, settings=looks),
-        FunctionTool(files.list_files, settings=looks),
-        FunctionTool(files.search_files, settings=looks),
+        FunctionTool(files.read_file, settings=reads),
+        FunctionTool(files.list_files, settings=reads),
+        FunctionTool(files.search_files, settings=reads),
     ]
     if not read_only:
         tools.append(FunctionTool(files.write_file, settings=writes))
@@ -172,7 +172,7 @@ class _Files:
                 if search.ended:
                     break
                 if stat.S_ISREG(mode):
-                    with suppress(PathNotAllowed, FileNotFound):  # changed or taken away meanwhile
+                    with suppress(PathNotAllowed, FileNotFound):  # The file was changed or removed.
                         search.look_into(_shown(name), *self.boundary.open_file(name))
         else:
             search.look_into(path, *self.boundary.open_file(path))
@@ -187,7 +187,7 @@ class _Files:
             raise self._too_large(path, len(data))
         directory, name = self.boundary.open_parent(path, make=True)
         try:
-            with _writing, told(path):
+            with _writing, as_tool_error(path):
                 replace_file(path, directory, name, data)
         finally:
             os.close(directory)
@@ -206,13 +206,13 @@ class _Files:
     ) -> ToolResult:
         """Replace a text that occurs exactly once in a file."""
         path = canonical(path)
-        with _writing, told(path):
+        with _writing, as_tool_error(path):
             descriptor, status = self.boundary.open_file(path)
             with os.fdopen(descriptor, "rb") as file:
                 before = file.read(self.max_bytes + 1)
             if len(before) > self.max_bytes:
                 raise self._too_large(path, status.st_size)
-            # Bytes, so that what is not UTF-8 elsewhere in the file stays as it is.
+            # Edit bytes, so that other parts of the file that are not UTF-8 stay unchanged.
             data = replaced_once(path, before, old.encode(), new.encode())
             if len(data) > self.max_bytes:
                 raise self._too_large(path, len(data))
@@ -224,7 +224,7 @@ class _Files:
         return ToolResult.of(f"Edited {path}.", metadata={"path": path, "size": len(data)})
 
     def _fitting(self, entries: list[Any]) -> list[Any]:
-        """Return those of the entries, from the first on, that an answer may hold."""
+        """Return the first entries, as many as fit into an answer."""
         sizes = accumulate(len(json.dumps(entry)) + 1 for entry in entries)
         return [entry for entry, size in zip(entries, sizes, strict=True) if size < self.max_bytes]
 
@@ -242,7 +242,7 @@ def _text_encoding(name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name as valid text: bytes that are not UTF-8 are shown, and cannot be asked for."""
+    """Return a name as valid text. Bytes that are not UTF-8 are replaced."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 

@@ -1,8 +1,9 @@
 """Turn HTML into Markdown in a process of its own: standard input to standard output.
 
-Nothing imports this file. It is run with `python -I` and the directory of the converter, which
-comes last on `sys.path`. Every HTML converter has pages that keep it busy for minutes, and one that
-is written in another language holds up all of Python meanwhile: a process can be killed.
+Nothing imports this file. It is run with `python -I`. Its argument is the directory of the
+converter, which becomes the last entry of `sys.path`. Every HTML converter takes minutes for some
+pages. A converter that is not written in Python blocks all of Python meanwhile, but a process can
+be killed.
 """
 
 import json
@@ -19,7 +20,7 @@ def main() -> None:
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         most = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    except ImportError:  # Not on every system; the time limit remains.
+    except ImportError:  # Some systems lack it. The time limit remains.
         pass
     sys.path.append(sys.argv[1])
     from html_to_markdown import ConversionOptions, convert
@@ -28,7 +29,7 @@ def main() -> None:
     html = sys.stdin.buffer.read().decode("utf-8", "replace")
     found = convert(html, ConversionOptions(inline_data_media="alt_text_only"))
     text = found.content or ""
-    if text.startswith("---\n"):  # The page's metadata, of which the title is enough.
+    if text.startswith("---\n"):  # The page's metadata. Only its title is kept.
         text = text.partition("\n---\n")[2].lstrip("\n")
     title = found.metadata.document.title if found.metadata else None
     if title and not text.startswith(f"# {title}\n"):

@@ -1,4 +1,4 @@
-"""Read the body of an HTTP response up to a limit, and turn it into what a model can read."""
+"""Read the body of an HTTP response up to a limit, and turn it into content for a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from functool import Content, FileContent, ImageContent, ToolError, ToolFailure, ToolResult
-from functool.bundled.retry_after import told
+from functool.bundled.retry_after import retry_advice
 from functool.bundled.text_encodings import text_encoding
 
 CHUNK = 65_536
@@ -33,7 +33,7 @@ _META_CHARSET = re.compile(
 
 
 class RequestFailed(ToolError):
-    """The other side could not be reached, or did not speak HTTP."""
+    """The server could not be reached, or did not answer in HTTP."""
 
 
 class ResponseTooLarge(ToolError):
@@ -45,12 +45,12 @@ async def read_body(response: Any, limit: int) -> bytes:
 
     Raises:
         ResponseTooLarge: The body is longer.
-        RequestFailed: It is compressed in another way than gzip or deflate, or broken.
+        RequestFailed: It is broken, or compressed with something else than gzip or deflate.
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise RequestFailed("The server compressed its answer in a way that was not asked for.")
-    if response.is_stream_consumed:  # A hook of the host's client has read it.
+    if response.is_stream_consumed:  # A hook of the host's client has read the body already.
         body = bytearray(response.content)
         _check(body, limit)
         return bytes(body)
@@ -59,7 +59,7 @@ async def read_body(response: Any, limit: int) -> bytes:
         for piece in (raw,) if inflate is None else inflate.pieces(raw):
             body += piece
             _check(body, limit)
-    if inflate is not None and not inflate.whole:
+    if inflate is not None and not inflate.complete:
         raise RequestFailed("The compressed answer ended early.")
     return bytes(body)
 
@@ -67,25 +67,25 @@ async def read_body(response: Any, limit: int) -> bytes:
 def http_error(
     status: int, shown: Any, metadata: Mapping[str, Any], retry_after: float | None = None
 ) -> ToolResult:
-    """Return the failure that a status of 400 or more is, with what the server said.
+    """Return the failed result for a status of 400 or more, with what the server said.
 
-    `retry_after` is in how many seconds it wants to be asked again.
+    `retry_after` is the number of seconds after which the server allows another try.
     """
-    message = f"The server answered with status {status}.{told(retry_after)}"
+    message = f"The server answered with status {status}.{retry_advice(retry_after)}"
     details = {"status": status} | ({} if retry_after is None else {"retry_after": retry_after})
     failure = ToolFailure(type="HttpError", message=message, details=details)
     return replace(ToolResult.of(shown, metadata=metadata), value=None, error=failure)
 
 
 class _Inflate:
-    """Decompression in small pieces: whoever counts them stops a bomb before it has gone off."""
+    """Decompress in small pieces, so that the caller can count them and stop a bomb early."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=47)
         self._fed = False
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return self._stream.eof or not self._fed
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -116,7 +116,7 @@ def media_type(content_type: str) -> str:
 
 
 def content_of(body: bytes, content_type: str, name: str = "") -> Content | str:
-    """Return a body as text, an image or a file, as its content type says."""
+    """Return a body as text, an image or a file, according to its content type."""
     kind = media_type(content_type)
     if _TEXT.fullmatch(kind) or (kind == "" and b"\0" not in body):
         return text_of(body, content_type)
@@ -126,7 +126,7 @@ def content_of(body: bytes, content_type: str, name: str = "") -> Content | str:
 
 
 def text_of(body: bytes, content_type: str) -> str:
-    """Decode a body by its byte order mark, else its declared charset, else as UTF-8 or cp1252."""
+    """Decode a body with its byte order mark, else its charset, else as UTF-8 or cp1252."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(encoding, "replace")

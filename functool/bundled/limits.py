@@ -1,6 +1,6 @@
-"""Limits of memory, processes and processor time for a command and all that it starts.
+"""Limit the memory, processes and processor time of a command and all that it starts.
 
-A control group (cgroup v2) counts everything together. Where this process may not make one, the
+A control group (cgroup v2) counts all processes together. Where this process may not make one, the
 limits are resource limits (`prlimit`), which the kernel counts for each process alone.
 """
 
@@ -19,7 +19,7 @@ GROUPS = Path("/sys/fs/cgroup")
 """Where systemd and containers mount the control groups of version 2."""
 
 LEAST: dict[str, float] = {"memory": 4_194_304, "processes": 2, "cpu_seconds": 0.001}
-"""A command needs some memory, and a process beside the shell that waits for it."""
+"""A command needs some memory. It needs one process, and the shell that waits for it another."""
 
 
 class LimitsUnavailable(ToolError):
@@ -28,7 +28,7 @@ class LimitsUnavailable(ToolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLimits:
-    """How much a command and all that it starts may use; None is no limit.
+    """How much a command and all that it starts may use. None means no limit.
 
     Attributes:
         memory: Bytes of memory. A control group counts the files in the sandbox's `/tmp` too.
@@ -46,13 +46,13 @@ class ShellLimits:
 
 
 class Limiter:
-    """Makes a holder for each command: control groups where they can be had, else `prlimit`."""
+    """Makes a holder for each command: a control group where possible, else `prlimit`."""
 
     def __init__(self, limits: ShellLimits, *, sandboxed: bool) -> None:
-        """Find out what works here.
+        """Find out which kind of holder works here.
 
         Raises:
-            DefinitionError: A limit is none, or nothing on this system can hold it.
+            DefinitionError: A limit is not valid, or nothing on this system can enforce it.
         """
         _check(limits)
         self._limits = limits
@@ -81,7 +81,7 @@ class Limiter:
         """Return a holder for one command.
 
         Raises:
-            LimitsUnavailable: There can be none any more.
+            LimitsUnavailable: The system refuses to make one now.
         """
         if self._parent is None:
             return ResourceLimits(self._limits)
@@ -97,7 +97,7 @@ class ResourceLimits:
     kind = "prlimit"
 
     def __init__(self, limits: ShellLimits) -> None:
-        import resource  # Not on every system; this file is.
+        import resource  # Some systems lack it, and this file has to import there.
 
         self._set = resource.prlimit
         seconds = None if limits.cpu_seconds is None else math.ceil(limits.cpu_seconds)
@@ -121,11 +121,11 @@ class ResourceLimits:
             raise _unavailable(error) from error
 
     def spent(self) -> bool:
-        """Return False: the kernel ends by itself what has used up its time."""
+        """Return False: the kernel itself ends a process that has used up its time."""
         return False
 
     def reached(self) -> str | None:
-        """Return None: the kernel does not tell."""
+        """Return None: the kernel does not say which limit was reached."""
         return None
 
     async def end(self) -> None:
@@ -141,9 +141,11 @@ class ControlGroup:
         """Make the group.
 
         Raises:
-            OSError: This process may not, or the group lacks what the limits need.
+            OSError: This process may not make it, or the group lacks what the limits need.
         """
-        if limits.cgroup is not None:  # It was given to this process to make groups in.
+        if (
+            limits.cgroup is not None
+        ):  # The host gave this directory to this process to make groups in.
             with suppress(OSError):
                 _write(parent / "cgroup.subtree_control", "+memory +pids")
         self._seconds = limits.cpu_seconds
@@ -159,12 +161,12 @@ class ControlGroup:
                 _write(self._path / "pids.max", str(limits.processes))
             if limits.cpu_seconds is not None:
                 self._count("cpu.stat", "usage_usec")
-        except BaseException:  # Whatever stops this, the group would stay.
+        except BaseException:  # Otherwise the group would stay.
             self.remove()
             raise
 
     def hold(self, pid: int) -> None:
-        """Move a process into the group; what it starts is born there.
+        """Move a process into the group. What it starts is in the group, too.
 
         Raises:
             LimitsUnavailable: The system refuses.
@@ -180,7 +182,7 @@ class ControlGroup:
         return self._seconds is not None and used > self._seconds * 1_000_000
 
     def reached(self) -> str | None:
-        """Name a limit that was reached."""
+        """Return the name of a limit that was reached, or None."""
         if self.spent():
             return "cpu_seconds"
         if self._count("memory.events", "oom_kill"):
@@ -200,12 +202,12 @@ class ControlGroup:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the group, if nothing lives in it."""
+        """Remove the group, if no process is in it."""
         with suppress(OSError):
             self._path.rmdir()
 
     def _count(self, name: str, event: str) -> int:
-        with suppress(FileNotFoundError):  # The file of a controller that no limit needs.
+        with suppress(FileNotFoundError):  # No limit needs this controller, so its file is missing.
             for line in (self._path / name).read_text().splitlines():
                 found, _, count = line.partition(" ")
                 if found == event:
@@ -214,7 +216,7 @@ class ControlGroup:
 
 
 def _write(path: Path, text: str) -> None:
-    # Not `write_text`: these files cannot be made, only be there.
+    # Not `write_text`, which would try to make the file. The kernel makes these files.
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())

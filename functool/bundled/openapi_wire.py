@@ -153,7 +153,7 @@ class Wire:
     ) -> AbstractAsyncContextManager[Any]:
         if self._client is None:
             return self._outbound.open(method, url, headers, content)
-        self._reach.judge(url.raw_host.decode("ascii"))
+        self._reach.check_host(url.raw_host.decode("ascii"))
         return _open_with(self._client, method, str(url), headers, content, home=home)
 
 

@@ -1,4 +1,4 @@
-"""Send HTTP requests to addresses that were judged, with nothing of the host's own in them."""
+"""Send HTTP requests to checked addresses, without the host's cookies, proxies or credentials."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ except ImportError as _missing:
     ) from _missing
 
 CONNECT_SECONDS = 10.0
-"""How long one address may take to answer; the next one is tried after that."""
+"""How long to wait for one address before the next one is tried."""
 
 HEADERS = {"User-Agent": "functool", "Accept": "*/*", "Accept-Encoding": "gzip"}
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Outbound:
-    """Opens requests, each on a connection of its own, without cookies, proxies or credentials.
+    """Send requests, each on a connection of its own, without cookies, proxies or credentials.
 
-    No URL is logged: a query may hold a key. That is why no `AsyncClient` stands in between.
+    This does not use an `AsyncClient`, because that logs every URL, and a query may hold a key.
 
     Args:
-        reach: What may be connected to.
-        resolve: Answers `(host, port)` with addresses; asked once for each request.
-        tls: The certificates to trust; None is the system's.
+        reach: The hosts and addresses that are allowed.
+        resolve: Returns the addresses of `(host, port)`. It is called once for each request.
+        tls: The certificates to trust. None means the system's.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Outbound:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """Send a request; the response's body is still to be read, with `read_body`.
+        """Send a request. Read the body of the response with `read_body`.
 
         Raises:
             UrlNotAllowed: The URL may not be used.
@@ -81,14 +81,14 @@ class Outbound:
 
 
 def target(text: str, base: httpx2.URL | None = None) -> httpx2.URL:
-    """Read the URL that a request may go to.
+    """Parse and check the URL of a request.
 
     Args:
-        text: The URL, or with a `base` what a redirect from there says.
-        base: Where the redirect came from.
+        text: The URL. With a `base`, it is the location of a redirect, and may be relative.
+        base: The URL that the redirect came from.
 
     Raises:
-        UrlNotAllowed: It is no plain http or https URL.
+        UrlNotAllowed: It is not a plain http or https URL.
     """
     try:
         url = httpx2.URL(text) if base is None else base.join(text)
@@ -119,7 +119,7 @@ async def _first_answer(
 ) -> httpx2.Response:
     """Try one address after the other.
 
-    The name stays in the Host header, and is what a certificate has to be for.
+    The Host header has the name, and the certificate has to be valid for the name.
     """
     name = url.raw_host.decode("ascii").removesuffix(".")
     failure: Exception | None = None

@@ -1,4 +1,4 @@
-"""What a server says about when to ask again: the header `Retry-After`."""
+"""Read and obey the header `Retry-After`, with which a server says when to try again."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 MAX_WAIT = 5.0
-"""How many seconds a tool itself waits; what takes longer is told to the model."""
+"""How many seconds a tool itself waits. The model is told of a longer wait."""
 
 STATUSES = frozenset({429, 503})
 
 
 def retry_seconds(response: Any) -> float | None:
-    """Return in how many seconds a busy server wants to be asked again, if it says so."""
-    said = response.headers.get("retry-after", "").strip()
-    if response.status_code not in STATUSES or not said:
+    """Return after how many seconds a busy server allows another try, if it says so."""
+    header = response.headers.get("retry-after", "").strip()
+    if response.status_code not in STATUSES or not header:
         return None
-    if said.isascii() and said.isdigit():
-        return float(said[:9])
+    if header.isascii() and header.isdigit():
+        return float(header[:9])
     try:
-        then = parsedate_to_datetime(said)
+        then = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return None
     then = then.replace(tzinfo=UTC) if then.tzinfo is None else then
@@ -30,13 +30,13 @@ def retry_seconds(response: Any) -> float | None:
 
 
 async def waited(seconds: float | None, tries: int) -> bool:
-    """Wait as a server asked, once and if that is short; return whether to ask it again."""
+    """Wait as a server asked, if it is the first try and a short wait; return whether to retry."""
     if seconds is None or seconds > MAX_WAIT or tries:
         return False
     await asyncio.sleep(seconds)
     return True
 
 
-def told(seconds: float | None) -> str:
-    """Return what to tell a model of it."""
+def retry_advice(seconds: float | None) -> str:
+    """Return a sentence for the model on when to try again, or an empty text."""
     return "" if seconds is None else f" Try again in {math.ceil(seconds)} seconds."

@@ -1,7 +1,7 @@
 """The character encodings that a model or a server may name.
 
-Python has codecs that are no character encodings, and some of them take quadratic time. Python also
-remembers every name that it was asked for, so a name is looked up here before Python sees it.
+Some of Python's codecs are not character encodings, and some take quadratic time. Python also
+remembers every name that it was asked for. So a name is looked up here before Python sees it.
 """
 
 import encodings
@@ -13,7 +13,7 @@ __all__ = ["text_encoding"]
 
 MAX_NAME = 40
 QUADRATIC = "utf_7"
-"""Its decoder begins again with each piece of a long run, so a few megabytes take minutes."""
+"""UTF-7. Its decoder starts again with each piece of a long run; a few megabytes take minutes."""
 
 PREFIXES = (
     "ascii",
@@ -35,7 +35,7 @@ PREFIXES = (
 
 
 def text_encoding(name: str) -> str | None:
-    """Return Python's own name of a character encoding, None if it is not one."""
+    """Return Python's own name of a character encoding, or None if the name is not one."""
     if len(name) > MAX_NAME:
         return None
     key = encodings.normalize_encoding(name).lower()

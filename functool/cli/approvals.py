@@ -60,11 +60,11 @@ def list_pending(inbox: Inbox, as_json: bool) -> None:
 @click.pass_obj
 def approve(inbox: Inbox, id: str, yes: bool) -> None:
     """Let a call run, after showing all of it."""
-    from functool.integrations.click_approval import told
+    from functool.integrations.click_approval import request_text
 
     request = _request(inbox, id)
     if not yes:
-        click.echo(told(request), err=True)
+        click.echo(request_text(request), err=True)
         click.confirm("Approve?", abort=True, err=True)
     _answered(lambda: inbox.approve(request.id))
     click.echo("approved", err=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from functool.schema.json_schema import DEFINITIONS, UNSET, children, lookup
 from functool.schema.shapes import is_type, types_of, values_of
-from functool.schema.subset import AZURE, KEPT, STRUCTURE, TYPES, is_noted, malformed
+from functool.schema.subset import AZURE, KEPT, STRUCTURE, TYPES, malformed, moves_to_text
 
 _UNREAD = ("patternProperties", "propertyNames")  # They leave the subset whatever they hold.
 
@@ -33,7 +33,7 @@ def _find(s: Any, path: str, root: dict[str, Any]) -> Iterator[str]:
             yield f"{path}: azure-{key}"
         elif key not in KEPT and (path != "#" or key not in ("$id", "$schema")):
             yield f"{path}: keyword-{key}"
-        elif is_noted(key, s[key]):
+        elif moves_to_text(key, s[key]):
             yield f"{path}: {'pattern-lookaround' if key == 'pattern' else key}"
     yield from (f"{path}: {rule}" for rule, broken in _rules(s, root).items() if broken)
     inner = [(where, child) for where, child in children(s) if where[0] in STRUCTURE]

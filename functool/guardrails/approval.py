@@ -75,7 +75,7 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     return require_approval
 
 
-def with_edit_told(result: ToolResult, context: Context[Any]) -> ToolResult:
+def with_edit_note(result: ToolResult, context: Context[Any]) -> ToolResult:
     """Return the result of a call that a person decided; the model reads an edit."""
     decision = context.decision
     if decision is None or decision["arguments"] is None:

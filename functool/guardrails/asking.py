@@ -1,9 +1,9 @@
 """Guardrails: plain callables that let a call or a result pass, replace it, or refuse it.
 
-A guardrail is called with the value and the context, and may be sync or async. None lets the value
-pass; a value of the same type replaces it; `GuardrailError` refuses, and the model reads its
-message; `Tripwire` stops the run. Anything else that happens in it fails
-closed: the body does not run, the output is not shown.
+A guardrail is called with the value and the context, and may be sync or async. It answers in one of
+four ways. None lets the value pass. A value of the same type replaces it. `GuardrailError` refuses,
+and the model reads its message. `Tripwire` stops the run. A guardrail that fails in any other way
+refuses too: the body does not run, or the output is not shown.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
 
 InputGuardrail: TypeAlias = Callable[[_In, Context[Any]], _In | Awaitable[_In | None] | None]
-"""Sees what will run. Generic, so that a host can use one guardrail on message types of its own."""
+"""Sees the call before it runs.
+
+Generic, so that a host can use one guardrail on message types of its own.
+"""
 
 OutputGuardrail: TypeAlias = Callable[[_Out, Context[Any]], _Out | Awaitable[_Out | None] | None]
-"""Sees what will leave.
+"""Sees the result before the model does.
 
 Generic, so that a host can use one guardrail on message types of its own.
 """
@@ -48,11 +51,11 @@ def name_of(guardrail: Any) -> str:
 def ask(
     guardrail: Any, value: Any, context: Context[Any], stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Return what a guardrail answers: None, or something for `answered` to look at.
+    """Call a guardrail, and return its answer for `await_answer` to check.
 
     Raises:
-        GuardrailError: It refused, or failed.
-        Tripwire: It stopped the run.
+        GuardrailError: The guardrail refused, or failed.
+        Tripwire: The guardrail stopped the run.
     """
     try:
         return guardrail(value, context)
@@ -60,14 +63,16 @@ def ask(
         _refuse(failure_or_raise(error), guardrail, stage, record)
 
 
-async def answered(
+async def await_answer(
     answer: Any, guardrail: Any, value: Any, stage: str, record: list[dict[str, str]]
 ) -> Any:
-    """Return what a guardrail made of `value`, and add to `record` what it did.
+    """Check a guardrail's answer, and return the value that the next guardrail gets.
+
+    What the guardrail did is added to `record`.
 
     Raises:
-        GuardrailError: It refused, or failed.
-        Tripwire: It stopped the run.
+        GuardrailError: The guardrail refused, or failed.
+        Tripwire: The guardrail stopped the run.
     """
     try:
         if inspect.isawaitable(answer):
@@ -87,7 +92,7 @@ async def answered(
 def _refuse(
     error: Exception, guardrail: Any, stage: str, record: list[dict[str, str]], message: str = ""
 ) -> NoReturn:
-    """Raise the refusal of a guardrail. One that failed refuses, too, and is logged."""
+    """Raise the refusal of a guardrail. A guardrail that failed also refuses, and is logged."""
     name = name_of(guardrail)
     record.append({"name": name, "stage": stage, "did": "refused"})
     if isinstance(error, GuardrailError):
@@ -108,41 +113,42 @@ def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
 
 
-def callables(items: Any, what: str, takes: int | None = None) -> list[Any]:
-    """Return a list of callables, which take so many positional arguments if `takes` is given.
+def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:
+    """Return the callables of an option as a list, and check that each takes the arguments named.
 
     Raises:
-        DefinitionError: It is no list, or something in it cannot be called so.
+        DefinitionError: It is not a list, or something in it cannot be called so.
     """
     if callable(items) or isinstance(items, str) or not isinstance(items, Iterable):
-        raise DefinitionError(f"{what} must be a list of callables, not {type(items).__name__}")
+        raise DefinitionError(f"{option} must be a list of callables, not {type(items).__name__}")
     found = list(items)
     for item in found:
         if not callable(item):
-            raise DefinitionError(f"{what} must hold callables, not {type(item).__name__}")
-        if takes is None:
+            raise DefinitionError(f"{option} must hold callables, not {type(item).__name__}")
+        if not takes:
             continue
         try:
-            inspect.signature(item).bind(*[None] * takes)
+            inspect.signature(item).bind(*takes)
         except ValueError:  # A callable without a readable signature.
             continue
         except TypeError as error:
             name = name_of(item)
             made = inspect.isfunction(item) and item.__module__.startswith("functool.guardrails")
-            remedy = f"call it: {name}(...)" if made else f"it has to take {takes} arguments"
-            wrong = f"{what}: {name} cannot be used as it is ({error}); {remedy}"
+            wanted = f"it has to take the {' and the '.join(takes)}"
+            remedy = f"call it: {name}(...)" if made else wanted
+            wrong = f"{option}: {name} cannot be used as it is ({error}); {remedy}"
             raise DefinitionError(wrong) from None
     return found
 
 
 def in_order(guardrails: list[Any]) -> list[Any]:
-    """Return output guardrails, none of them behind one that has to stand last.
+    """Return the output guardrails, after a check that one with `stands_last` is the last.
 
-    A guardrail whose `stands_last` is true keeps what it sees: one behind it could not take
-    anything out of that any more.
+    Such a guardrail keeps a copy of what it sees. A guardrail behind it could not take anything out
+    of that copy.
 
     Raises:
-        DefinitionError: One stands behind it.
+        DefinitionError: Another guardrail stands behind it.
     """
     for before, after in pairwise(guardrails):
         if getattr(before, "stands_last", False) and not getattr(after, "stands_last", False):
@@ -154,7 +160,7 @@ def in_order(guardrails: list[Any]) -> list[Any]:
 def with_matching_value(result: ToolResult, new: ToolResult) -> ToolResult:
     """Return a guardrail's replacement with a `value` that says no more than its output.
 
-    Code must not read what the model may not, unless the guardrail used `shown_as`.
+    Code must not read what the model may not. A guardrail that used `shown_as` is the exception.
     """
     says_more = new.value is result.value and (new.error is None or new.value is not None)
     if new is result or new.keeps_value or not says_more or new.output == result.output:

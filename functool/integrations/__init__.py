@@ -1,4 +1,4 @@
-"""Frameworks, transports and engines, one file each.
+"""Integrations with frameworks, transports and engines, one file each.
 
-They import the face and their own library; the core imports none of them.
+Each imports functool and its own library. The core of functool imports none of them.
 """

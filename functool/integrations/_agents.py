@@ -1,4 +1,4 @@
-"""What the bridges to agent frameworks share: approvals that pass through a framework."""
+"""Share code between the bridges to agent frameworks: approvals that pass through a framework."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from functool.guardrails import require_approval
 from functool.integrations.values import levels
 
 USAGE = ("requests", "input_tokens", "output_tokens", "total_tokens")
-"""The names under which `AgentTool` shows what an agent used."""
+"""The names under which `AgentTool` reports an agent's usage."""
 
 
 def relayed(
@@ -36,17 +36,17 @@ def relayed(
     shown: ApprovalRequest | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> Context[Any]:
-    """Return a view of the context for a call to which a person agreed in the framework.
+    """Return a view of the context for a call that a person approved in the framework.
 
-    The agreement is to this call and to no other. What the tool itself asks for further down, as an
-    agent does, is for the context's own approver to answer, or stays open.
+    The view approves this call and no other. If the body of the tool makes further calls, as an
+    agent does, their requests go to the context's own approver. Without one they stay open.
 
     Args:
         tool: The tool that is called.
         call: The call, with the arguments that the person was asked about.
         context: The context of the run.
-        shown: The request that the person saw, where the framework brought it back.
-        arguments: The arguments of the call as the person edited it.
+        shown: The request that the person saw, if the framework passes it back.
+        arguments: The arguments as the person edited them, if they did.
     """
     schemas = [level.schema for level in levels(tool)]
     names = {schema.name for schema in schemas}
@@ -76,10 +76,10 @@ def relayed(
 
 
 def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaitable[bool]]:
-    """Return a function that tells whether a person has to be asked about a call before it runs.
+    """Return a function that says whether a person has to be asked about a call before it runs.
 
-    When in doubt one has to be: what is let through here meets the guardrail itself, and then the
-    framework can no longer pause.
+    When in doubt it says yes. If it says no and the guardrail asks after all, the framework can no
+    longer pause.
     """
     asking = [
         (level.schema, when)
@@ -105,10 +105,10 @@ def asker(tool: Tool) -> Callable[[Mapping[str, Any], str, Context[Any]], Awaita
 
 
 async def decide(call: ToolCall, context: Context[Any]) -> Decision:
-    """Return what a person decided about a call that waits in an agent.
+    """Return a person's decision about a call that waits in an agent.
 
-    The decision has `arguments` only where they are not the call's own; the reason of a refusal is
-    what the model reads.
+    The decision has `arguments` only if the person edited them. The reason of a refusal is the text
+    that the model reads.
 
     Raises:
         ApprovalRequired: Nobody has decided yet.
@@ -125,9 +125,10 @@ async def decide(call: ToolCall, context: Context[Any]) -> Decision:
 
 
 def as_it_was(decision: Decision) -> bool | str:
-    """Return True where the call may run as it was, or what the model is told instead.
+    """Return True if the call may run unchanged, or the text for the model if it may not.
 
-    This is for a framework that runs its own call: an edit is a refusal that names the arguments.
+    Use this for a framework that cannot run an edited call. An edit becomes a refusal that tells
+    the model which arguments to send.
     """
     if not decision.approved:
         return decision.reason
@@ -137,14 +138,19 @@ def as_it_was(decision: Decision) -> bool | str:
     return f"A person changed this call, so it did not run. Make it with these arguments: {wanted}"
 
 
+def missing(integration: str, extra: str) -> ImportError:
+    """Return the error for a framework that is not installed."""
+    return ImportError(f"the {integration} integration needs: pip install 'functool[{extra}]'")
+
+
 def key_of(bridge: str, context: Context[Any], text: str) -> str:
-    """Return where a paused run is kept in the state: the same call finds it again."""
+    """Return the key of a paused run in the context's state. The same call finds it again."""
     tool = context.schema.name if context.schema else ""
     return json.dumps([bridge, tool, context.call.id if context.call else "", text])
 
 
 def argument_error(invalid: ValidationError) -> ArgumentError:
-    """Return a native validator's complaint without the values that were sent."""
+    """Return a framework's validation error as an `ArgumentError` without the values sent."""
     errors = invalid.errors(include_url=False, include_context=False, include_input=False)
     return ArgumentError(
         {"path": ".".join(map(str, e["loc"])), "expected": e["msg"]} for e in errors
@@ -152,7 +158,7 @@ def argument_error(invalid: ValidationError) -> ArgumentError:
 
 
 def _granted(call: ToolCall, view: Context[Any]) -> bool:
-    """Whether a standing grant covers the call. The guardrail itself counts its use."""
+    """Whether a grant covers the call. The guardrail counts the use, so do not count it here."""
     schema = view.schema
     assert schema is not None and isinstance(call.arguments, Mapping)
     request = ApprovalRequest.of(schema.name, definition_of(schema), call.arguments, call.id)

@@ -1,6 +1,6 @@
-"""agent-framework: functool tools as its `FunctionTool`, and its tools as ours.
+"""Bridge to agent-framework: functool tools as its `FunctionTool`, and its tools as ours.
 
-`runner` puts its agents behind `AgentTool`. Written against agent-framework-core 1.
+`runner` runs its agents behind `AgentTool`. Written against agent-framework-core 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functool import (
 )
 from functool.call import failure_of, to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import asker, relayed
+from functool.integrations._agents import asker, missing, relayed
 from functool.integrations.values import media, opened, text_of
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -38,10 +38,7 @@ try:
 
     from functool.integrations.agent_framework_runner import DEPS, kwargs_of, runner
 except ImportError as _error:
-    raise ImportError(
-        "the agent-framework integration needs agent-framework-core:"
-        " pip install 'functool[agent-framework]'"
-    ) from _error
+    raise missing("agent-framework", "agent-framework") from _error
 
 __all__ = [
     "RESULT", "RunStopped", "adopt", "approval_rule", "demands", "export", "export_all", "runner",
@@ -53,22 +50,19 @@ RESULT = "functool_result"
 
 
 class RunStopped(Tripwire, af.MiddlewareFailure):  # type: ignore[misc]
-    """A `Tripwire` that agent-framework lets through.
+    """A `Tripwire` that ends a run of agent-framework.
 
-    Of any other exception it makes a tool result, and the run goes on.
+    The framework turns any other exception into a tool result, and the run goes on.
     """
 
 
 class _Exported(af.FunctionTool):  # type: ignore[misc]
-    """Their tool, handing us the call's id and every argument name, `self` among them."""
+    """Their tool, changed to pass on the call's id and arguments of any name, such as `self`."""
 
     strict = False
 
     def to_json_schema_spec(self) -> dict[str, Any]:
-        """Return their definition, and that the schema is strict.
-
-        Clients for Chat Completions send it as it is.
-        """
+        """Return their definition with `strict` added, for clients that send it unchanged."""
         spec: dict[str, Any] = super().to_json_schema_spec()
         return {**spec, "function": {**spec["function"], "strict": True}} if self.strict else spec
 
@@ -83,7 +77,7 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
         tool_call_id: str | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Run the tool as theirs does, its call id known to us."""
+        """Run the tool as their class does, after storing the call id where we find it."""
         if context is not None:
             context.metadata.setdefault("call_id", tool_call_id)
         return await super().invoke(
@@ -94,22 +88,22 @@ class _Exported(af.FunctionTool):  # type: ignore[misc]
 def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.FunctionTool:
     """Return `tool` as agent-framework's own `FunctionTool`.
 
-    In a call `Context.deps` is the run's `function_invocation_kwargs` (or, where the only one is
-    `deps`, that) and `Context.thread` its session; where `deps` is a functool `Context`, the tool
-    gets that itself. A tool that may ask for approval has `approval_mode="always_require"`: the
-    framework asks, once, and our guardrail takes its answer.
+    In a call, `Context.deps` is the run's `function_invocation_kwargs`, and `Context.thread` is its
+    session. If `deps` is the only kwarg, `Context.deps` is its value. If that value is a functool
+    `Context`, the tool gets that context. A tool that may ask for approval has
+    `approval_mode="always_require"`: the framework asks once, and our guardrail uses its answer.
 
     Args:
         tool: The tool.
-        on_error: With `"text"` the model reads why a call failed. With `"raise"` the framework sees
-            an exception: the model reads a fixed sentence (or ours, with
-            `include_detailed_errors`), and failures count against the framework's limits. What is
-            wrong with the arguments is text in both: the model has to read it.
+        on_error: With `"text"` the model reads why a call failed. With `"raise"` the framework gets
+            an exception: the model reads a fixed sentence (or our message, with
+            `include_detailed_errors`), and failures count against the framework's limits. Argument
+            errors are text in both cases, because the model has to read them.
 
     Raises:
-        DefinitionError: The framework could not run the tool rightly, or `on_error` is neither; the
-            message names the rule.
-        TypeError: `tool` is no tool.
+        DefinitionError: The framework cannot run the tool correctly, or `on_error` has another
+            value. The message names the rule.
+        TypeError: `tool` is not a tool.
     """
     if on_error not in ("text", "raise"):
         raise DefinitionError(f'on_error is "text" or "raise", not {on_error!r}')
@@ -118,7 +112,7 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
             f"agent-framework would not run {tool.name!r} rightly: {'; '.join(problems)}"
         )
 
-    # The framework hands its context over under this parameter's name, `_CONTEXT`.
+    # The framework passes its context as the parameter of this name, which is `_CONTEXT`.
     async def call(
         functool_invocation: FunctionInvocationContext | None, arguments: dict[str, Any]
     ) -> Any:
@@ -145,10 +139,10 @@ def export(tool: Tool, *, on_error: Literal["text", "raise"] = "text") -> af.Fun
 
 
 def _arguments_model(tool: Tool) -> type[RootModel[dict[str, Any]]]:
-    """Return a model that publishes the tool's schema and lets every call through to its own check.
+    """Return a model that publishes the tool's schema and accepts all arguments.
 
-    With a schema as `input_model` the framework would check first, and hide our message behind a
-    fixed sentence.
+    The tool validates them itself. Given the plain schema, the framework would validate first, and
+    would replace our message with a fixed sentence.
     """
     parameters = copy.deepcopy(tool.schema.parameters)
 
@@ -170,12 +164,13 @@ def export_all(
 def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content], Awaitable[bool]]:
     """Return a rule for the `auto_approval_rules` of agent-framework's `ToolApprovalMiddleware`.
 
-    The framework pauses for every call of a tool that may ask for approval. By this rule a call
-    runs at once where no condition of `require_approval(when)` asks, or where a grant covers it.
+    The framework pauses for every call of a tool that may ask for approval. With this rule a call
+    runs at once if no condition of `require_approval(when)` asks, or if a grant covers the call.
 
     Args:
-        tools: The tools as they were exported. The rule knows a call by the name of its tool.
-        context: The run's own `Context`, which it has as the only kwarg `deps`; it has the grants.
+        tools: The tools that were exported. The rule finds the tool of a call by name.
+        context: The functool `Context` that the run has as its only kwarg `deps`. It holds the
+            grants.
     """
     askers = {tool.name: asker(tool) for tool in as_list(tools)}
 
@@ -189,7 +184,7 @@ def approval_rule(tools: Tools, context: Context[Any]) -> Callable[[af.Content],
 
 
 def demands(tool: Tool) -> list[str]:
-    """Return what agent-framework would not run rightly."""
+    """Return the reasons why agent-framework cannot run a tool correctly."""
     properties = tool.schema.parameters.get("properties", {})
     required = set(tool.schema.parameters.get("required", ()))
     found = []
@@ -204,13 +199,13 @@ def demands(tool: Tool) -> list[str]:
 
 
 def adopt(native: af.FunctionTool) -> Tool:
-    """Return their tool as ours, checked by its schema.
+    """Return their tool as ours. Arguments are validated by its schema.
 
-    `Context.deps` and `Context.thread` are handed on.
-    A tool that always requires approval gets our `require_approval`.
+    The tool gets `Context.deps` and `Context.thread`. A tool that always requires approval gets our
+    `require_approval`.
 
     Raises:
-        DefinitionError: It is not a `FunctionTool`, or is only declared and has no function.
+        DefinitionError: It is not a `FunctionTool`, or it is only declared and has no function.
     """
     if not isinstance(native, af.FunctionTool):
         raise DefinitionError(
@@ -228,7 +223,7 @@ def adopt(native: af.FunctionTool) -> Tool:
         invocation = FunctionInvocationContext(
             native, arguments, session=session, kwargs=runtime, metadata={"call_id": call_id}
         )
-        # Without words of the author's own, the value itself is wanted.
+        # Unless the author's own parser is to turn the value into text, take the value itself.
         own = native.result_parser is None
         value = await native.invoke(
             arguments=dict(arguments),
@@ -240,7 +235,7 @@ def adopt(native: af.FunctionTool) -> Tool:
 
     guardrails = [require_approval()] if native.approval_mode == "always_require" else []
     schema = copy.deepcopy(native.parameters())
-    # A model would drop what it does not know, and say nothing.
+    # Their model would silently drop unknown arguments. Refuse them instead.
     if native.input_model is not None and not isinstance(native, _Exported):
         schema.setdefault("additionalProperties", False)
     return SchemaTool(native.name, native.description, schema, handler, input_guardrails=guardrails)
@@ -260,7 +255,7 @@ async def _invoke(
         del kwargs["session"]
     deps = kwargs[DEPS] if set(kwargs) == {DEPS} else kwargs
     metadata: dict[str, Any] = {} if invocation is None else invocation.metadata
-    # A functool context of the host's own is used as it is: its state, its listeners, its limits.
+    # Use the host's own functool context if there is one: its state, listeners and limits.
     shared: Context[Any] = (
         deps if isinstance(deps, Context) else passing(Context(deps, metadata=metadata))
     )
@@ -280,14 +275,16 @@ async def _invoke(
 
 
 def _sent(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any] | str:
-    """Return what the model sent: arguments that are no JSON object arrive as `{"raw": ...}`."""
+    """Return the arguments that the model sent.
+
+    The framework passes arguments that are not a JSON object as `{"raw": ...}`.
+    """
     if set(arguments) != {"raw"} or "raw" in tool.schema.parameters.get("properties", {}):
         return arguments
     raw = arguments["raw"]
     text = raw if isinstance(raw, str) else json.dumps(raw)
     try:
-        # A text that is an object would have been taken for one: then `raw` is a key that the model
-        # made up.
+        # The framework would have decoded a text that holds an object. So the model sent `raw`.
         return arguments if isinstance(json.loads(text), dict) else text
     except ValueError:
         return text

@@ -1,4 +1,4 @@
-"""agent-framework: its agents behind `AgentTool`."""
+"""Run agents of agent-framework behind `AgentTool`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import ApprovalRequired, Context, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of
+from functool.integrations._agents import as_it_was, decide, key_of, missing
 
 try:
     import agent_framework as af
 except ImportError as _error:
-    raise ImportError(
-        "the agent-framework integration needs agent-framework-core:"
-        " pip install 'functool[agent-framework]'"
-    ) from _error
+    raise missing("agent-framework", "agent-framework") from _error
 
 DEPS = "deps"
-"""The kwarg of a run that holds `Context.deps`, where those are no mapping."""
+"""The kwarg of a run that holds `Context.deps`, if those are not a mapping."""
 
 _USAGE = {
     "input_token_count": "input_tokens",
@@ -28,22 +25,23 @@ _USAGE = {
 
 
 def kwargs_of(deps: Any) -> dict[str, Any]:
-    """Return dependencies as the framework's kwargs of a run: a mapping as it is."""
+    """Return dependencies as the framework's kwargs of a run. A mapping stays as it is."""
     return {} if deps is None else dict(deps) if isinstance(deps, Mapping) else {DEPS: deps}
 
 
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of agent-framework: the runner for `AgentTool`.
+    """Run an agent of agent-framework. Pass this as the runner of an `AgentTool`.
 
-    `context.thread` is the session, `context.deps` the `function_invocation_kwargs` (a mapping as
-    it is, anything else under `deps`), and `options` go to `Agent.run`. While somebody listens, the
-    updates of the run are `tool:progress`. A tool of the agent that waits for approval makes this
-    call wait, and the same call goes on where it stopped. A workflow (`workflow.as_agent()`) goes
-    on only without a session: give `AgentTool` no `thread` there.
+    `context.thread` is the session. `context.deps` are the `function_invocation_kwargs`: a mapping
+    as it is, any other value under the name `deps`. `options` go to `Agent.run`. If the context has
+    listeners, the updates of the run are sent as `tool:progress`. If a tool of the agent waits for
+    approval, this call waits as well. The same call, made again, goes on where the agent stopped. A
+    workflow (`workflow.as_agent()`) goes on only without a session, so give its `AgentTool` no
+    `thread`.
 
     Raises:
-        ApprovalRequired: A person has to agree to a call that the agent made.
-        ToolError: The agent waits for something that is no approval.
+        ApprovalRequired: A person has to approve a call that the agent made.
+        ToolError: The agent waits for something that is not an approval.
     """
     key = key_of(__name__, context, text)
     paused: _Paused = context.state.pop(key, None) or _Paused(_session(agent, context))
@@ -54,7 +52,7 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
             context.state[key] = paused
             raise
         response = await _run(agent, message, paused.session, context, options)
-        # The framework counts tokens only: each reply of the model was a request.
+        # The framework counts only tokens. Each reply of the model stands for one request.
         paused.usage["requests"] += sum(
             message.role == "assistant" for message in response.messages
         )
@@ -67,10 +65,10 @@ async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -
 
 
 def _session(agent: Any, context: Context[Any]) -> Any:
-    """Return the session of a run: without a thread a new one, and none for a workflow.
+    """Return the session of a run: the context's thread, or a new one. A workflow gets no new one.
 
-    A workflow keeps what it waits for itself. With a session its agent would find the messages of
-    the session beside the answers, and refuse them.
+    A workflow stores its own pending requests. With a session, its agent would see the messages of
+    the session together with the answers, and refuse them.
     """
     if context.thread or isinstance(agent, af.WorkflowAgent):
         return context.thread
@@ -79,7 +77,7 @@ def _session(agent: Any, context: Context[Any]) -> Any:
 
 @dataclass
 class _Paused:
-    """A run of an agent that may wait: what it asks, and what was answered so far."""
+    """An agent's run that may be paused: its requests, and the answers so far."""
 
     session: Any
     requests: list[Any] = field(default_factory=list)
@@ -98,7 +96,7 @@ async def _decide(paused: _Paused, context: Context[Any]) -> Any:
         call = ToolCall(
             name=wanted.name, arguments=wanted.parse_arguments() or {}, id=wanted.call_id or ""
         )
-        # What a person approves is what runs: the framework cannot run what they changed.
+        # The framework cannot run an edited call, so an edit counts as a refusal.
         agreed = as_it_was(await decide(call, context)) is True
         paused.answers.append(request.to_function_approval_response(agreed))
     return af.Message("user", paused.answers)

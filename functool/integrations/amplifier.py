@@ -1,7 +1,7 @@
-"""Amplifier: functool tools as the tools of an Amplifier module, and Amplifier's tools as ours.
+"""Bridge to Amplifier: functool tools as the tools of an Amplifier module, and its tools as ours.
 
-`mount` makes the module's entry point, `export` one tool, `adopt` goes the other way. Written
-against amplifier-core 2.
+`mount` makes the module's entry point, `export` converts one tool, and `adopt` converts a tool of
+Amplifier. Written against amplifier-core 2.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ APPROVAL_SECONDS = 300.0
 _ALLOW, _DENY = "Allow", "Deny"
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The images that providers take. Any other is named in the text: it would end the whole run."""
+"""The image types that providers accept. Another type would end the run, so it is only named."""
 
 Made = Tool | Iterable[Tool]
 Mountable = Tool | Toolset | Callable[[Any], Made | Awaitable[Made]]
@@ -58,14 +58,14 @@ Cleanup = Callable[[], Awaitable[None]]
 
 
 class _Result(amplifier_core.ToolResult):  # type: ignore[misc]
-    """Amplifier's own result, whose `str` is what a model should read.
+    """Amplifier's own result, with a `str` for the model to read.
 
-    Amplifier's hooks turn a result into its `str`; its own makes Python text of a dict, and
-    "Success" of 0 and "".
+    Amplifier's hooks use the `str` of a result. Amplifier's own `str` of a dict is Python text, and
+    of 0 and "" it is "Success".
     """
 
     def get_serialized_output(self) -> str:
-        """Return the output as text for a model: JSON for everything but a text."""
+        """Return the output as text for a model: a string unchanged, any other value as JSON."""
         if isinstance(self.output, bool):
             return json.dumps(self.output)
         return str(super().get_serialized_output())
@@ -78,8 +78,8 @@ class _Result(amplifier_core.ToolResult):  # type: ignore[misc]
 class Exported:
     """A functool tool with the attributes and the method that Amplifier looks for.
 
-    `context` is the `Context` of every call: its state lives as long as the session the tool is
-    mounted in.
+    All calls share one `context`. Its state lives as long as the session that the tool is mounted
+    in.
     """
 
     def __init__(self, tool: Tool, context: Context[Any] | None = None) -> None:
@@ -90,12 +90,12 @@ class Exported:
         self.input_schema: dict[str, Any] = json.loads(json.dumps(tool.schema.parameters))
 
     async def execute(self, input: dict[str, Any] | None = None) -> amplifier_core.ToolResult:
-        """Run the tool; answer a failure as a result, whatever it was."""
+        """Run the tool. Return every failure as a result."""
         given: Any = {} if input is None else input
         call_id = ""
         if isinstance(given, Mapping):
             call_id = str(given.get("_tool_call_id") or "")
-            # The host adds keys of its own, all with an underscore; a parameter may have one too.
+            # Drop keys that the host added: they begin with `_` and are not parameters.
             known = self.tool.schema.parameters.get("properties", {})
             given = {
                 key: item
@@ -110,7 +110,7 @@ class Exported:
             )
         except Tripwire as stop:
             result = ToolResult(error=ToolFailure(type="Tripwire", message=str(stop)))
-            # An exception would only end this one call: the session's own switch ends the run.
+            # An exception would end this call only. Cancelling the session ends the run.
             coordinator = self.context.metadata.get("coordinator")
             if coordinator is not None:
                 await _cancel(coordinator)
@@ -121,13 +121,13 @@ def export(tool: Tool, *, context: Context[Any] | None = None) -> Exported:
     """Return `tool` as an object that Amplifier can mount and run.
 
     Raises:
-        TypeError: `tool` is no tool.
+        TypeError: `tool` is not a tool.
     """
     return Exported(one_tool(tool), context)
 
 
 def demands(tool: Tool) -> list[str]:
-    """Return what Amplifier's validators would find fault with."""
+    """Return the problems that Amplifier's validators would report."""
     missing = (
         "Tool.description should be a non-empty string: give the function a docstring, or the tool"
         " a description"
@@ -140,21 +140,21 @@ def mount(
 ) -> Callable[..., Awaitable[Cleanup | None]]:
     """Return the coroutine function `mount(coordinator, config)` of an Amplifier module.
 
-    It mounts every tool that is enabled and returns an async cleanup that unmounts them.
-    `Context.deps` is the configuration, checked by `config_model` if there is one;
-    `Context.metadata` holds the `coordinator`; approvals go to the session's approval system when
-    it has one; `tool:progress` and the `events` that the tools emit go to the session's hooks.
+    It mounts every enabled tool and returns an async cleanup function that unmounts them.
+    `Context.deps` is the configuration, validated by `config_model` if there is one.
+    `Context.metadata` holds the `coordinator`. Approvals go to the session's approval system if it
+    has one. `tool:progress` and the `events` that the tools emit go to the session's hooks.
 
     Args:
-        tools: Tools, toolsets, and functions, sync or async, that make a tool or several of the
-            checked configuration.
+        tools: Tools, toolsets, and functions, sync or async, that take the validated configuration
+            and return one or several tools.
         config_model: A pydantic model of the module's configuration in the mount plan.
-        events: The kinds of the tools' own events (`Context.emit`), announced as observability
-            events.
+        events: The kinds of the tools' own events (`Context.emit`). They are announced as
+            observability events.
 
     Raises:
-        DefinitionError: Something is no tool and makes none, `config_model` is no model, or two
-            tools have one name, of which Amplifier would silently keep the second.
+        DefinitionError: Something is neither a tool nor a function, `config_model` is not a
+            model, or two tools have the same name. Amplifier would silently keep only the second.
     """
     _check_mountable(tools, config_model)
 
@@ -185,7 +185,7 @@ def adopt(native: Any) -> Tool:
     """Return an Amplifier tool as a functool tool.
 
     Raises:
-        DefinitionError: The object has no name, or no async `execute`.
+        DefinitionError: The object has no name or no async `execute`.
     """
     name: Any = getattr(native, "name", None)
     if (
@@ -215,7 +215,7 @@ def _check_mountable(tools: Sequence[Mountable], config_model: type[BaseModel] |
         isinstance(config_model, type) and issubclass(config_model, BaseModel)
     ):
         raise DefinitionError(f"config_model must be a pydantic model class, not {config_model!r}")
-    # Two tools of one name are refused here, before any session begins.
+    # A Toolset refuses two tools of the same name, here before any session begins.
     made = [item for item in tools if isinstance(item, Tool | Toolset)]
     Toolset(tool for item in made for tool in _expand(item, item))
 
@@ -238,7 +238,7 @@ def _checked(config: Any, model: type[BaseModel] | None) -> Any:
     try:
         return model.model_validate(config)
     except ValidationError as error:
-        # Not chained: pydantic's own text shows the values, and a configuration holds secrets.
+        # Do not chain: pydantic's own text shows the values, and a configuration holds secrets.
         found = error.errors(include_input=False, include_url=False, include_context=False)
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])) or 'config'}: {e['msg']}" for e in found
@@ -277,7 +277,7 @@ def _session_context(coordinator: Any, config: Any) -> Context[Any]:
 def _forward(coordinator: Any) -> Callable[[ToolEvent], Awaitable[None]]:
     async def forward(event: ToolEvent) -> None:
         data = {"tool_name": event.tool_name, "tool_call_id": event.call_id, **event.data}
-        # The hooks are Rust: they take JSON only.
+        # The hooks are written in Rust, and accept only JSON.
         await coordinator.hooks.emit(event.kind, json.loads(to_json(data)))
 
     return forward
@@ -297,24 +297,24 @@ def _native(result: ToolResult) -> _Result:
     try:
         return _Result(**fields, content=_blocks(result))
     except ValidationError:
-        # An image that Amplifier's own checks refuse: the text says what it was.
+        # Amplifier refuses one of the images. The text still names it.
         return _Result(**fields)
 
 
 def _error(failure: ToolFailure) -> dict[str, Any]:
     """Return a failure with its details beside its message, as Amplifier's own tools write them.
 
-    A detail with the name of a field that is taken stands under `details`.
+    A detail called `message` or `type` is put under `details`.
     """
     own = {"message": failure.message, "type": failure.type}
-    # As JSON: hosts log a result and hand it through hooks that take nothing else.
+    # Convert to JSON, because hosts pass a result to logs and hooks that accept nothing else.
     details: dict[str, Any] = json.loads(to_json(dict(failure.details or {})))
     taken = {key: item for key, item in details.items() if key in own}
     return details | own | ({"details": taken} if taken else {})
 
 
 def _output(result: ToolResult, text: str) -> Any:
-    """The output as JSON data where the value is data; a text for everything else."""
+    """Return the output as JSON data if the value is data, otherwise as text."""
     if not result.output:
         return None
     if result.structured is None or isinstance(result.structured, str):
@@ -326,7 +326,7 @@ def _output(result: ToolResult, text: str) -> Any:
 
 
 def _blocks(result: ToolResult) -> list[Any] | None:
-    """Return the content as Amplifier's blocks, if an image is in it that a model can be shown."""
+    """Return the content as Amplifier's blocks, or None if it has no image for a model to see."""
     if not any(_is_shown(part) for part in result.output):
         return None
     blocks: list[Any] = (

@@ -1,4 +1,4 @@
-"""The package of a new Amplifier module, for `functool new amplifier NAME`."""
+"""Write the package of a new Amplifier module, for `functool new amplifier NAME`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ __amplifier_module_type__ = "tool"
 
 
 class Config(BaseModel):
-    """What the mount plan may say under `config`."""
+    """The configuration that a mount plan may give under `config`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -123,16 +123,16 @@ async def test_the_configuration_reaches_the_tool() -> None:
 
 
 def scaffold(name: str, folder: str | Path) -> Path:
-    """Write the package of an Amplifier tool module into `folder`; return its path.
+    """Write the package of an Amplifier tool module into `folder`. Return its path.
 
     Args:
-        name: The module's name without `tool-`: small letters, digits and single hyphens (or
-            underscores), a letter first.
-        folder: Where `amplifier-module-tool-<name>` is made.
+        name: The module's name without `tool-`. It begins with a letter and has small letters,
+            digits and single hyphens (or underscores).
+        folder: The folder in which `amplifier-module-tool-<name>` is made.
 
     Raises:
         DefinitionError: The name does not fit.
-        FileExistsError: The package's folder is there already.
+        FileExistsError: The package's folder exists already.
     """
     name = name.replace("_", "-")
     if not _NAME.fullmatch(name) or len(name) > 50:

@@ -1,4 +1,4 @@
-"""Make click commands of tools: options from the schema, approvals and progress at the terminal."""
+"""Turn tools into click commands, with options from the schema, approvals and progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ except ModuleNotFoundError as _error:
     raise ImportError("commands need click and rich: pip install 'functool[cli]'") from _error
 
 from functool import Context, Tool, ToolCall, ToolEvent, ToolResult, Toolset
-from functool.integrations.click_approval import approve
+from functool.integrations.click_approval import NO_TERMINAL, approve
 from functool.integrations.visible import visible
 
 FLAGS = ("--help", "--json", "--yes")
@@ -31,8 +31,9 @@ FORM_TYPES: dict[Any, Any] = {"integer": int, "number": float, "boolean": bool}
 def export(tool: Tool, *, from_json: bool = False) -> click.Command:
     """Return a command whose options are the tool's arguments.
 
-    It prints the result, asks for approvals and shows progress at the terminal; its exit code is 1
-    when the tool failed. With `from_json` no option is required, because `--json` gives them.
+    The command prints the result, asks for approvals and shows progress at the terminal. Its exit
+    code is 1 if the tool failed. With `from_json` no option is required, because `--json` gives
+    the arguments.
     """
 
     def run(arguments: dict[str, Any], yes: bool) -> None:
@@ -52,30 +53,31 @@ async def run_call(
 ) -> None:
     """Call a tool, asking for approvals at the terminal unless `yes`, and print its result.
 
-    A terminal is shown no escapes and no marks of direction. A pipe gets the text as it is.
+    Escapes and marks of direction are removed from what a terminal shows. A pipe gets the text
+    unchanged.
 
     Args:
-        toolset: Where the tool is.
-        name: The tool.
-        arguments: What it is called with.
-        yes: Approve whatever the call asks approval for.
-        context: The context of the call. Its own approver, if it has one, is asked first.
+        toolset: The toolset of the tool.
+        name: The tool's name.
+        arguments: The arguments of the call.
+        yes: Whether to approve all requests for approval.
+        context: The context of the call. If it has an approver, that one is asked instead.
         save: A folder for the images, sounds and files of the result.
 
     Raises:
-        click.exceptions.Exit: The tool failed; what it said is on standard error.
+        click.exceptions.Exit: The tool failed. Its message is on standard error.
     """
     context = Context() if context is None else context
     if yes or context.approver is None:
         context = context.view(approver=(lambda request: True) if yes else approve)
-    # What a body prints is no result.
+    # Standard output is for the result, so send there nothing that a body prints.
     with progress_bar(context), redirect_stdout(sys.stderr):
         result = await toolset.call(ToolCall(name=name, arguments=arguments), context)
     if save is not None:
         for path in saved(result, save, name):
             click.echo(f"saved {visible(str(path))}", err=True)
     if result.error is None:
-        # Without `color` click would take escapes out of what goes into a pipe.
+        # Without `color` click would remove escapes from the text that a pipe gets.
         shown = visible(result.text) if sys.stdout.isatty() else result.text
         click.echo(shown, color=True)
         return
@@ -84,10 +86,10 @@ async def run_call(
 
 
 def saved(result: ToolResult, folder: Path, name: str) -> list[Path]:
-    """Write the images, sounds and files of a result into a folder, and return where they are.
+    """Write the images, sounds and files of a result into a folder. Return their paths.
 
-    A file is called by the tool and a number: a name that a tool chose is not believed, but for its
-    ending. No file is overwritten.
+    A file's name is the tool's name and a number. Of a name that the result gives, only the ending
+    is used. No file is overwritten.
     """
     found: list[Path] = []
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:64]
@@ -114,7 +116,7 @@ def _ending(part: Any) -> str:
 def command_of(
     tool: Tool, run: Callable[[dict[str, Any], bool], Any], *, from_json: bool = False
 ) -> click.Command:
-    """Return a command with the tool's options; `run(arguments, yes)` gets what was chosen."""
+    """Return a command with the tool's options. It calls `run(arguments, yes)`."""
     properties: dict[str, Any] = tool.schema.plain.get("properties", {})
     required = () if from_json else tool.schema.plain.get("required", ())
     options: list[click.Parameter] = []
@@ -150,9 +152,9 @@ def command_of(
 
 
 def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dict[str, Any] | None:
-    """Ask at the terminal what a server wants to know of a person.
+    """Ask a person at the terminal the questions of a server. Return the answers, or None.
 
-    None declines, and `yes` consents unasked.
+    None declines. With `yes` the person is not asked for consent.
     """
     fields = form.get("properties", {})
     if not (yes or confirm(message)):
@@ -169,10 +171,10 @@ def answer_form(message: str, form: dict[str, Any], *, yes: bool = False) -> dic
 
 
 def confirm(question: str) -> bool:
-    """Ask yes or no at the terminal; without one the answer is no."""
+    """Ask yes or no at the terminal. Without a terminal the answer is no."""
     question = visible(question)
     if not sys.stdin.isatty():
-        click.echo(f"{question}\nThere is no terminal to ask at: --yes approves.", err=True)
+        click.echo(f"{question}\n{NO_TERMINAL}", err=True)
         return False
     return click.confirm(question, err=True)
 
@@ -186,10 +188,10 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
     from rich import progress
     from rich.console import Console
 
-    # What a body says is no markup: brackets are brackets.
-    text = progress.TextColumn("{task.description}", markup=False)
+    # A body's text is not markup, so show its brackets as they are.
+    label = progress.TextColumn("{task.description}", markup=False)
     bars = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn())
-    bar = progress.Progress(text, *bars, console=Console(stderr=True), transient=True)
+    bar = progress.Progress(label, *bars, console=Console(stderr=True), transient=True)
 
     def show(event: ToolEvent) -> None:
         if event.kind != "tool:progress":
@@ -197,9 +199,9 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
         if not bar.tasks:
             bar.start()
             bar.add_task(event.tool_name, total=None)
-        said = " ".join(visible(str(event.data.get("message") or event.tool_name)).split())[:200]
+        text = " ".join(visible(str(event.data.get("message") or event.tool_name)).split())[:200]
         done, total = _number(event.data.get("done")), _number(event.data.get("total"))
-        bar.update(bar.tasks[0].id, description=said, completed=done, total=total)
+        bar.update(bar.tasks[0].id, description=text, completed=done, total=total)
 
     unsubscribe = context.subscribe(show)
     try:
@@ -210,7 +212,7 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number that a bar can show; None for any other."""
+    """Return a number that a bar can show, or None."""
     try:
         return float(value) if isfinite(value) else None
     except (TypeError, OverflowError):
@@ -227,24 +229,24 @@ def _flag(name: str, taken: set[str]) -> str:
 
 def _option(key: str, flag: str, part: Any, required: bool) -> click.Option:
     kind = _one_form(part)
-    # A default is shown and never sent: to leave an argument out is what gives the tool's own.
-    told = visible(str(part.get("description", ""))) if isinstance(part, dict) else ""
+    # Show a default, but do not send it: the tool applies its own to a missing argument.
+    help_text = visible(str(part.get("description", ""))) if isinstance(part, dict) else ""
     if isinstance(part, dict) and part.get("default") is not None:
-        told += f"  [default: {json.dumps(part['default'])}]"
+        help_text += f"  [default: {json.dumps(part['default'])}]"
     if kind.get("type") == "boolean":
         return click.Option(
-            [f"{flag}/--no-{flag[2:]}", key], default=None, help=told, required=required
+            [f"{flag}/--no-{flag[2:]}", key], default=None, help=help_text, required=required
         )
     item = _one_form(kind.get("items"))
     if kind.get("type") == "array" and item.get("type") in ("string", "integer", "number"):
         return click.Option(
-            [flag, key], multiple=True, type=_Value(item), help=told, required=required
+            [flag, key], multiple=True, type=_Value(item), help=help_text, required=required
         )
-    return click.Option([flag, key], type=_Value(kind), help=told, required=required)
+    return click.Option([flag, key], type=_Value(kind), help=help_text, required=required)
 
 
 def _one_form(part: Any) -> dict[str, Any]:
-    """Return the schema of a value, and of one that may also be null the schema of the rest."""
+    """Return the schema of a value. For a value that may be null, return that of the rest."""
     if not isinstance(part, dict):
         return {}
     others = [
@@ -256,7 +258,7 @@ def _one_form(part: Any) -> dict[str, Any]:
 
 
 class _Value(click.ParamType):  # type: ignore[type-arg]
-    """A value as JSON Schema types it; whether it fits is for the tool to say."""
+    """An option's value of a JSON Schema type. The tool checks whether the value is valid."""
 
     def __init__(self, part: dict[str, Any]) -> None:
         self._part = part
@@ -305,9 +307,9 @@ class _Value(click.ParamType):  # type: ignore[type-arg]
 
 
 def _text(value: str) -> str:
-    """Return what an option's text stands for.
+    """Return the text of an option's value.
 
-    `@file` is a file's text, `@-` standard input, `@@` a plain @.
+    `@file` stands for the text of a file, `@-` for standard input, and `@@` for a plain @.
     """
     if not value.startswith("@") or value.startswith("@@"):
         return value.removeprefix("@") if value.startswith("@@") else value

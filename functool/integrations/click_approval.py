@@ -13,14 +13,17 @@ import click
 from functool import ApprovalRequest, Decision
 from functool.integrations.visible import visible
 
+NO_TERMINAL = "There is no terminal to ask at: --yes approves."
 MAX_QUESTION = 10_000
+"""The most characters of arguments that a person is shown."""
 HELP = "y runs it, N refuses it, e opens the arguments in $EDITOR"
 
 
 def approve(request: ApprovalRequest) -> Decision:
-    """Ask at the terminal whether a call may run: an approver for a Context.
+    """Ask at the terminal whether a call may run. This is an approver for a Context.
 
-    A person sees all of the arguments, or is not asked: what is out of sight may be what matters.
+    A person who is asked sees all of the arguments. If they are too long to show, the call is
+    refused.
     """
     shown = arguments_text(request.arguments)
     if len(shown) > MAX_QUESTION:
@@ -28,23 +31,23 @@ def approve(request: ApprovalRequest) -> Decision:
         reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
         return Decision(approved=False, reason=reason)
     refused = Decision(approved=False, reason="The person at the terminal did not approve.")
-    question = f"Allow {told(request)} to run?"
+    question = f"Allow {request_text(request)} to run?"
     if not sys.stdin.isatty():
-        click.echo(f"{question}\nThere is no terminal to ask at: --yes approves.", err=True)
+        click.echo(f"{question}\n{NO_TERMINAL}", err=True)
         return refused
     while True:
-        said = click.prompt(f"{question} [y/N/e]", "n", show_default=False, err=True).strip()
-        if said.lower() in ("y", "yes"):
+        answer = click.prompt(f"{question} [y/N/e]", "n", show_default=False, err=True).strip()
+        if answer.lower() in ("y", "yes"):
             return Decision(approved=True)
-        if said.lower() in ("n", "no"):
+        if answer.lower() in ("n", "no"):
             return refused
-        if said.lower() in ("e", "edit") and (arguments := edited(request)) is not None:
+        if answer.lower() in ("e", "edit") and (arguments := edited(request)) is not None:
             return Decision(approved=True, arguments=arguments)
         question = HELP
 
 
-def told(request: ApprovalRequest) -> str:
-    """Return a whole request in text that hides nothing: the tool, its arguments, their sources."""
+def request_text(request: ApprovalRequest) -> str:
+    """Return the text of a request: the tool, all its arguments, and their sources."""
     text = f"{request.tool} {arguments_text(request.arguments)}"
     for place, names in request.sources.items():
         where = place or "the arguments"
@@ -53,14 +56,14 @@ def told(request: ApprovalRequest) -> str:
 
 
 def arguments_text(arguments: Any) -> str:
-    """Return arguments as JSON in ASCII: what is not seen on a screen is written out."""
+    """Return arguments as JSON in ASCII, so that invisible characters are written out."""
     return json.dumps(arguments, indent=2).replace("\x7f", "\\u007f")
 
 
 def edited(
     request: ApprovalRequest, edit: Callable[..., str | None] | None = None
 ) -> dict[str, Any] | None:
-    """Return the arguments as a person leaves them in $EDITOR; None if nothing was saved."""
+    """Return the arguments after a person edited them in $EDITOR, or None if nothing was saved."""
     text: str | None = arguments_text(request.arguments)
     while True:
         text = (edit or click.edit)(text, extension=".json", require_save=True)
@@ -78,7 +81,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     """Return the JSON object in a text, or in the file that `@FILE` names.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a JSON object.
     """
     if text.startswith("@"):
         text = Path(text[1:]).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Approvals of a call whose road is taken twice: by a host, and again by a worker elsewhere."""
+"""Approve a call once, although its guardrails run twice: on a host, and again on a worker."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from functool.executors import inline
 
 
 def approved_digest(call: ToolCall, context: Context[Any]) -> str:
-    """Return the digest of what a person approved on the host, empty where nobody was asked.
+    """Return the digest of the request that a person approved on the host, or "" for none.
 
-    Call it from around a body, where `call` and `context` are those of the tool.
+    Call this in a function around the body, where `call` and `context` are those of the tool.
     """
     decision, schema, arguments = context.decision, context.schema, call.arguments
     if not decision or not decision["approved"] or schema is None:
@@ -32,7 +32,7 @@ def approved_digest(call: ToolCall, context: Context[Any]) -> str:
 
 
 def with_approval(context: Context[Any], digest: str) -> Context[Any]:
-    """Return the context of a worker, in which what was approved on the host is approved."""
+    """Return a worker's context that approves the request which was approved on the host."""
     if not digest:
         return context
     otherwise = context.approver
@@ -48,9 +48,9 @@ def with_approval(context: Context[Any], digest: str) -> Context[Any]:
 
 
 async def agreed(asked: ApprovalRequest, context: Context[Any]) -> bool:
-    """Whether a person agrees to what a guardrail of the worker asks.
+    """Whether a person approves the request of a guardrail on the worker.
 
-    False where nobody has decided.
+    False if nobody has decided.
 
     Raises:
         GuardrailError: The person refused, or changed the arguments.

@@ -1,9 +1,9 @@
-"""LangChain and LangGraph: functool tools in their agents, and their tools in functool.
+"""Bridge to LangChain and LangGraph: functool tools in their agents, and their tools in functool.
 
-`runner` puts their agents behind `AgentTool`. An exported tool finds the graph's `context=` as
-`context.deps`, or, where that is a functool `Context`, gets it itself. LangGraph has no object that
-stands for one run, so that otherwise every call has a context of its own: pass a `Context` for a
-rate limit per run.
+`runner` runs their agents behind `AgentTool`. An exported tool finds the graph's `context=` as
+`context.deps`. If the graph's context is a functool `Context`, the tool gets that context.
+Otherwise each call has a new context, because LangGraph has no object that stands for one run. For
+a rate limit per run, pass a `Context`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from functool import (
 )
 from functool.call import failure_of
 from functool.content import base64_of
-from functool.integrations._agents import argument_error
+from functool.integrations._agents import argument_error, missing
 from functool.integrations.values import bytes_of, json_or_text, text_of, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -55,9 +55,7 @@ try:
 
     from functool.integrations.langchain_runner import runner
 except ImportError as _error:
-    raise ImportError(
-        "the LangChain integration needs: pip install 'functool[langchain]'"
-    ) from _error
+    raise missing("LangChain", "langchain") from _error
 
 __all__ = ["adopt", "export", "export_all", "runner"]
 
@@ -65,17 +63,19 @@ __all__ = ["adopt", "export", "export_all", "runner"]
 def export(tool: Tool) -> BaseTool:
     """Return `tool` as a tool of LangChain, for agents, `ToolNode` and chains.
 
-    The model reads a failure as a `ToolMessage` whose status is "error"; called without a call id,
-    the tool raises `ToolException`, and returns the body's own value. The `ToolResult` is the
-    message's artifact. A call that waits for approval interrupts the graph: the interrupt's value
-    is the request, and the graph goes on with `Command(resume=True)`, False, or a text that says
-    why not. A decision as LangChain writes it will do too: `{"type": "approve"}`,
+    The model reads a failure as a `ToolMessage` with status "error". The `ToolResult` is the
+    message's artifact. Without a call id the tool returns the body's value, or raises
+    `ToolException`.
+
+    A call that waits for approval interrupts the graph. The interrupt's value is the request.
+    Resume the graph with `Command(resume=True)` to approve, or with False or a reason to refuse.
+    LangChain's own decisions work as well: `{"type": "approve"}`,
     `{"type": "reject", "message": ...}`, and `{"type": "edit", "edited_action": {"args": {...}}}`,
-    whose arguments run instead. For a call that an agent inside the tool wants to make, resume with
-    the request's `digest`, or with a decision that has it under `digest`.
+    which runs these arguments instead. If an agent inside the tool made the call that waits, resume
+    with the request's `digest`, or with a decision that holds it under `digest`.
 
     Raises:
-        TypeError: `tool` is no tool.
+        TypeError: `tool` is not a tool.
     """
     schema = one_tool(tool).schema
     return _Exported(
@@ -95,10 +95,11 @@ def export_all(tools: Tools) -> list[BaseTool]:
 def adopt(native: BaseTool) -> Tool:
     """Return a tool of LangChain as a functool tool.
 
-    Its own words for a failure come along, and its `ToolRuntime` holds deps and call id.
+    The tool keeps its own texts for failures. Its `ToolRuntime` holds the deps and the call id.
 
     Raises:
-        DefinitionError: Only a graph can give one of its parameters, such as `InjectedState`.
+        DefinitionError: The tool has a parameter that only a graph can give, such as
+            `InjectedState`.
     """
     return _Adopted(native)
 
@@ -106,8 +107,7 @@ def adopt(native: BaseTool) -> Tool:
 class _Exported(BaseTool):
     tool: Tool
 
-    # The arguments stay in one mapping: their names are the model's and may be any, `config` and
-    # `self` too.
+    # Keep the arguments in one mapping, because a name may be `config` or `self`.
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[Any, dict[str, Any]]:
@@ -117,37 +117,34 @@ class _Exported(BaseTool):
         return (ToolCall(name=self.name, arguments=tool_input, id=tool_call_id or ""),), {}
 
     def _run(self, call: ToolCall) -> Any:
-        context, forget = _listening(call)
+        context, stop_forwarding = _context_of(call)
         try:
-            result = _driven(self._answer, call, context)
-            while _settled(result, call, context):
-                result = _driven(self._answer, call, context)
+            result = _run_sync(self._answer, call, context)
+            while _ask_person(result, call, context):
+                result = _run_sync(self._answer, call, context)
         finally:
-            forget()
+            stop_forwarding()
         return _message(result, call)
 
     async def _arun(self, call: ToolCall) -> Any:
-        context, forget = _listening(call)
+        context, stop_forwarding = _context_of(call)
         try:
             result = await self._answer(call, context)
-            while _settled(result, call, context):
+            while _ask_person(result, call, context):
                 result = await self._answer(call, context)
         finally:
-            forget()
+            stop_forwarding()
         return _message(result, call)
 
     async def _answer(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        # LangChain shows every tool that it is given: one that is switched off here says so.
+        # LangChain shows the model every tool, so a disabled one has to refuse the call.
         if not self.tool.is_enabled(context):
             return failure_of(ToolDisabledError.of(self.name))
         return await self.tool.invoke(call, context)
 
 
-def _driven(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) -> ToolResult:
-    """Run an async function from sync code.
-
-    Where a loop is already running it has a thread of its own.
-    """
+def _run_sync(func: Callable[..., Coroutine[Any, Any, ToolResult]], *args: Any) -> ToolResult:
+    """Run an async function from sync code. If a loop is running already, use another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -163,10 +160,10 @@ def _runtime() -> Runtime[Any] | None:
         return None
 
 
-def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
-    """Return the context of this call, and a function that ends the forwarding of its events.
+def _context_of(call: ToolCall) -> tuple[Context[Any], Any]:
+    """Return the context of a call, and a function that stops forwarding its events.
 
-    They go to the graph's custom stream.
+    The events go to the graph's custom stream.
     """
     runtime = _runtime()
     if runtime is None:
@@ -188,8 +185,8 @@ def _listening(call: ToolCall) -> tuple[Context[Any], Any]:
     return context, context.subscribe(forward)
 
 
-def _settled(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
-    """Ask the person behind the graph, where the call waits for one, and tell the context.
+def _ask_person(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
+    """Interrupt the graph if the call waits for approval, and put the answer into the context.
 
     Return whether the call has to run again.
     """
@@ -207,10 +204,11 @@ def _settled(result: ToolResult, call: ToolCall, context: Context[Any]) -> bool:
 
 
 def _decision(answer: Any, request: ApprovalRequest, *, own: bool) -> Decision:
-    """Return what a graph was resumed with as a decision; what is no answer is a refusal.
+    """Return the value that a graph was resumed with as a decision. An unknown value refuses.
 
-    The graph runs the tool anew to go on, so that a request of an agent inside the tool may have
-    become another one. Such a request is not the call's `own`, and needs the digest that was shown.
+    To resume, the graph runs the tool again. An agent inside the tool may then ask something else.
+    So the answer to its request, which is not the call's `own`, must hold the digest that was
+    shown.
     """
     match answer:
         case str():
@@ -248,7 +246,7 @@ def _message(result: ToolResult, call: ToolCall) -> Any:
 
 
 def _block(part: Content) -> dict[str, Any]:
-    # LangGraph would make one text of all blocks if there was a sound among them.
+    # Send a sound as text. With a sound among the blocks, LangGraph would turn all into one text.
     if isinstance(part, TextContent | AudioContent):
         return {"type": "text", "text": text_of(part)}
     kind = "image" if isinstance(part, ImageContent) else "file"
@@ -284,15 +282,15 @@ class _Adopted(Tool):
                     f"{native.name}: only a graph can give the parameter {name!r};"
                     " wrap the tool in a function that does"
                 )
-        self._whole = bool(ids) or native.response_format == "content_and_artifact"
-        # Worded by its handlers, a failure would come back as an answer like any other.
+        self._needs_call = bool(ids) or native.response_format == "content_and_artifact"
+        # Its error handlers would turn failures into answers.
         unhandled = {"handle_tool_error": False, "handle_validation_error": False}
         self._native = (
             native.model_copy(update=unhandled)
             if native.handle_tool_error or native.handle_validation_error
             else native
         )
-        self._words = native.handle_tool_error
+        self._error_text = native.handle_tool_error
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         arguments: dict[str, Any] = dict(call.arguments)  # type: ignore[arg-type]
@@ -308,29 +306,30 @@ class _Adopted(Tool):
                 tool_call_id=call.id,
                 store=None,
             )
-        # Only a whole call brings an artifact and the id; without it the tool returns its own
-        # value, not a text of it.
+        # The tool gives an artifact, and gets the id, only if it is invoked with a call. Invoked
+        # with arguments it returns its own value instead of a text.
         given: Any = (
             {"type": "tool_call", "name": call.name, "args": arguments, "id": call.id}
-            if self._whole
+            if self._needs_call
             else arguments
         )
         try:
             return _result(await self._native.ainvoke(given, config))
         except ToolException as failure:
-            words: Any = self._words(failure) if callable(self._words) else self._words
+            given_text: Any = self._error_text
+            text = given_text(failure) if callable(given_text) else given_text
             raise ToolError(
-                str(failure) if words in (True, False, None) else _told(words).text
+                str(failure) if text in (True, False, None) else _message_of(text).text
             ) from failure
         except ValidationError as invalid:
             if invalid.title != getattr(self._native.args_schema, "__name__", None):
-                raise  # The body's own.
+                raise  # The body raised it, so it is not about the arguments.
             raise argument_error(invalid) from invalid
 
 
 def _parameters(native: BaseTool) -> dict[str, Any]:
     if isinstance(native, TextTool) and native.args_schema is None:
-        # It takes one text, and has no schema that says so.
+        # Such a tool takes one string, and has no schema for it.
         return {
             "type": "object",
             "properties": native.args,
@@ -340,19 +339,19 @@ def _parameters(native: BaseTool) -> dict[str, Any]:
     shown: Any = native.tool_call_schema
     parameters = dict(shown) if isinstance(shown, dict) else shown.model_json_schema()
     parameters.pop("description", None)
-    if not isinstance(shown, dict):  # A model would drop what it does not know, and say nothing.
+    if not isinstance(shown, dict):  # Their model would silently drop unknown arguments.
         parameters.setdefault("additionalProperties", False)
     return parameters
 
 
-def _told(content: Any) -> ToolMessage:
+def _message_of(content: Any) -> ToolMessage:
     return ToolMessage(content=content, tool_call_id="")
 
 
 def _result(answer: Any) -> ToolResult:
-    """Return what a tool of LangChain answered.
+    """Return the answer of a LangChain tool as a result.
 
-    A list of its content blocks is content, as it is in its own loop.
+    A list of LangChain's content blocks becomes content, as in LangChain's own loop.
     """
     message: ToolMessage | None = answer if isinstance(answer, ToolMessage) else None
     if (
@@ -360,7 +359,7 @@ def _result(answer: Any) -> ToolResult:
         and answer
         and all(isinstance(b, dict) and b.get("type") in TOOL_MESSAGE_BLOCK_TYPES for b in answer)
     ):
-        message = _told(answer)
+        message = _message_of(answer)
     if message is None:
         return ToolResult.of(answer)
     if message.status == "error":

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: their agents behind `AgentTool`."""
+"""Run agents of LangChain and LangGraph behind `AgentTool`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functool import ApprovalRequired, Context, Decision, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import as_it_was, decide, key_of
+from functool.integrations._agents import as_it_was, decide, key_of, missing
 
 try:
     from langchain_core.messages import AIMessage, HumanMessage
@@ -18,25 +18,25 @@ try:
     from langgraph.pregel import Pregel
     from langgraph.types import Command, Interrupt
 except ImportError as _error:
-    raise ImportError(
-        "the LangChain integration needs: pip install 'functool[langchain]'"
-    ) from _error
+    raise missing("LangChain", "langchain") from _error
 
 
 async def runner(
     agent: Runnable[Any, Any], text: str, context: Context[Any], **options: Any
 ) -> ToolResult:
-    """Run a graph of LangGraph, or any runnable of LangChain: the runner for `AgentTool`.
+    """Run a graph of LangGraph or a runnable of LangChain. Pass this as the runner of `AgentTool`.
 
     A graph gets the text as a user's message, `context.deps` as its context, and `context.thread`
-    as its `thread_id` (one with a checkpointer a new one, where there is none); another runnable
-    gets the text. `options` go to `astream` or `ainvoke`. While somebody listens, a graph's updates
-    and custom events are sent as `tool:progress`. An interrupt of a graph with a checkpointer makes
-    this call wait for approval, and the same call goes on where the graph stopped. The interrupts
-    of an exported tool and of LangChain's `HumanInTheLoopMiddleware` take an edited call.
+    as its `thread_id`. Without a thread, a graph with a checkpointer gets a new `thread_id`.
+    Another runnable gets only the text. `options` go to `astream` or `ainvoke`. If the context has
+    listeners, a graph's updates and custom events are sent as `tool:progress`.
+
+    If a graph with a checkpointer is interrupted, this call waits for approval. The same call, made
+    again, goes on where the graph stopped. A person may edit the call if the interrupt comes from
+    an exported tool or from LangChain's `HumanInTheLoopMiddleware`.
 
     Raises:
-        ApprovalRequired: A person has to agree to what interrupted the graph.
+        ApprovalRequired: A person has to answer the interrupt of the graph.
         ToolError: A graph without a checkpointer was interrupted.
     """
     if not isinstance(agent, Pregel):
@@ -48,7 +48,7 @@ async def runner(
     pause: _Pause | None = context.state.pop(key, None)
     pausing = isinstance(agent.checkpointer, BaseCheckpointSaver)
     thread = context.thread
-    # Without a thread, a checkpointer keeps nothing.
+    # A checkpointer keeps nothing without a thread.
     if thread is None and pausing:
         thread = pause.thread if pause else uuid.uuid4().hex
     if thread is not None:
@@ -77,17 +77,17 @@ async def runner(
 
 
 def _configured(config: RunnableConfig, thread: Any) -> RunnableConfig:
-    """Return a configuration with the thread, where it names none itself."""
+    """Return a configuration with the thread, unless it names one itself."""
     configurable = {"thread_id": thread, **config.get("configurable", {})}
     return {**config, "configurable": configurable}
 
 
 @dataclass
 class _Pause:
-    """Where a graph was interrupted, and what was decided about it so far.
+    """The interrupts of a graph that is paused, and the decisions about them so far.
 
-    `before` is how many messages of earlier runs the thread has; a decision stands under its
-    interrupt and the place of its call in that.
+    `before` is the number of messages that earlier runs left in the thread. The key of a decision
+    is the id of its interrupt and the place of its call in the interrupt.
     """
 
     pending: list[Interrupt]
@@ -119,29 +119,29 @@ async def _run(
                     pending.update(
                         (interrupt.id, interrupt) for interrupt in item.get("__interrupt__", ())
                     )
-    except GraphInterrupt as stop:  # A graph without a checkpointer, inside of another one.
+    except GraphInterrupt as stop:  # A graph without a checkpointer, inside another graph.
         pending.update((interrupt.id, interrupt) for interrupt in stop.args[0])
     return state, list(pending.values())
 
 
 async def _settle(pause: _Pause, context: Context[Any]) -> dict[str, Any]:
-    """Return the answers to what interrupted the graph, by the decisions of this context."""
+    """Return the answers to the interrupts of the graph, from the decisions of this context."""
     answers = {}
     for item in pause.pending:
-        told = item.value if isinstance(item.value, dict) else {"value": item.value}
-        calls = _calls(item.id, told)
+        asked = item.value if isinstance(item.value, dict) else {"value": item.value}
+        calls = _calls(item.id, asked)
         for place, call in enumerate(calls):
             if (item.id, place) not in pause.decisions:
                 pause.decisions[item.id, place] = await decide(call, context)
         made = [pause.decisions[item.id, place] for place in range(len(calls))]
-        answers[item.id] = _answer(told, calls, made)
+        answers[item.id] = _answer(asked, calls, made)
     return answers
 
 
 def _calls(interrupt_id: str, told: dict[str, Any]) -> list[ToolCall]:
     """Return the calls that an interrupt asks about.
 
-    An interrupt that is no approval stands for a call of itself.
+    An interrupt that does not ask about a call is treated as a call itself.
     """
     if "action_requests" in told:  # `HumanInTheLoopMiddleware`, for all calls of a turn.
         actions = enumerate(told["action_requests"])
@@ -161,18 +161,18 @@ def _calls(interrupt_id: str, told: dict[str, Any]) -> list[ToolCall]:
 
 
 def _answer(told: dict[str, Any], calls: list[ToolCall], made: list[Decision]) -> Any:
-    """Return what resumes a graph: what was decided about its calls, as the interrupt wants it."""
+    """Return the value to resume a graph with: the decisions in the form of the interrupt."""
     if "action_requests" in told:
         pairs = zip(calls, made, strict=True)
-        return {"decisions": [_in_words(call, decision) for call, decision in pairs]}
+        return {"decisions": [_native_decision(call, decision) for call, decision in pairs]}
     if told.get("type") == "tool_approval":
-        return _in_words(calls[0], made[0])
+        return _native_decision(calls[0], made[0])
     if "digest" not in told or not made[0].approved:
         return as_it_was(made[0])
-    return {**_in_words(calls[0], made[0]), "digest": told["digest"]}
+    return {**_native_decision(calls[0], made[0]), "digest": told["digest"]}
 
 
-def _in_words(call: ToolCall, decision: Decision) -> dict[str, Any]:
+def _native_decision(call: ToolCall, decision: Decision) -> dict[str, Any]:
     """Return a decision as LangChain writes it."""
     if not decision.approved:
         return {"type": "reject", "message": decision.reason}

@@ -1,8 +1,8 @@
-"""Normandy: its registry and executor, as far as a Python user would miss them.
+"""Offer Normandy's registry and executor, for Python users who know them from Elixir.
 
-Results are `Ok(value)` and `Err(text)`; only a `Tripwire` leaves as an exception. One thing differs
-on purpose: Normandy drops the keys that a tool does not know. Here they are refused, because a
-misspelt argument that is dropped runs the tool with a default that nobody asked for.
+Results are `Ok(value)` and `Err(text)`. Only a `Tripwire` is raised. One thing differs on purpose:
+Normandy drops keys that a tool does not know. Here they are refused. If a misspelt argument were
+dropped, the tool would run with a default that nobody asked for.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from functool.tool_model import Err, Ok
 DEFAULT_TIMEOUT = 30_000
 """Normandy's time limit, in milliseconds."""
 
-# What a tool says itself is its reason, as `{:error, reason}` is in Normandy; anything else was
-# raised.
+# The message of these errors is the text of `Err`, like the reason in Normandy's
+# `{:error, reason}`. Other errors were raised by the body.
 _REASONS = ("ToolError", "ArgumentError", "GuardrailError", "ApprovalRequired", "ToolDisabledError")
 
 OneTool = Tool | type[ToolModel]
@@ -29,7 +29,7 @@ Call = tuple[str, Mapping[str, Any] | None]
 
 
 class Registry:
-    """Tools by name. Registering a name again replaces the tool, as in Normandy."""
+    """Tools by name. Registering a name again replaces its tool, as in Normandy."""
 
     def __init__(self, tools: OneTool | Iterable[OneTool] | Toolset = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -38,13 +38,13 @@ class Registry:
             self.register(tool)
 
     def register(self, tool: OneTool) -> Registry:
-        """Add a tool, or a `ToolModel` class as one; return this registry."""
+        """Add a tool, or the tool of a `ToolModel` class. Return this registry."""
         made = tool if isinstance(tool, Tool) else tool.tool()
         self._tools[made.name] = made
         return self
 
     def get(self, name: str) -> Ok[Tool] | Err:
-        """Return the tool, or `Err` saying that there is none."""
+        """Return the tool, or an `Err` if there is none of this name."""
         return (
             Ok(self._tools[name])
             if name in self._tools
@@ -52,15 +52,15 @@ class Registry:
         )
 
     def names(self) -> list[str]:
-        """Return the names, in the order they were registered."""
+        """Return the names, in the order in which they were registered."""
         return [*self._tools]
 
     def count(self) -> int:
-        """Return how many tools there are."""
+        """Return the number of tools."""
         return len(self._tools)
 
     def to_tool_schemas(self) -> list[dict[str, Any]]:
-        """Return what a model is told: `name`, `description` and `input_schema` of each tool."""
+        """Return the definitions for a model: `name`, `description` and `input_schema` of each."""
         return [
             {
                 "name": tool.name,
@@ -77,7 +77,7 @@ class Registry:
         return iter(self._tools.values())
 
     def list(self) -> list[Tool]:
-        """Return the tools, in the order they were registered."""
+        """Return the tools, in the order in which they were registered."""
         return [*self._tools.values()]
 
 
@@ -92,11 +92,11 @@ async def execute(
     """Run one tool.
 
     Args:
-        registry: Where the tool is.
-        name: Its name.
-        input: Its arguments; None means none.
-        timeout: The limit in milliseconds; without it the tool's own, or else 30,000.
-        context: Handed to the tool.
+        registry: The registry of the tool.
+        name: The tool's name.
+        input: The arguments. None stands for no arguments.
+        timeout: The time limit in milliseconds. By default the tool's own limit, or 30,000.
+        context: The context of the call.
     """
     match registry.get(name):
         case Err() as missing:
@@ -127,7 +127,7 @@ async def execute_parallel(
     timeout: float | None = None,
     context: Context[Any] | None = None,
 ) -> list[Ok[Any] | Err]:
-    """Run several tools at once; return their results in the order of the calls."""
+    """Run several tools at the same time. Return their results in the order of the calls."""
     runs = (
         execute(registry, name, input, timeout=timeout, context=context) for name, input in calls
     )
@@ -141,7 +141,7 @@ async def execute_sequential(
     timeout: float | None = None,
     context: Context[Any] | None = None,
 ) -> list[Ok[Any] | Err]:
-    """Run tools one after the other and stop at the first error, which is then the last result."""
+    """Run tools one after the other. Stop at the first error, which is then the last result."""
     results: list[Ok[Any] | Err] = []
     for name, input in calls:
         results.append(await execute(registry, name, input, timeout=timeout, context=context))

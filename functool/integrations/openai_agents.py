@@ -1,8 +1,8 @@
-"""openai-agents: functool tools in its agents, its tools in functool, its agents as tools.
+"""Bridge to openai-agents: our tools in its agents, its tools in functool, its agents as tools.
 
-An exported tool finds the run's own context object as `context.deps`, or, where that is a functool
-`Context`, gets it itself. Otherwise all calls of one run share one context, so that a rate limit
-per context holds for the run.
+An exported tool finds the run's own context object as `context.deps`. If that object is a functool
+`Context`, the tool gets that context. Otherwise all calls of one run share one new context, so a
+rate limit per context holds for the run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from functool import (
 from functool.call import to_json
 from functool.content import data_url
 from functool.guardrails import require_approval
-from functool.integrations._agents import USAGE, as_it_was, asker, decide, key_of, relayed
+from functool.integrations._agents import (
+    USAGE,
+    as_it_was,
+    asker,
+    decide,
+    key_of,
+    missing,
+    relayed,
+)
 from functool.integrations.values import json_or_text, opened, text_of, texts_only
 from functool.layers.some_tools import Tools, as_list, one_tool
 
@@ -60,28 +68,25 @@ try:
     from agents.tool_context import ToolContext
     from openai.types.responses import ResponseFunctionToolCall
 except ImportError as _error:
-    raise ImportError(
-        "the openai-agents integration needs: pip install 'functool[openai-agents]'"
-    ) from _error
+    raise missing("openai-agents", "openai-agents") from _error
 
 _contexts: dict[int, Context[Any]] = {}
 
 
 class RunStopped(Tripwire, AgentsException):
-    """A `Tripwire` that openai-agents lets through: it leaves `Runner.run` as it is."""
+    """A `Tripwire` that ends a run of openai-agents. `Runner.run` raises it unchanged."""
 
 
 def export(tool: Tool) -> FunctionTool:
     """Return `tool` as a tool of openai-agents.
 
-    A failure is what the model reads, never the end of the run; a `Tripwire` ends the run as
+    The model reads a failure as the result, and the run goes on. A `Tripwire` ends the run as
     `RunStopped`. A tool that may ask for approval interrupts the run, unless the run's functool
-    `Context` has an approver of its own, or a grant that covers the call. A condition of the
-    approval is asked before other guardrails have seen the call; where it cannot be told, a person
-    is asked.
+    `Context` has an approver, or a grant that covers the call. A condition of the approval is
+    evaluated before the other guardrails have seen the call. If it fails, a person is asked.
 
     Raises:
-        TypeError: `tool` is no tool.
+        TypeError: `tool` is not a tool.
     """
     schema = one_tool(tool).schema
     asks = asker(tool) if tool.requires_approval else None
@@ -132,15 +137,15 @@ def adopt(native: FunctionTool) -> Tool:
 
 
 async def runner(agent: Agent[Any], text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of openai-agents: the runner for `AgentTool`.
+    """Run an agent of openai-agents. Pass this as the runner of an `AgentTool`.
 
-    `context.deps` is the run's context object, `context.thread` its session, and `options` go to
-    `Runner.run`. While somebody listens, the run's stream events are sent as `tool:progress`. A
-    tool of the agent that waits for approval makes this call wait for it, and the same call goes on
-    where the agent stopped.
+    `context.deps` is the run's context object, `context.thread` is its session, and `options` go to
+    `Runner.run`. If the context has listeners, the run's stream events are sent as `tool:progress`.
+    If a tool of the agent waits for approval, this call waits as well. The same call, made again,
+    goes on where the agent stopped.
 
     Raises:
-        ApprovalRequired: A person has to agree to a call that the agent made.
+        ApprovalRequired: A person has to approve a call that the agent made.
     """
     key = key_of(__name__, context, text)
     start, decided_ids = context.state.pop(key, (text, set()))
@@ -177,7 +182,7 @@ async def _run(
 
 
 async def _settle(state: RunState[Any], decided_ids: set[str], context: Context[Any]) -> None:
-    """Approve or reject what the agent waits for, by the decisions of this context."""
+    """Approve or reject the calls that wait, by the decisions of this context."""
     for item in state.get_interruptions():
         if item.call_id in decided_ids:
             continue
@@ -206,9 +211,8 @@ class _Adopted(Tool):
                 self._translated(guardrail) for guardrail in native.tool_output_guardrails or ()
             ],
         )
-        # A copy that raises, so that a failure is a failure; the author's own words for it are
-        # asked in `on_error`.
-        self._words = resolve_function_tool_failure_error_function(native)
+        # Use a copy that raises its errors. `on_error` asks the author's function for the text.
+        self._error_function = resolve_function_tool_failure_error_function(native)
         self._native = set_function_tool_failure_error_function(copy.copy(native), None)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
@@ -220,16 +224,16 @@ class _Adopted(Tool):
         return _result(value)
 
     async def on_error(self, error: Exception, context: Context[Any]) -> ToolResult:
-        words = self._words
+        error_function = self._error_function
         if (
-            words is None
-            or words is default_tool_error_function
+            error_function is None
+            or error_function is default_tool_error_function
             or isinstance(error, ToolError)
             or context.call is None
         ):
             return await super().on_error(error, context)
         return ToolResult.failed(
-            await _maybe(words(_native_context(context.call, context), error)),
+            await _maybe(error_function(_native_context(context.call, context), error)),
             type=type(error).__name__,
         )
 
@@ -254,7 +258,7 @@ def _input_guardrails(native: FunctionTool) -> list[Any]:
         needs, arguments = native.needs_approval, call.arguments
         if isinstance(needs, bool):
             return needs
-        # The framework takes a plain function too.
+        # The framework accepts a sync function as well.
         asked: Any = needs
         return bool(await _maybe(asked(_native_context(call, context), arguments, call.id)))
 
@@ -279,9 +283,9 @@ def _obey(behavior: Mapping[str, Any]) -> None:
 
 
 def _context_of(run: RunContextWrapper[Any]) -> Context[Any]:
-    """Return the one context of a run.
+    """Return the context of a run, the same one for all its calls.
 
-    The object that counts the run's usage lives as long as the run does.
+    It is found by the object that counts the run's usage, which lives as long as the run.
     """
     if isinstance(run.context, Context):
         return run.context
@@ -312,7 +316,7 @@ def _text(call: ToolCall) -> str:
 
 
 def _object(arguments: str | None) -> dict[str, Any]:
-    """Return what a person is shown of the arguments, which nobody has checked yet."""
+    """Return the unvalidated arguments as an object that a person can be shown."""
     try:
         shown = json.loads(arguments or "{}")
     except ValueError:
@@ -341,7 +345,7 @@ def _part(part: Content) -> Any:
             return ToolOutputFileContent(file_url=uri, filename=part.name)
         case FileContent():
             return ToolOutputFileContent(file_data=data_url(part), filename=part.name)
-        case AudioContent():  # The Responses API takes no sound from a tool.
+        case AudioContent():  # The Responses API accepts no sound from a tool.
             return ToolOutputText(text=text_of(part))
 
 

@@ -1,7 +1,8 @@
-"""OpenTelemetry: an `execute_tool` span for each call, by the GenAI semantic conventions.
+"""Trace calls with OpenTelemetry: an `execute_tool` span each, by the GenAI conventions.
 
-Without a provider nothing is built: no attribute is computed and nothing becomes current. The names
-are written out here, because the conventions moved out of the package that had them as constants.
+If the span is not recorded, for example without a provider, no attribute is computed and no span
+becomes current. The attribute names are written out here, because the GenAI conventions moved out
+of the package that had them as constants.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ def instrument(
 def instrument(
     target: Any, *, content: bool = False, tracer_provider: TracerProvider | None = None
 ) -> Any:
-    """Return the same kind of tools, a tool, several or a toolset, whose calls are traced.
+    """Return the tools, changed so that their calls are traced. A toolset gives a toolset.
 
-    A failure, a refusal too, sets the status of the span and `error.type`, the failure's type.
-    Arguments and results are recorded only with `content`: they may hold what a trace must not.
+    A failure or a refusal sets the status of the span, and `error.type` to the type of the failure.
+    Arguments and results are recorded only with `content`, because they may hold private data.
     """
     tracer = get_tracer("functool", tracer_provider=tracer_provider)
     return some_tools.each(target, lambda tool: _Traced(tool, tracer, content))
@@ -68,14 +69,14 @@ class _Traced(WrapperTool):
         )
         if not span.is_recording():
             return await super().run(call, context)
-        # The result tells what failed; of what is raised, only a tripwire is the tool's own.
+        # Failures are in the result. Of the exceptions, only a tripwire has a message for a trace.
         with use_span(
             span, end_on_exit=True, record_exception=False, set_status_on_exception=False
         ):
             self._describe(span, call)
             try:
                 result = await super().run(call, context)
-            except BaseException as raised:  # A cancelled call has a span too, and says so.
+            except BaseException as raised:  # The span of a cancelled call has to say so.
                 span.set_attribute("error.type", type(raised).__name__)
                 span.set_status(
                     Status(

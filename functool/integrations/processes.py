@@ -1,17 +1,17 @@
-"""Run bodies in processes of their own, on pebble, and really kill them at the time limit.
+"""Run bodies in worker processes, with pebble, and kill them at the time limit.
 
     processes = ProcessExecutor(max_workers=2)
 
     @FunctionTool(executor=processes, timeout=5)
     def render(text: str) -> bytes: ...
 
-A worker imports the module of the function and looks it up by its qualified name. A body that is
-killed, that crashes its interpreter or that eats its memory is a failed call, and the next call
-finds a new worker.
+A worker imports the module of the function and finds the function by its qualified name. If a body
+is killed, crashes its interpreter or uses up its memory, the call fails, and the next call gets a
+new worker.
 
-Arguments and results are pickled, so a worker is trusted as this process is: what it sends back can
-make this process run anything. Workers are for time limits and crashes, not for code that nobody
-trusts: that belongs into a sandbox (`functool.bundled.shell`).
+Arguments and results are pickled. Unpickling can run any code, so a worker has to be as trusted as
+this process. Use workers against time limits and crashes. Run code that you do not trust in a
+sandbox (`functool.bundled.shell`).
 """
 
 from __future__ import annotations
@@ -47,18 +47,17 @@ except ImportError as _error:
 class ProcessExecutor:
     """Runs bodies in a pool of worker processes.
 
-    Cancelling the wait, as a time limit does, kills the worker.
+    If a call is cancelled, also by its time limit, its worker is killed.
 
-    The workers start with the first call and end with `close`, or with the program. Nothing that
-    belongs to this process can go along: a parameter annotated `Context` is refused, and context
-    variables are not seen. A generator function is refused too. A body that ends its own
-    interpreter with `os._exit(0)` is noticed at the time limit only.
+    The workers start with the first call, and end with `close` or with the program. A body does not
+    see context variables. Functions with a parameter annotated `Context` are refused, because a
+    context cannot leave its process. Generator functions are refused as well. If a body ends its
+    interpreter with `os._exit(0)`, the call fails only at its time limit.
 
     Args:
-        max_workers: How many bodies run at the same time; by default as many as there are
-            processors.
-        context: The multiprocessing context that starts the workers; by default the one of
-            `"spawn"`, which is safe beside threads.
+        max_workers: How many bodies run at the same time. By default the number of processors.
+        context: The multiprocessing context that starts the workers. By default `"spawn"`, which is
+            safe in a program with threads.
     """
 
     def __init__(
@@ -71,11 +70,11 @@ class ProcessExecutor:
         self._end: Callable[[], object] = bool  # Nothing to end yet.
 
     async def __call__(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run `func(*args, **kwargs)` in a worker and return what it returned.
+        """Run `func(*args, **kwargs)` in a worker and return its value.
 
         Raises:
-            TypeError: The function cannot be found again by its name, or something cannot cross
-                between processes.
+            TypeError: A worker cannot find the function by its name, or something cannot be sent
+                to another process.
             ToolError: The worker died.
         """
         job = _packed(func, args, kwargs)
@@ -93,7 +92,7 @@ class ProcessExecutor:
             _take(ticket)
 
     def close(self) -> None:
-        """Kill the workers; calls that wait for them fail. A later call starts new ones."""
+        """Kill the workers. Calls that wait for them fail. A later call starts new workers."""
         with self._lock:
             self._end()
             self._pool = None
@@ -105,7 +104,7 @@ class ProcessExecutor:
         self.close()
 
     def _running_pool(self) -> Any:
-        """Return the pool, a new one if there is none or if a dead worker broke the last."""
+        """Return the pool. Make a new one if there is none, or if a dead worker broke the last."""
         with self._lock:
             if self._pool is not None and not self._pool.active:
                 self._end()
@@ -114,8 +113,8 @@ class ProcessExecutor:
                 self._pool = ProcessPool(
                     max_workers=self._max_workers, initializer=_initialize, context=self._context
                 )
-                # Also at the end of the program, before pebble replaces workers that nobody needs
-                # any more.
+                # This also stops the pool at the end of the program, before pebble would replace
+                # its workers.
                 self._end = weakref.finalize(self, _stop, self._pool)
             return self._pool
 
@@ -126,21 +125,21 @@ def _stop(pool: Any) -> None:
 
 
 async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: str) -> bytes:
-    """Wait for a call. Cancelled, withdraw it, or kill the worker that has begun it.
+    """Wait for a call. If that is cancelled, withdraw the call, or kill the worker that runs it.
 
     Raises:
-        BrokenExecutor: The pool ended, and never answered the call.
+        BrokenExecutor: The pool ended without an answer to the call.
     """
     waiting = asyncio.wrap_future(future)
     waiting.add_done_callback(_retrieve)
     active = True
     try:
-        # `wait` leaves the future alone when it is cancelled: what has to be done then depends on
-        # the ticket.
+        # `wait` does not cancel the future when it is cancelled itself. The ticket decides then
+        # what to do.
         while not (await asyncio.wait({waiting}, timeout=1))[0]:
             if not active:
                 raise concurrent.futures.BrokenExecutor("the pool ended before the call did")
-            # A pool that has just broken answers within the next second what it can.
+            # A pool that has just broken may still answer calls within the next second.
             active = pool.active
     except asyncio.CancelledError:
         if not _take(ticket):
@@ -151,8 +150,7 @@ async def _outcome(pool: Any, future: concurrent.futures.Future[bytes], ticket: 
 
 def _kill(future: concurrent.futures.Future[Any]) -> None:
     """Kill the worker of a call that has begun, and return when it is dead."""
-    # pebble learns only a moment after the worker took the call that it did, and kills none of
-    # which it does not know that.
+    # pebble learns a moment late that a worker has taken the call. Until then it kills none.
     while not (future.running() or future.done()):
         time.sleep(0.005)
     future.cancel()
@@ -160,14 +158,13 @@ def _kill(future: concurrent.futures.Future[Any]) -> None:
 
 
 def _retrieve(waiting: asyncio.Future[Any]) -> None:
-    """Look at the exception, so that asyncio does not report one that nobody waits for any more."""
+    """Retrieve the exception, so that asyncio does not report it if nobody waits any more."""
     if not waiting.cancelled():
         waiting.exception()
 
 
-# A ticket is a file that exists until somebody takes it, and only one can: the worker that begins
-# the body, or the caller that no longer wants it. So a call that was cancelled while it waited for
-# a worker never begins.
+# A ticket is a file. Either the worker that begins the body removes it, or the caller that cancels
+# the call. Only one of them can, so a call that was cancelled before it began never begins.
 
 
 def _new_ticket() -> str:
@@ -185,17 +182,17 @@ def _take(ticket: str) -> bool:
 
 
 def _packed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-    """Return a job for a worker: the name of the function and its arguments.
+    """Return a job for a worker: the name of the function and its arguments, pickled.
 
     Raises:
-        TypeError: Something of it cannot cross.
+        TypeError: Something cannot be sent to another process.
     """
     while not hasattr(func, "__qualname__") or isinstance(func, MethodType):
         if isinstance(func, functools.partial):
             func, args, kwargs = func.func, (*func.args, *args), {**func.keywords, **kwargs}
         elif isinstance(func, MethodType):
             func, args = func.__func__, (func.__self__, *args)
-        else:  # An instance with `__call__` crosses as the first argument of its class's.
+        else:  # Send an instance with `__call__` as the first argument of its class's method.
             func, args = type(func).__call__, (func, *args)
     name = f"{func.__module__}.{func.__qualname__}"
     for parameter, value in [*enumerate(args, 1), *kwargs.items()]:
@@ -229,7 +226,7 @@ def _unpacked(outcome: bytes) -> Any:
 
 
 def _find(module: str, qualname: str) -> Any:
-    """Return the function of that name; under the name of a tool, the tool's."""
+    """Return the function of that name. For the name of a tool, return the tool's function."""
     found: Any = functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
     if isinstance(found, FunctionTool):
         found = found.func
@@ -246,13 +243,13 @@ def _initialize() -> None:
 
 def _work(ticket: str, job: bytes) -> bytes:
     if not _take(ticket):
-        return pickle.dumps((True, None))  # Nobody waits for it any more.
+        return pickle.dumps((True, None))  # The caller has cancelled the call.
     try:
         module, qualname, args, kwargs = pickle.loads(job)
         value = _find(module, qualname)(*args, **kwargs)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
-    except BaseException as error:  # It belongs to whoever waits in the other process.
+    except BaseException as error:  # Send every exception to the caller's process.
         return _packed_error(error)
     try:
         return pickle.dumps((True, value))
@@ -265,7 +262,7 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 def _packed_error(error: BaseException) -> bytes:
-    """Pickle an exception; one that pickle cannot give back goes as its text."""
+    """Pickle an exception. If it cannot be unpickled, send its text instead."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, Exception):
         try:

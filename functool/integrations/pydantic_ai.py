@@ -1,8 +1,8 @@
-"""pydantic-ai: functool tools in its agents, its tools in functool, its agents behind `AgentTool`.
+"""Bridge to pydantic-ai: our tools in its agents, its tools in functool, its agents as tools.
 
-An exported tool finds the run's `deps` as `context.deps`, or, where those are a functool `Context`,
-gets that itself. Otherwise all calls of one run share one context, so that a rate limit per context
-holds for the run.
+An exported tool finds the run's `deps` as `context.deps`. If the `deps` are a functool `Context`,
+the tool gets that context. Otherwise all calls of one run share one new context, so a rate limit
+per context holds for the run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from functool import (
 from functool.approval import same_json
 from functool.call import to_json
 from functool.guardrails import require_approval
-from functool.integrations._agents import argument_error, as_it_was, relayed
+from functool.integrations._agents import argument_error, as_it_was, missing, relayed
 from functool.integrations.values import json_or_text, media, output_schema, texts_only
 from functool.layers.passing import passing
 from functool.layers.some_tools import Tools, as_list, one_tool
@@ -69,15 +69,13 @@ try:
 
     from functool.integrations.pydantic_ai_runner import runner
 except ImportError as _error:
-    raise ImportError(
-        "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
-    ) from _error
+    raise missing("pydantic-ai", "pydantic-ai") from _error
 
 __all__ = ["ToolProgressEvent", "adopt", "export", "export_all", "runner"]
 
-# Anything but an object would be a TypeError, which ends the run.
+# Without this check, arguments that are not an object cause a TypeError, which ends the run.
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
-_WORDS = ("title", "description", "default")
+_ANNOTATIONS = ("title", "description", "default")
 
 
 @dataclass(kw_only=True)
@@ -91,14 +89,14 @@ class ToolProgressEvent(CustomEvent, name="functool_progress"):  # type: ignore[
 def export(tool: Tool) -> pydantic_ai.Tool[Any]:
     """Return `tool` as a tool of pydantic-ai.
 
-    Arguments that do not fit ask the model to try again (`ModelRetry`, which the agent's retries
-    limit); every other failure is what the model reads (`ToolFailed`). A `Tripwire` leaves the run.
-    A call that waits for approval is deferred, and runs once it is approved;
-    `metadata["approval"]`, passed back with the approval, binds it to that very call.
+    If the arguments do not fit, the model is asked to try again (`ModelRetry`, limited by the
+    agent's retries). The model reads any other failure as the result (`ToolFailed`). A `Tripwire`
+    ends the run. A call that waits for approval is deferred, and runs once it is approved. To bind
+    the approval to that call, pass its `metadata["approval"]` back with the approval.
     `ToolApproved(override_args=...)` edits the call.
 
     Raises:
-        TypeError: `tool` is no tool.
+        TypeError: `tool` is not a tool.
     """
     schema = one_tool(tool).schema
 
@@ -126,18 +124,18 @@ def export(tool: Tool) -> pydantic_ai.Tool[Any]:
 
 
 def _parameters(schema: ToolSchema) -> dict[str, Any]:
-    """Return a copy of the published schema that `TestModel` can play.
+    """Return a copy of the published schema for which `TestModel` can make arguments.
 
-    The strict form writes `{"type": ["string", "null"]}`, which `TestModel` does not know, so the
-    same is said with `anyOf`. `TestModel` plays the first choice: that is null, which stands for
-    the default, and ends what would hold itself for ever.
+    `TestModel` does not know `{"type": ["string", "null"]}` of the strict form, so this writes it
+    with `anyOf`. `TestModel` uses the first member, so null comes first. Null stands for the
+    default, and it ends a recursive value.
     """
     parameters = copy.deepcopy(schema.parameters)
     for node in walk(parameters) if schema.strict else ():
         assert isinstance(node, dict)
         types = node.get("type")
         if isinstance(types, list) and not {"anyOf", "enum", "const"} & node.keys():
-            rules = {key: node.pop(key) for key in [*node] if key not in (*_WORDS, "type")}
+            rules = {key: node.pop(key) for key in [*node] if key not in (*_ANNOTATIONS, "type")}
             del node["type"]
             node["anyOf"] = [{"type": kind, **(rules if kind != "null" else {})} for kind in types]
         if isinstance(node.get("anyOf"), list):
@@ -170,7 +168,7 @@ class _Adopted(Tool):
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         run = RunContext(
             deps=context.deps,
-            model=TestModel(),  # The call has no model; the field has no None.
+            model=TestModel(),  # The call has no model, but the field must not be None.
             usage=RunUsage(),
             tool_name=call.name,
             tool_call_id=call.id,
@@ -201,16 +199,16 @@ class _Adopted(Tool):
         call: ToolCall,
         context: Context[Any],
     ) -> Any:
-        """Call the native tool, and again when it asked for approval and a person agreed."""
+        """Call the native tool. If it asks for approval and a person approves, call it again."""
         try:
-            # Its own `prepare` may have made it one that needs approval.
+            # Its own `prepare` may have marked it as needing approval.
             if tool.tool_def.kind == "unapproved" and not run.tool_call_approved:
                 raise Paused
             return await self._native_call(tool, arguments, run)
         except Paused:
             ask: Any = require_approval()
             edited = await ask(call, context)
-            if edited is not None:  # What a person approves is what runs, and this cannot take it.
+            if edited is not None:  # The native tool cannot run an edited call.
                 refusal = as_it_was(Decision(approved=True, arguments=edited.arguments))
                 raise GuardrailError(str(refusal)) from None
             run.tool_call_approved = True
@@ -225,9 +223,10 @@ class _Adopted(Tool):
 
 
 async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> Any:
-    """Run `tool` as pydantic-ai calls it, and return or raise what pydantic-ai expects."""
+    """Run `tool` for pydantic-ai, and return or raise what pydantic-ai expects."""
     shared, call_id = _shared(run), run.tool_call_id or ""
-    # Text is checked at once; what JSON cannot say, a hook's doing, is for the tool to judge.
+    # Send text, so that the tool validates the arguments as JSON. A hook may have put in values
+    # that JSON cannot express; the tool validates those as they are.
     given: Any = arguments
     try:
         given = json_bytes(arguments).decode()
@@ -249,21 +248,22 @@ async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> 
 def _as_asked(
     tool: Tool, call: ToolCall, run: RunContext[Any], shown: ApprovalRequest | None
 ) -> tuple[ToolCall, dict[str, Any] | None]:
-    """Return an approved call as the model made it, and the arguments as a person edited them.
+    """Return an approved call as the model made it, and the arguments if a person edited them.
 
-    pydantic-ai hands over the edited call only (`override_args`). The road needs both: it checks
-    the edited arguments, asks the guardrails again, and tells the model what was changed.
+    pydantic-ai passes only the edited call (`override_args`), but functool needs both. It validates
+    the edited arguments, runs the guardrails again, and tells the model what was changed.
     """
-    # Within a turn pydantic-ai refuses two calls of one id; the last turn that has it is this one.
+    # Within a turn pydantic-ai refuses two calls with the same id. So the last turn with this id
+    # holds the call.
     turns = [message for message in reversed(run.messages) if isinstance(message, ModelResponse)]
     calls = (part for turn in turns for part in turn.tool_calls if part.tool_call_id == call.id)
     made = next(calls, None)
-    if made is None:  # Nobody else knows the call.
+    if made is None:  # No message holds the call, so there is nothing to compare with.
         return call, None
     sent = made.args_as_dict()
     try:
         asked, given = tool.bind(sent).arguments, tool.bind(call.arguments).arguments
-    except ArgumentError:  # The tool refuses it itself.
+    except ArgumentError:  # The tool will refuse the call.
         return call, None
     seen = [asked] if shown is None else [asked, shown.arguments]
     if any(same_json(given, one) for one in seen):
@@ -272,12 +272,12 @@ def _as_asked(
 
 
 class _Shared:
-    """What the calls of one run share: a context, whose events go to the run's own stream."""
+    """The context that the calls of one run share. Its events go to the run's own stream."""
 
     def __init__(self, deps: Any) -> None:
         self.context: Context[Any] = deps if isinstance(deps, Context) else passing(Context(deps))
         self.calls: dict[str, RunContext[Any]] = {}
-        self.forget = self.context.subscribe(self._forward)
+        self.stop_forwarding = self.context.subscribe(self._forward)
 
     async def _forward(self, event: ToolEvent) -> None:
         if (run := self.calls.get(event.call_id)) is not None:
@@ -292,9 +292,10 @@ _runs: dict[tuple[int, int], _Shared] = {}
 
 
 def _shared(run: RunContext[Any]) -> _Shared:
-    """Return what belongs to a run: the object that counts its usage lives as long as the run does.
+    """Return the shared context of a run.
 
-    An agent that runs inside another one may share that object, but has deps of its own.
+    It is found by the object that counts the run's usage, which lives as long as the run. An agent
+    inside another one may share that object, so the deps are part of the key.
     """
     key = id(run.usage), id(run.deps)
     shared = _runs.get(key)
@@ -305,11 +306,11 @@ def _shared(run: RunContext[Any]) -> _Shared:
 
 
 def _forget(key: tuple[int, int]) -> None:
-    _runs.pop(key).forget()
+    _runs.pop(key).stop_forwarding()
 
 
 def _shown(run: RunContext[Any]) -> ApprovalRequest | None:
-    """Return the request that a person saw, where the approval's metadata brought it back."""
+    """Return the request that a person saw, if the approval's metadata holds it."""
     sent = (
         run.tool_call_metadata.get("approval") if isinstance(run.tool_call_metadata, dict) else None
     )

@@ -1,4 +1,4 @@
-"""pydantic-ai: its agents behind `AgentTool`."""
+"""Run agents of pydantic-ai behind `AgentTool`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from functool import ApprovalRequest, ApprovalRequired, Context, ToolCall, ToolError, ToolResult
-from functool.integrations._agents import USAGE, as_it_was, decide, key_of
+from functool.integrations._agents import USAGE, as_it_was, decide, key_of, missing
 
 try:
     import pydantic_ai
@@ -15,21 +15,20 @@ try:
     from pydantic_ai.conversation import Conversation
     from pydantic_ai.exceptions import UserError
 except ImportError as _error:
-    raise ImportError(
-        "the pydantic-ai integration needs: pip install 'functool[pydantic-ai]'"
-    ) from _error
+    raise missing("pydantic-ai", "pydantic-ai") from _error
 
 
 async def runner(agent: Any, text: str, context: Context[Any], **options: Any) -> ToolResult:
-    """Run an agent of pydantic-ai: the runner for `AgentTool`.
+    """Run an agent of pydantic-ai. Pass this as the runner of an `AgentTool`.
 
-    `context.deps` are the run's deps; `context.thread` is a `Conversation` or a list of messages,
-    which grows by the run; `options` go to `Agent.iter`. While somebody listens, the events of the
-    agent's own tool calls are sent as `tool:progress`. A tool of the agent that waits for approval
-    makes this call wait for it, and the same call goes on where the agent stopped.
+    `context.deps` are the run's deps. `context.thread` is a `Conversation` or a list of messages;
+    the run adds its messages to it. `options` go to `Agent.iter`. If the context has listeners, the
+    events of the agent's own tool calls are sent as `tool:progress`. If a tool of the agent waits
+    for approval, this call waits as well. The same call, made again, goes on where the agent
+    stopped.
 
     Raises:
-        ApprovalRequired: A person has to agree to a call that the agent made.
+        ApprovalRequired: A person has to approve a call that the agent made.
     """
     key = key_of(__name__, context, text)
     paused: tuple[Any, DeferredToolResults] | None = context.state.pop(key, None)
@@ -75,7 +74,8 @@ async def _run(agent: Any, context: Context[Any], prompt: str | None, **options:
             )
             run = await stack.enter_async_context(agent.iter(prompt, **{**pausing, **given}))
         except UserError:
-            # An agent with output validators pauses only if its own output type says so.
+            # An agent with output validators accepts no other output type. It can pause only if
+            # its own type has `DeferredToolRequests`.
             run = await stack.enter_async_context(agent.iter(prompt, **given))
         async for node in run:
             if context.listened and pydantic_ai.Agent.is_call_tools_node(node):
@@ -88,7 +88,7 @@ async def _run(agent: Any, context: Context[Any], prompt: str | None, **options:
 async def _settle(
     requests: DeferredToolRequests, results: DeferredToolResults, context: Context[Any]
 ) -> None:
-    """Answer what the agent waits for, by the decisions of this context."""
+    """Answer the requests that the agent waits for, by the decisions of this context."""
     for part in requests.approvals:
         number = part.tool_call_id
         if number in results.approvals:
@@ -97,7 +97,7 @@ async def _settle(
         shown = requests.metadata.get(number, {}).get("approval")
         asked = ApprovalRequest.from_json(shown) if isinstance(shown, str) else None
         inside = asked is not None and asked.call_id != number
-        if asked is not None and inside:  # A call inside of the tool waits, and the tool with it.
+        if asked is not None and inside:  # The request is about a call inside the tool.
             call = ToolCall(name=asked.tool, arguments=asked.arguments, id=asked.call_id)
             results.metadata[number] = {"approval": shown}
         decision = await decide(call, context)

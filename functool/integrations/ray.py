@@ -3,9 +3,9 @@
     ray.init(address="auto")
     tools = on_ray(tools, actors=16, resources={"render": {"num_gpus": 1}})
 
-A call takes its road here, with guardrails and approvals, and then again in an actor on some
-machine, which runs the body. Calls that are made together travel in chunks. A worker or a machine
-that is lost is an error result: only a tool that is read-only or idempotent runs again.
+Guardrails and approvals of a call run here, and then again in an actor on some machine, which runs
+the body. Calls that are made together are sent in chunks. If a worker or a machine is lost, its
+calls fail. Only a tool that is read-only or idempotent runs again.
 """
 
 from __future__ import annotations
@@ -67,25 +67,25 @@ def on_ray(
     chunk: int = 50,
     deps: str | None = None,
 ) -> Any:
-    """Return the same kind of tools.
+    """Return the tools, changed so that their bodies run in actors of the connected Ray cluster.
 
-    Whose bodies run in actors of the cluster that Ray is connected to.
-
-    Tools are found again by module and name, so the workers need the same code. Actors end when the
-    tools returned here are dropped. Cancelling a call, and its time limit, reach the body.
+    A toolset gives a toolset. Workers find the tools by module and name, so they need the same
+    code. The actors end when the returned tools are dropped. Cancelling a call cancels its body,
+    and so does its time limit.
 
     Args:
         tools: A tool, several, or a toolset.
-        actors: How many actors run the tools. Those with resources of their own have as many again.
-        resources: By the name of a tool, what one actor for it takes: `num_cpus`, `num_gpus`,
-            `memory` (bytes), or a resource of the cluster. The others take one processor.
-        chunk: How many calls travel together at most. An actor has twice as many at a time.
+        actors: How many actors run the tools. Tools with the same resources share their actors.
+            Each other set of resources has as many actors again.
+        resources: By the name of a tool, the resources of one actor for it: `num_cpus`, `num_gpus`,
+            `memory` (bytes), or a resource of the cluster. Without an entry it is one processor.
+        chunk: The most calls that are sent together. An actor has at most twice as many at a time.
         deps: `"package.module:function"`. The function, sync or async, makes the `deps` of every
             context, once in each actor.
 
     Raises:
-        DefinitionError: Ray is not connected, a tool cannot be found by its name, a resource is for
-            no tool, or a number is not positive.
+        DefinitionError: Ray is not connected, a tool cannot be found by its name, resources are
+            given for an unknown tool, or a number is not positive.
     """
     for name, number in (("actors", actors), ("chunk", chunk)):
         if type(number) is not int or number < 1:
@@ -114,7 +114,7 @@ class _OnRay:
         self._repeatable = bool(tool.settings.read_only or tool.settings.idempotent)
 
     async def around(self, call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
-        """Answer a call from a worker.
+        """Run a call on a worker, and return its result.
 
         Raises:
             WorkerLost: The worker was lost, and the tool must not run twice.

@@ -1,4 +1,4 @@
-"""The actors of Ray that run tools, and how calls get to them: in chunks, to the least busy one."""
+"""Start Ray actors that run tools, and send calls to them: in chunks, to the least busy actor."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from functool.integrations.ray_worker import (
 logger: logging.Logger = logging.getLogger("functool")
 
 CANCEL_SECONDS = 0.8
-"""How long a cancelled call waits until its body has cleaned up."""
+"""How long a cancelled call waits for its body to clean up."""
 
 PING_SECONDS = 0.5
-"""How long a lost actor is left alone before it is asked again whether it is back."""
+"""How long to wait before asking a lost actor again whether it is back."""
 
 
 class WorkerLost(ToolError):
-    """The worker, or its machine, was lost while it had the call: it may have taken effect."""
+    """The worker or its machine was lost while it had the call. The call may have taken effect."""
 
     def __init__(self, tool: str, reason: str) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class WorkerLost(ToolError):
 
 
 class Pool:
-    """All actors of a toolset, in groups: one for each kind of resources."""
+    """All actors of a toolset, in groups with the same resources."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Pool:
             self._groups[name] = groups[key]
 
     def answer(self, call: ToolCall, approved: str) -> Coroutine[Any, Any, ToolResult | Tripwire]:
-        """Return what came of a call, to be awaited.
+        """Return a coroutine that runs a call on a worker and returns its result.
 
         Raises:
             WorkerLost: The worker was lost.
@@ -83,9 +83,9 @@ class Pool:
 
 
 class _Actor:
-    """One actor, as seen from here.
+    """One actor, as this process sees it.
 
-    `load` is how many calls it has; `lost` until it answers again.
+    `load` is the number of calls it has. `lost` is true from its loss until it answers again.
     """
 
     def __init__(self, handle: Any) -> None:
@@ -95,7 +95,7 @@ class _Actor:
 
 
 class _Job:
-    """One call that waits for its answer. `chunk` and `place` say where it went."""
+    """One call that waits for its answer. `chunk` and `place` identify it on the worker."""
 
     __slots__ = ("actor", "answer", "chunk", "place", "request", "tool")
 
@@ -109,7 +109,7 @@ class _Job:
 
 
 class _Group:
-    """Actors that take the same resources."""
+    """Actors with the same resources."""
 
     def __init__(
         self,
@@ -128,11 +128,11 @@ class _Group:
             **_options(resources),
         )
         self._actors = [_Actor(kind.remote(packed, deps)) for _ in range(actors)]
-        # Futures and tasks belong to a loop, and sync code has a loop for each call.
+        # Futures and tasks belong to an event loop, and sync code has a new loop for each call.
         self._desks: WeakKeyDictionary[Any, _Desk] = WeakKeyDictionary()
 
     def desk(self) -> _Desk:
-        """Return what sends the calls of the running loop."""
+        """Return the desk that sends the calls of the running event loop."""
         loop = asyncio.get_running_loop()
         desk = self._desks.get(loop)
         if desk is None:
@@ -152,7 +152,7 @@ class _Desk:
         self._scheduled = False
 
     async def answer(self, call: ToolCall, approved: str) -> ToolResult | Tripwire:
-        """Send a call, and return its answer. Cancelled, cancel it where it is."""
+        """Send a call, and return its answer. If this is cancelled, cancel the call as well."""
         loop = asyncio.get_running_loop()
         job = _Job(call.name, packed_request(call, approved), loop.create_future())
         self._waiting.append(job)
@@ -165,9 +165,9 @@ class _Desk:
         return unpacked_answer(packed, call.id)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send soon: calls that are made in the same turn of the loop travel together.
+        """Send soon, so that calls made in the same turn of the event loop are sent together.
 
-        Enough for a full chunk to each actor leaves at once, and runs while the others get ready.
+        If there are enough calls for a full chunk to each actor, send them at once.
         """
         if len(self._waiting) == self._chunk * len(self._actors):
             self._send()
@@ -181,17 +181,17 @@ class _Desk:
 
     def _send(self) -> None:
         for actor in self._actors:
-            if actor.lost and actor not in self._asked:  # Another loop lost it, and has ended.
+            if actor.lost and actor not in self._asked:  # The loop that lost it may have ended.
                 self._asked.add(actor)
                 self._begin(self._await_return(actor))
         while self._waiting:
             present = [actor for actor in self._actors if not actor.lost]
             if not present:
-                return  # The one that comes back sends.
+                return  # An actor that comes back sends the waiting calls.
             actor = min(present, key=lambda one: one.load)
             room = min(self._chunk, 2 * self._chunk - actor.load, self._share(len(present)))
             if room < 1:
-                return  # The next answer sends.
+                return  # The next answer sends the waiting calls.
             jobs = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
             jobs = [job for job in jobs if not job.answer.done()]
             if jobs:
@@ -201,9 +201,9 @@ class _Desk:
                     job.actor, job.chunk, job.place = actor, chunk, place
                 packed = packed_chunk(chunk, [job.request for job in jobs])
                 try:
-                    if not ray.is_initialized():  # A call would start a cluster of its own.
+                    if not ray.is_initialized():  # Otherwise Ray would start a new cluster.
                         raise RuntimeError("Ray is not connected")
-                    # On its way at once: a task would begin only after all that is ready to run.
+                    # Send here, not in a task: a task would begin only after all other ready ones.
                     sent = actor.handle.run.remote(packed)
                 except Exception as error:
                     self._give_up(actor, jobs, error)
@@ -211,7 +211,7 @@ class _Desk:
                     self._begin(self._exchange(actor, chunk, jobs, sent))
 
     def _share(self, actors: int) -> int:
-        """Return how many of the waiting calls one actor gets, so that each has its part."""
+        """Return how many of the waiting calls one actor gets, so that all get equal parts."""
         return -(-len(self._waiting) // actors)
 
     def _begin(self, work: Any) -> None:
@@ -220,7 +220,7 @@ class _Desk:
         task.add_done_callback(self._tasks.discard)
 
     async def _exchange(self, actor: _Actor, chunk: str, jobs: list[_Job], sent: Any) -> None:
-        """Hand out the answers of a chunk that was sent, as they come."""
+        """Pass on the answers of a chunk that was sent, as they arrive."""
         missing = dict(enumerate(jobs))
         try:
             while True:
@@ -239,7 +239,7 @@ class _Desk:
             actor.load -= len(missing)
 
     def _give_up(self, actor: _Actor, jobs: list[_Job], error: Exception) -> None:
-        """Answer calls that could not be sent."""
+        """Fail the calls that could not be sent."""
         logger.error("Ray takes no calls: connect it and make the tools anew", exc_info=error)
         actor.load -= len(jobs)
         for job in jobs:
@@ -249,7 +249,7 @@ class _Desk:
             job.answer.set_exception(refused)
 
     def _lose(self, actor: _Actor, missing: dict[int, _Job], reason: str) -> None:
-        """Answer the calls that a lost actor had; it gets no other until it is back."""
+        """Fail the calls that a lost actor had. It gets no calls until it is back."""
         actor.lost = True
         self._schedule(asyncio.get_running_loop())
         for job in missing.values():
@@ -257,7 +257,7 @@ class _Desk:
                 job.answer.set_exception(WorkerLost(job.tool, reason))
 
     async def _await_return(self, actor: _Actor) -> None:
-        """Ask a lost actor until it answers, and send it calls again."""
+        """Ping a lost actor until it answers. Then send it calls again."""
         while actor.lost:
             try:
                 await actor.handle.ping.remote()
@@ -268,10 +268,10 @@ class _Desk:
         self._send()
 
     async def _cancel(self, job: _Job) -> None:
-        """Withdraw a call, or cancel it on its worker and wait until its body has cleaned up."""
+        """Withdraw a waiting call, or cancel it on its worker and wait for its body to clean up."""
         if job.actor is None or not ray.is_initialized():
-            return  # What waits and is done is not sent.
-        with suppress(Exception):  # The cancellation goes on, whatever Ray says.
+            return  # A call that waits here is not sent once its future is cancelled.
+        with suppress(Exception):  # An error of Ray must not stop the cancellation here.
             cancelled = job.actor.handle.cancel.remote(job.chunk, job.place).future()
             await asyncio.wait([asyncio.wrap_future(cancelled)], timeout=CANCEL_SECONDS)
 
@@ -294,7 +294,7 @@ def _packed(tools: Toolset) -> bytes:
 
 
 def _options(resources: Mapping[str, float]) -> dict[str, Any]:
-    """Return resources as the options of an actor: Ray knows three by name."""
+    """Return resources as the options of an actor. Ray has options of its own for three of them."""
     known = {"num_cpus", "num_gpus", "memory"}
     options: dict[str, Any] = {name: resources[name] for name in resources if name in known}
     if others := {name: resources[name] for name in resources if name not in known}:

@@ -1,4 +1,4 @@
-"""What runs in an actor of Ray: the tools, and the calls that are under way there."""
+"""Run tools and their calls in an actor of Ray."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from functool.integrations.far_approval import with_approval
 from functool.layers.passing import passing
 
 GATHER_SECONDS = 0.01
-"""How long results wait for others of their chunk, so that they travel together."""
+"""How long results wait for others of their chunk, so that they are sent together."""
 
 Prepared = tuple[Toolset, Any]
 
 
 def packed_request(call: ToolCall, approved: str) -> bytes:
-    """Return a call, and the digest of what a person approved, as bytes.
+    """Return a call, and the digest of the request that a person approved, as bytes.
 
-    A tuple takes a third of the time that a dataclass takes.
+    Pickling a tuple takes a third of the time of a dataclass.
     """
     return pickle.dumps((call.name, call.arguments, call.id, call.metadata, approved))
 
 
 def packed_chunk(chunk: str, requests: Sequence[bytes]) -> bytes:
-    """Return calls that travel together as bytes, which Ray sends as they are."""
+    """Return a chunk of calls as bytes, which Ray sends without pickling them again."""
     return pickle.dumps((chunk, requests))
 
 
 def unpacked_answers(packed: bytes) -> list[tuple[int, bytes]]:
-    """Return the places of answers in their chunk, and the answers."""
+    """Return pairs of an answer's place in its chunk and the answer."""
     answers: list[tuple[int, bytes]] = pickle.loads(packed)
     return answers
 
@@ -53,11 +53,11 @@ def unpacked_answer(packed: bytes, call_id: str) -> ToolResult | Tripwire:
 class Worker:
     """Runs chunks of calls.
 
-    The answers of a chunk leave as they come: the first ones with `run`, the others with `more`.
+    Answers of a chunk are returned as they arrive: the first ones by `run`, the others by `more`.
 
     Args:
         packed: The pickled tools.
-        deps: `"package.module:function"`, which makes the `deps` of contexts; None makes none.
+        deps: `"package.module:function"`. The function makes the `deps` of contexts. None for none.
     """
 
     def __init__(self, packed: bytes, deps: str | None) -> None:
@@ -68,14 +68,14 @@ class Worker:
         self._chunks: dict[str, dict[asyncio.Task[bytes], int]] = {}
 
     async def run(self, packed: bytes) -> bytes:
-        """Begin the calls of a chunk, and return the first answers by their places in it."""
+        """Begin the calls of a chunk, and return the first answers with their places in it."""
         chunk, requests = pickle.loads(packed)
         tasks = {asyncio.create_task(self._answer(one)): i for i, one in enumerate(requests)}
         self._chunks[chunk] = tasks
         return await self.more(chunk)
 
     async def more(self, chunk: str) -> bytes:
-        """Return answers of a chunk that have not left yet, as soon as there are some."""
+        """Wait for further answers of a chunk, and return them."""
         tasks = self._chunks[chunk]
         done, _ = await asyncio.wait(tasks, timeout=GATHER_SECONDS)
         if not done:
@@ -86,7 +86,7 @@ class Worker:
         return pickle.dumps(answers)
 
     async def cancel(self, chunk: str, place: int) -> None:
-        """Cancel a call, and return when it has ended."""
+        """Cancel a call, and wait until it has ended."""
         tasks = self._chunks.get(chunk, {})
         found = [task for task, known in tasks.items() if known == place]
         for task in found:
@@ -95,10 +95,10 @@ class Worker:
             await asyncio.wait(found)
 
     async def ping(self) -> None:
-        """Answer, so that the host knows that this worker is there."""
+        """Return, so that the host knows that this worker lives."""
 
     async def _answer(self, request: bytes) -> bytes:
-        """Run a call on its whole road, and return its result as bytes."""
+        """Run a call with its guardrails and approvals, and return its result as bytes."""
         name, arguments, call_id, metadata, approved = pickle.loads(request)
         call = ToolCall(name=name, arguments=arguments, id=call_id, metadata=metadata)
         try:
@@ -116,7 +116,7 @@ class Worker:
         return _pickled(result)
 
     async def _prepared(self) -> Prepared:
-        """Return the tools and the dependencies; what fails is tried again with the next call."""
+        """Return the tools and the dependencies. If that fails, the next call tries again."""
         if self._ready is None or (self._ready.done() and self._ready.exception()):
             self._ready = asyncio.create_task(self._prepare())
         made = await asyncio.shield(self._ready)
@@ -142,12 +142,12 @@ def _unprepared(error: Exception) -> str:
 def _pickled(result: ToolResult | Tripwire) -> bytes:
     """Return a result as bytes.
 
-    A value that pickle cannot write goes as the text that a model reads.
+    A value that cannot be pickled is replaced by the text that a model reads.
     """
     try:
         packed = pickle.dumps(_parts(result) or result)
         if isinstance(result, ToolResult) and type(result.value) not in DATA:
-            pickle.loads(packed)  # A class may write what it cannot read.
+            pickle.loads(packed)  # An instance may be pickled and yet fail to unpickle.
     except Exception:
         assert isinstance(result, ToolResult)
         metadata = {"ray": {"value_is_text": True}}
@@ -158,7 +158,7 @@ def _pickled(result: ToolResult | Tripwire) -> bytes:
 
 
 def _parts(result: ToolResult | Tripwire) -> tuple[str, Any, Any] | None:
-    """Return what the most usual result consists of, which takes a third of its time to send."""
+    """Return the parts of the most common kind of result, which are three times faster to send."""
     if type(result) is not ToolResult or result.error is not None or len(result.output) != 1:
         return None
     [content] = result.output

@@ -1,17 +1,17 @@
-"""Durable calls on Temporal: a call survives the death of its host and of every worker.
+"""Run durable calls on Temporal: a call survives the end of its host and of every worker.
 
 On a worker, next to the tools:
 
     worker = Worker(client, task_queue="tools", activities=activities(tools))
 
-On a host, in the place of the tools:
+On a host, instead of the tools:
 
     tools = durable(tools, client, run="order-17", task_queue="tools")
 
-A call becomes an activity whose name is the tool's and whose id is the key of the journal: run,
-tool and call id. Temporal starts an id once, so that the same call joins the one that is running,
-and a finished one answers with its stored result for as long as the namespace keeps it (its
-retention period). After that, the same call runs again.
+A call becomes an activity. The activity has the tool's name, and its id is made of run, tool and
+call id, as the key of a journal is. Temporal starts an id once. If the same call comes again, it
+joins the running activity, or gets the stored result of the finished one. Temporal stores a result
+for the retention period of the namespace. After that, the same call runs again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from functool.integrations.temporal_outcome import OutcomeUnknown
 __all__ = ["OutcomeUnknown", "activities", "durable"]
 
 IN_FLIGHT = 100
-"""How many calls of a turn are with the server at the same time, where a toolset sets no limit."""
+"""How many calls of a turn are at the server at the same time, if a toolset sets no limit."""
 
 
 @overload
@@ -81,24 +81,26 @@ def durable(
     heartbeat: float = 10.0,
     limit: float = 86_400.0,
 ) -> Any:
-    """Return the same kind of tools, whose bodies run as activities of the workers of a task queue.
+    """Return the tools, changed so that their bodies run as activities on Temporal workers.
 
-    Validation, guardrails and approvals take place here first, and again on the worker. An approval
-    that was given here counts there. A call whose worker was lost inside the body answers
-    `OutcomeUnknown`; that of a read-only or idempotent tool runs again. Cancelling the call, or its
-    time limit, cancels the activity; the body learns of it with the next heartbeat.
+    A toolset gives a toolset. Validation, guardrails and approvals run here first, and again on the
+    worker. An approval given here is valid there. If a worker is lost inside the body, the call
+    fails with `OutcomeUnknown`; a read-only or idempotent tool runs again instead. Cancelling a
+    call cancels its activity, and so does its time limit. The body learns of it at the next
+    heartbeat.
 
     Args:
         tools: A tool, several, or a toolset, as they are defined on the workers.
-        client: A client of the server; None inside a workflow, where its history is the record.
-        run: The name of the work that the calls belong to. The work has it again after a restart.
+        client: A client of the server. None inside a workflow, whose history is the record then.
+        run: The name of the work that the calls belong to. Use the same name when the work resumes
+            after a restart.
         task_queue: The task queue of the workers.
-        heartbeat: Seconds without a sign of life after which a worker counts as lost.
+        heartbeat: Seconds without a heartbeat after which a worker counts as lost.
         limit: Seconds that a call may take with all its attempts and waiting.
 
     Raises:
         DefinitionError: The run or the task queue is empty, a number of seconds is not positive, or
-            something is no tool.
+            something is not a tool.
     """
     for name, text in (("run", run), ("task_queue", task_queue)):
         if not isinstance(text, str) or not text:

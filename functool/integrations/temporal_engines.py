@@ -1,4 +1,4 @@
-"""Where an activity is started: by a client of the server, or by the workflow around this code."""
+"""Start activities: with a client of the server, or in the workflow that this code runs in."""
 
 from __future__ import annotations
 
@@ -21,17 +21,14 @@ from temporalio.service import RPCError
 from functool import Tool
 
 ATTEMPTS = 5
-"""How often a call is handed to a worker.
-
-Another attempt runs a body again only where that is harmless.
-"""
+"""How often a call is given to a worker. A body runs again only if that is harmless."""
 
 SLACK = 5.0
 """Seconds beyond its own time limit that a call may take on a worker."""
 
 
 class Limits(NamedTuple):
-    """Times in seconds: until a worker counts as lost, and for a call with all its attempts."""
+    """Limits in seconds: until a worker counts as lost, and for a call with all its attempts."""
 
     heartbeat: float
     whole: float
@@ -40,8 +37,8 @@ class Limits(NamedTuple):
 class Failed(Exception):
     """An activity ended without an outcome.
 
-    `clean` says that no worker began it, `known` that somebody had started it before; `started` is
-    when a worker began it, an ISO 8601 time.
+    `clean` means that no worker began it. `known` means that it had been started before. `started`
+    is the ISO 8601 time at which a worker began it.
     """
 
     def __init__(self, reason: str, *, clean: bool, known: bool, started: str) -> None:
@@ -56,7 +53,7 @@ class Unreachable(Exception):
 
 
 class Standalone:
-    """Activities that a client starts, one for each id, and that nobody else need wait for."""
+    """Starts activities with a client, outside any workflow. Each id is started once."""
 
     def __init__(self, client: Client, task_queue: str, limits: Limits) -> None:
         self._client = client
@@ -66,10 +63,10 @@ class Standalone:
     async def outcome(
         self, tool: Tool, activity: str, request: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], bool]:
-        """Return what came of an activity, and whether somebody had started it before.
+        """Return the outcome of an activity, and whether it had been started before.
 
         Raises:
-            Failed: It ended without an outcome.
+            Failed: The activity ended without an outcome.
             Unreachable: The server could not be asked.
         """
         known = False
@@ -96,11 +93,11 @@ class Standalone:
             raise Unreachable(f"{error.status.name}: {error.message}") from error
 
     async def cancel(self, activity: str) -> None:
-        """Ask for the end of an activity, if it is there."""
+        """Ask Temporal to cancel an activity, if it exists."""
         try:
             handle: Any = self._client.get_activity_handle(activity)
             await handle.cancel(rpc_timeout=timedelta(seconds=0.8))
-        except RPCError:  # It has ended, or never began.
+        except RPCError:  # The activity has ended, or never began.
             return
 
     async def _failed(self, handle: Any, cause: BaseException, known: bool) -> Failed:
@@ -113,7 +110,7 @@ class Standalone:
 
 
 class WithinWorkflow:
-    """Activities of the workflow that this code runs in. The same id is started once in it."""
+    """Starts activities of the workflow that this code runs in. Each id is started once."""
 
     def __init__(self, task_queue: str, limits: Limits) -> None:
         self._task_queue = task_queue
@@ -123,10 +120,10 @@ class WithinWorkflow:
     async def outcome(
         self, tool: Tool, activity: str, request: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], bool]:
-        """Return what came of an activity, and whether this workflow had started it before.
+        """Return the outcome of an activity, and whether this workflow had started it before.
 
         Raises:
-            Failed: It ended without an outcome.
+            Failed: The activity ended without an outcome.
         """
         known = activity in self._started
         if not known:
@@ -145,7 +142,7 @@ class WithinWorkflow:
             raise Failed(_reason(cause), clean=clean, known=known, started=started) from error
 
     async def cancel(self, activity: str) -> None:
-        """Ask for the end of an activity, if it is there."""
+        """Ask Temporal to cancel an activity, if it exists."""
         if activity in self._started:
             self._started[activity].cancel()
 
@@ -164,7 +161,7 @@ def _options(tool: Tool, task_queue: str, limits: Limits) -> dict[str, Any]:
 
 
 def _never_began(cause: Any) -> bool:
-    """Whether a failure says that no body began: no worker took the call, or knows the tool."""
+    """Whether a failure shows that no body began: no worker took the call, or knows the tool."""
     if isinstance(cause, ApplicationError):
         return bool(cause.type == "NotFoundError")
     return isinstance(cause, TimeoutError) and cause.type is TimeoutType.SCHEDULE_TO_START

@@ -1,8 +1,9 @@
-"""What stands around the body of a durable tool on a host: it asks Temporal in the body's place.
+"""Wrap the body of a durable tool on a host: have Temporal run the call instead of the body.
 
-A call has a chain of activities: its key, then the key with `~2`, `~3` and so on. The next one is
-started only when the one before has ended and certainly ran no body: a guardrail of the worker
-refused, a person had to be asked, or no worker took it. So one activity of the chain runs a body.
+A call has a chain of activities. Their ids are the call's key, then the key with `~2`, `~3` and so
+on. The next activity is started only after the one before has ended and certainly ran no body. That
+is so if a guardrail of the worker refused, a person had to be asked, or no worker took the call. So
+only one activity of the chain runs a body.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from functool.integrations.temporal_outcome import (
     request_of,
     result_of,
 )
-from functool.layers.journal_errors import JournalConflict
+from functool.layers.journal_errors import conflict_of_arguments, conflict_without_id
 from functool.layers.journal_once import key_of
 
 
@@ -34,11 +35,11 @@ class Engine(Protocol):
     """Starts activities and waits for them."""
 
     async def outcome(self, tool: Tool, activity: str, request: Any) -> tuple[Any, bool]:
-        """Return what came of an activity, and whether somebody had started it before."""
+        """Return the outcome of an activity, and whether it had been started before."""
         ...
 
     async def cancel(self, activity: str) -> None:
-        """Ask for the end of an activity, if it is there."""
+        """Ask Temporal to cancel an activity, if it exists."""
 
 
 class Host:
@@ -51,19 +52,16 @@ class Host:
         self._repeatable = bool(tool.settings.read_only or tool.settings.idempotent)
 
     async def around(self, call: ToolCall, context: Context[Any], proceed: Any) -> ToolResult:
-        """Answer a call from the activity that ran it, or runs it now.
+        """Answer a call from the activity that ran it, or start one.
 
         Raises:
-            JournalConflict: The call has no id, or its id stands for other arguments.
+            JournalConflict: The call has no id, or the id was used before with other arguments.
             OutcomeUnknown: The body was interrupted.
             Tripwire: The worker raised one.
             ToolError: The call was not run, or the server cannot be reached.
         """
         if not isinstance(call.id, str) or not call.id:
-            raise JournalConflict(
-                "The call was not run: it has no id, and without one it cannot be told from"
-                " another call. The host has to give each call an id of its own."
-            )
+            raise conflict_without_id()
         key = key_of(self._run, self._tool.name, call.id)
         request = request_of(self._tool, call, context, self._run)
         for link in count(1):
@@ -76,10 +74,7 @@ class Host:
     async def _link(
         self, activity: str, request: Request, context: Context[Any]
     ) -> ToolResult | None:
-        """Return the answer of one activity of the chain.
-
-        None where the next one is to be asked.
-        """
+        """Return the answer of one activity of the chain, or None to try the next one."""
         try:
             outcome, known = await self._engine.outcome(self._tool, activity, request)
         except asyncio.CancelledError:
@@ -104,10 +99,7 @@ class Host:
             request["approved"] = asked.digest
             return None
         if outcome["digest"] != request["digest"]:
-            raise JournalConflict(
-                f"The call was not run: its id was used in this run for another call of"
-                f" {self._tool.name!r} with other arguments. Each call needs an id of its own."
-            )
+            raise conflict_of_arguments(self._tool.name)
         if state == "unknown" and (known or text is None):
             if self._repeatable:
                 return None
@@ -115,7 +107,7 @@ class Host:
         return result_of(text, activity, known)
 
     def _go_on_after(self, failed: Failed, activity: str) -> None:
-        """Go on after an activity that has no outcome, where that is harmless.
+        """Go on after an activity without an outcome, if that is harmless. Raise otherwise.
 
         Raises:
             OutcomeUnknown: It may have taken effect.
@@ -125,6 +117,6 @@ class Host:
         if not harmless:
             raise OutcomeUnknown(activity, failed.started) from failed
         if failed.known:
-            return  # This call was not there then: it may have an activity of its own.
+            return  # The activity failed for an earlier call. This call may start another one.
         end = "The call was not run" if failed.clean else "The call was interrupted each time"
         raise ToolError(f"{end} ({failed}). It may be called again.") from failed

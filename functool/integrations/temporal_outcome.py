@@ -1,11 +1,11 @@
-"""What travels between a host and a worker of Temporal: JSON objects, and what they mean.
+"""Write and read the JSON objects that travel between a host and a worker of Temporal.
 
 A request is `{"name", "arguments", "id", "run", "digest", "approved", "sources"}`. An outcome has
 the request's `digest` and a `state`:
 
-    done      the body ended; `result` is what came of the call
-    refused   no body was begun; `result` says why. The same call may run later
-    unknown   a body was begun and interrupted at `started`; `result` where the worker had one
+    done      The body ended. `result` is the result of the call.
+    refused   The body did not begin. `result` says why. The same call may run later.
+    unknown   The body began at `started` and was interrupted. The worker may have had a `result`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from functool import ApprovalRequest, Context, Tool, ToolCall, ToolError, ToolRe
 from functool.call import changed
 from functool.integrations.far_approval import approved_digest
 from functool.layers.journal_errors import OutcomeUnknown as JournalOutcomeUnknown
+from functool.layers.journal_errors import interrupted_text
 from functool.layers.journal_record import failure_from, outcome_of, text_of
 
 MAX_PAYLOAD = 1_900_000
-"""Bytes of a request or an outcome.
-
-A server refuses more than 2 MiB unless it is told otherwise.
-"""
+"""The most bytes of a request or an outcome. By default a server refuses more than 2 MiB."""
 
 
 class Request(TypedDict):
@@ -42,7 +40,7 @@ class Request(TypedDict):
 
 
 class Outcome(TypedDict):
-    """What came of a request."""
+    """The outcome of a request."""
 
     state: Literal["done", "refused", "unknown"]
     digest: str
@@ -51,7 +49,7 @@ class Outcome(TypedDict):
 
 
 class OutcomeUnknown(JournalOutcomeUnknown):
-    """A worker was lost, or stopped, inside the body of the call: it may have taken effect.
+    """A worker was lost or stopped inside the body of the call. It may have taken effect.
 
     `details` has `key`, the id of the activity, and `started`, an ISO 8601 time.
     """
@@ -59,9 +57,7 @@ class OutcomeUnknown(JournalOutcomeUnknown):
     def __init__(self, key: str, started: str) -> None:
         ToolError.__init__(
             self,
-            f"It is unknown whether this call took effect. It was started at {started} and"
-            " interrupted before its result was recorded. It was not run again. Find out what came"
-            f" of it before you rely on it or repeat it. Its activity in Temporal is {key!r}.",
+            f"{interrupted_text(started)} Its activity in Temporal is {key!r}.",
             details={"key": key, "started": started},
         )
 
@@ -70,7 +66,7 @@ def request_of(tool: Tool, call: ToolCall, context: Context[Any], run: str) -> R
     """Return the request of a call with canonical arguments.
 
     Raises:
-        ToolError: The arguments cannot travel.
+        ToolError: The arguments are too large.
     """
     sources = call.metadata.get("sources") or {}
     arguments: Any = call.arguments
@@ -94,7 +90,7 @@ def request_of(tool: Tool, call: ToolCall, context: Context[Any], run: str) -> R
 def outcome_for(
     request: Request, state: Literal["done", "refused", "unknown"], result: Any, started: str = ""
 ) -> Outcome:
-    """Return the outcome of a request: its result, or the exception that left its road."""
+    """Return the outcome of a request, made from its result or from the exception of its call."""
     text = text_of(*failure_from(result)) if isinstance(result, Exception) else text_of(result)
     outcome = Outcome(
         state=state, digest=request["digest"], result=text, started=started or now_text()
@@ -115,10 +111,10 @@ def unknown_outcome(request: Request, started: str) -> Outcome:
 
 
 def result_of(text: str, activity: str, stored: bool) -> ToolResult:
-    """Return the result in an outcome, marked with its activity.
+    """Return the result in an outcome. Its metadata names the activity.
 
     Raises:
-        Tripwire: The worker raised one.
+        Exception: The call raised on the worker, for example a `Tripwire`.
     """
     outcome = outcome_of(text)
     if outcome.error is not None:

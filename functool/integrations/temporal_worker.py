@@ -1,4 +1,4 @@
-"""The activities that run tools on a worker of Temporal."""
+"""Make the activities that run tools on a worker of Temporal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from functool.layers.journal import Journal
 from functool.layers.passing import passing
 
 MakeContext = Callable[[ToolCall], "Context[Any] | Awaitable[Context[Any]]"]
-_BEATS = 3  # Signs of life within the time after which a worker counts as lost.
+_BEATS = 3  # Heartbeats within the time after which a worker counts as lost.
 
 
 def activities(
@@ -42,20 +42,20 @@ def activities(
 ) -> list[Callable[..., Awaitable[Any]]]:
     """Return an activity for each tool, under its name, for `Worker(..., activities=...)`.
 
-    An activity runs the whole road of its tool: validation, guardrails, approvals and the body.
-    Refusals, approvals and errors of the body are results, so Temporal retries none of them. An
-    attempt after a lost worker runs a body again only where the tool is read-only or idempotent,
-    whatever retry policy the activity was started with.
+    An activity runs validation, guardrails, approvals and the body of its tool. Refusals, requests
+    for approval and errors of the body are results, so Temporal does not retry them. After a lost
+    worker, a further attempt runs the body again only if the tool is read-only or idempotent. The
+    retry policy of the activity does not change that.
 
     Args:
         tools: A tool, several, or a toolset.
-        context: `context(call)`, sync or async, makes the context of a call; by default an empty
-            one. What it raises is a call that was not run.
-        journal: A journal on this machine. It still knows the result of a body that ended when its
-            worker was lost before it could tell the server.
+        context: `context(call)`, sync or async, makes the context of a call. By default it is an
+            empty one. If the function raises, the call is not run.
+        journal: A journal on this machine. If a body ended and its worker was lost before it could
+            tell the server, the journal still has the result.
 
     Raises:
-        DefinitionError: Something is no tool, or two tools have one name.
+        DefinitionError: Something is not a tool, or two tools have the same name.
     """
     if not isinstance(tools, Toolset):
         tools = Toolset([tools] if isinstance(tools, Tool) else tools)
@@ -80,9 +80,9 @@ def _activity(
 
 
 def _interrupted(tool: Tool, request: Request, journal: Journal | None) -> Outcome | None:
-    """Return the outcome of a call that an earlier attempt may have begun; None lets it run.
+    """Return the outcome `unknown` if an earlier attempt may have begun the body, otherwise None.
 
-    A worker that was lost before it reached the body cannot be told from one that was lost inside.
+    Nobody can know whether the lost worker had reached the body.
     """
     info = activity.info()
     if info.attempt == 1 or tool.settings.read_only or tool.settings.idempotent:
@@ -96,7 +96,7 @@ def _interrupted(tool: Tool, request: Request, journal: Journal | None) -> Outco
 
 
 class _Body:
-    """How far the body of a call came."""
+    """Records whether the body of a call has begun and ended."""
 
     def __init__(self) -> None:
         self.began = self.ended = False
@@ -117,7 +117,7 @@ class _Body:
 async def _run(
     tool: Tool, request: Request, make_context: MakeContext | None, journal: Journal | None
 ) -> Outcome:
-    """Run a call on its whole road, with signs of life meanwhile."""
+    """Run a call with its guardrails and approvals, and send heartbeats meanwhile."""
     call = ToolCall(
         name=tool.name,
         arguments=request["arguments"],
@@ -151,9 +151,9 @@ async def _run(
 
 
 def _raise_unless_asked() -> None:
-    """Raise where nobody cancelled the call: its worker shuts down, or an operator paused it.
+    """Raise if nobody cancelled the call, so its worker shuts down or an operator paused it.
 
-    The server then starts another attempt, which answers as after a lost worker.
+    The server then starts another attempt. That attempt answers as after a lost worker.
     """
     details = activity.cancellation_details()
     if details is None or not details.cancel_requested:
@@ -162,18 +162,18 @@ def _raise_unless_asked() -> None:
 
 @asynccontextmanager
 async def _alive(context: Context[Any], call: ToolCall) -> AsyncIterator[None]:
-    """Send signs of life while a call runs, with the last progress that it told."""
-    told: list[Any] = []
+    """Send heartbeats while a call runs, with the last progress that it reported."""
+    progress: list[Any] = []
 
     def listen(event: ToolEvent) -> None:
         mine = (event.tool_name, event.call_id) == (call.name, call.id)
         if event.kind == "tool:progress" and mine:  # Calls may share a context.
-            told[:] = [_plain(event.data)]
-            activity.heartbeat(*told)
+            progress[:] = [_plain(event.data)]
+            activity.heartbeat(*progress)
 
     async def beat(seconds: float) -> None:
         while True:
-            activity.heartbeat(*told)
+            activity.heartbeat(*progress)
             await asyncio.sleep(seconds)
 
     limit = activity.info().heartbeat_timeout
@@ -188,7 +188,7 @@ async def _alive(context: Context[Any], call: ToolCall) -> AsyncIterator[None]:
 
 
 def _plain(data: Any) -> Any:
-    """Return the data of a progress event as JSON can say it."""
+    """Return the data of a progress event with values that JSON can express."""
     return {
         key: value if isinstance(value, (int, float)) else str(value)
         for key, value in data.items()

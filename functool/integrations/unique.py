@@ -1,7 +1,7 @@
-"""Unique: functool tools as subclasses of unique-toolkit's `Tool`, and its tools as ours.
+"""Bridge to Unique: functool tools as subclasses of unique-toolkit's `Tool`, its tools as ours.
 
-`export` registers a tool with their `ToolFactory`, `adopt` goes the other way. Written against
-unique-toolkit 2026, for Python 3.12 and newer.
+`export` registers a tool with their `ToolFactory`, and `adopt` converts one of their tools. Written
+against unique-toolkit 2026, for Python 3.12 and newer.
 """
 
 from __future__ import annotations
@@ -73,21 +73,22 @@ def export(
 ) -> type[NativeTool[Any]]:
     """Return a subclass of their `Tool` that runs `tool`, registered with their `ToolFactory`.
 
-    It is registered under the tool's name. Inside the function `Context.deps` is the configuration.
-    What a plan's `ToolBuildConfig` says of display name, icon, policy and the rest goes before what
-    the tool's own settings say.
+    It is registered under the tool's name. In a call `Context.deps` is the configuration. Display
+    name, icon, policy and the other fields of a plan's `ToolBuildConfig` override the tool's own
+    settings.
 
     Args:
         tool: The tool.
-        config: The configuration's class: a `BaseToolConfig` of theirs, or any pydantic model, of
-            which one is made.
-        selection_policy: Their policy where the plan names none; theirs is `ByUser`.
-        approver: Decides on the approvals that the tool asks for, sync or async. Unique has none.
+        config: The class of the configuration: a subclass of their `BaseToolConfig`, or any
+            pydantic model, from which such a subclass is made.
+        selection_policy: The policy if the plan names none. Their default is `ByUser`.
+        approver: Decides on the approvals that the tool asks for, sync or async. Unique has no
+            approvals of its own.
 
     Raises:
         DefinitionError: Unique would refuse the tool, its configuration or the policy, or has
-            another tool of that name; the message names the rule.
-        TypeError: `tool` is no tool.
+            another tool of that name. The message names the rule.
+        TypeError: `tool` is not a tool.
     """
     problems = demands(one_tool(tool))
     problems += _replaced(tool)
@@ -112,7 +113,7 @@ def export(
 
 
 def demands(tool: Tool) -> list[str]:
-    """Return what Unique would refuse."""
+    """Return the reasons why Unique would refuse a tool."""
     found = []
     if not _NAME.fullmatch(tool.name):
         found.append(
@@ -128,7 +129,7 @@ def demands(tool: Tool) -> list[str]:
 
 
 def adopt(native: NativeTool[Any]) -> Tool:
-    """Return a tool of theirs, ready to run, as ours.
+    """Return an instance of their tool as ours.
 
     Raises:
         DefinitionError: It is not an instance of their `Tool`.
@@ -168,7 +169,7 @@ def adopt(native: NativeTool[Any]) -> Tool:
 
 
 def _replaced(tool: Tool) -> list[str]:
-    """Return what their factory would replace without a word: another tool of that name."""
+    """Return a finding if their factory would silently replace another tool of that name."""
     registered = ToolFactory.tool_map.get(tool.name)
     known = registered is not None or tool.name in ToolFactory.tool_config_map
     if not known or getattr(registered, "functool_tool", None) is tool:
@@ -225,7 +226,7 @@ def _construct(
         chat_service=chat_service,
         language_model_service=language_model_service,
     )
-    # Their own way to it is deprecated.
+    # Keep the reporter here, because their own attribute for it is deprecated.
     self.functool_reporter = tool_progress_reporter
     self.functool_state = {}
     self.functool_approver = None
@@ -275,12 +276,12 @@ def _texts(tool: Tool) -> dict[str, Any]:
         "tool_format_information_for_system_prompt": prompts.system_format,
         "tool_description_for_user_prompt": prompts.user,
         "tool_format_information_for_user_prompt": prompts.user_format,
-        # Their ToolPrompts leave the format reminder out; the system reminder is the one they hold.
+        # Their ToolPrompts hold the system reminder, but not the format reminder. So give both.
         "tool_format_reminder_for_user_prompt": prompts.user_reminder,
         "tool_system_reminder_for_user_prompt": prompts.user_reminder,
     }
     methods: dict[str, Any] = {key: (lambda self, text=text: text) for key, text in words.items()}
-    # Abstract and deprecated both: every subclass has to have them, and none should say more.
+    # These methods are abstract, so a subclass needs them. They are deprecated, so keep them empty.
     methods["evaluation_check_list"] = lambda self: []
     methods["get_evaluation_checks_based_on_tool_response"] = lambda self, tool_response: []
     return {"tool_description": tool_description, **methods}
@@ -288,12 +289,12 @@ def _texts(tool: Tool) -> dict[str, Any]:
 
 def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolCallResponse]]:
     async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
-        if self.functool_approver is None:  # What a person allows for next time is for this run.
+        if self.functool_approver is None:  # Grants of a person hold for this run only.
             self.functool_approver = Context(approver=approver).fresh().approver
         asks, about = self.functool_approver, {"tool": self}
         context: Context[Any] = Context(self.config, approver=asks, metadata=about)
-        # Their tool lives as long as the run of its manager: so does what its calls remember, a
-        # rate limit say.
+        # Their tool lives as long as the run of its manager. So does the state of its calls, for
+        # example a rate limit.
         context.state = self.functool_state
         progress = _Progress(self, tool_call)
         context.subscribe(progress)
@@ -308,7 +309,7 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
 
 
 class _Progress:
-    """Hands the progress of one call to their reporter; `end` says how a reported call ended."""
+    """Passes the progress of one call to their reporter. `end` reports how the call ended."""
 
     def __init__(self, native: Any, tool_call: LanguageModelFunction) -> None:
         self._reporter = native.functool_reporter
@@ -353,8 +354,8 @@ def _progress_text(event: ToolEvent) -> str:
 
 def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallResponse:
     urls, rest = split_images(result.output)
-    # The placeholders of images that travel beside the text are left out, unless nothing else is
-    # there; and an empty content would be read as "No relevant sources found.".
+    # Leave out the placeholders of images that are sent beside the text, unless there is no other
+    # content. Unique would turn an empty content into "No relevant sources found.".
     shown = rest or result.output if urls else rest
     text = ToolResult(output=shown, error=result.error).text or NO_OUTPUT
     return ToolCallResponse(
@@ -368,7 +369,7 @@ def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallR
 
 
 def _json(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    # One value that JSON cannot say must not cost the others.
+    # Convert each value alone, so that one that JSON cannot express does not affect the others.
     found = {}
     for key, value in metadata.items():
         text = json_or_text(value)

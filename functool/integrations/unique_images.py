@@ -1,7 +1,7 @@
-"""Images for Unique: data URLs of those that can be shown; all others are named in the text.
+"""Prepare images for Unique: data URLs of those that can be shown, text for all others.
 
-Unique opens every image to count its tokens, and sends it to the model. One that cannot be opened,
-or that the model does not take, would end the whole run.
+Unique opens every image to count its tokens, and sends it to the model. An image that cannot be
+opened, or that the model does not accept, would end the whole run.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ except ImportError as _error:
     ) from _error
 
 FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
-"""The formats that models take, and their media types."""
+"""The formats that models accept, and their media types."""
 
 
 def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
     """Return the data URLs of the images that can be shown, and all other content.
 
     Args:
-        output: The content of a result. Images that cannot be shown come back without a data URL
-            in them, so that their text is short.
+        output: The content of a result. An image that cannot be shown is returned without its data
+            URL, so that its text is short.
     """
     urls: list[str] = []
     rest: list[Content] = []
@@ -43,21 +43,21 @@ def split_images(output: Iterable[Content]) -> tuple[list[str], list[Content]]:
 
 
 def shown_url(data: bytes) -> str | None:
-    """Return the data URL of an image, with the media type that it really has.
+    """Return the data URL of an image, with the media type found in its bytes.
 
-    It is None for an image that is broken, or of a format that models do not take.
+    Return None for an image that is broken, or whose format models do not accept.
     """
     try:
         with Image.open(BytesIO(data), formats=list(FORMATS)) as image:
-            image.load()  # Opening alone reads the head, and a file may end after it.
+            image.load()  # Opening reads only the head, so read the rest of the file as well.
             kind = FORMATS[str(image.format)]
-    except Exception:  # Pillow raises whatever a broken file leads it to.
+    except Exception:  # Pillow raises many kinds of errors for broken files.
         return None
     return data_url(ImageContent(data=data, media_type=kind))
 
 
 def with_bytes(part: Content) -> Content:
-    """Return an image with the bytes that its data URL holds, and everything else as it is."""
+    """Return an image with the bytes of its data URL. Return other content unchanged."""
     uri = part.uri if isinstance(part, ImageContent) and part.data is None else None
     if uri is None or not uri.startswith("data:"):
         return part

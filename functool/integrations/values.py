@@ -1,4 +1,4 @@
-"""What every bridge does alike: it turns content and values into other forms."""
+"""Convert content and values, for all bridges."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def levels(tool: Tool) -> Iterator[Tool]:
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """Return a copy of the schema of what `tool` returns, where its results keep to it.
+    """Return a copy of the tool's output schema, or None if results may not fit it.
 
-    An output guardrail with `shows = True` shows the model something else.
+    They may not if an output guardrail has `shows = True`: it shows the model something else.
     """
     shown = [guardrail for level in levels(tool) for guardrail in level.output_guardrails]
     if any(getattr(guardrail, "shows", False) for guardrail in shown):
@@ -41,12 +41,12 @@ def output_schema(tool: Tool) -> dict[str, Any] | None:
 
 
 def json_or_text(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
+    """Return a string unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else to_json(value)
 
 
 def text_of(part: Content) -> str:
-    """Return a part as text; a part that is none becomes a placeholder of its type and place."""
+    """Return a part as text. An image, sound or file becomes a placeholder that names it."""
     return ToolResult(output=[part]).text
 
 
@@ -56,7 +56,7 @@ def texts_only(output: Iterable[Content]) -> bool:
 
 
 def opened(url: str) -> dict[str, Any]:
-    """Return the bytes and the media type of a data URL, or the URL itself: fields of a content."""
+    """Return the fields of a content for a URL: `data` and `media_type` of a data URL, or `uri`."""
     try:
         media_type, data = from_data_url(url)
     except ValueError:
@@ -65,16 +65,16 @@ def opened(url: str) -> dict[str, Any]:
 
 
 def bytes_of(text: str) -> bytes:
-    """Return the bytes that base64 text stands for.
+    """Return the bytes that a base64 text encodes.
 
     Raises:
-        ValueError: It is no base64.
+        ValueError: The text is not base64.
     """
     return base64.b64decode(text, validate=True)
 
 
 def media(media_type: str, *, data: bytes | None = None, uri: str | None = None) -> Content:
-    """Return the content that a media type asks for: an image, a sound, or a file."""
+    """Return an image, a sound or a file, as the media type says."""
     family = media_type.partition("/")[0]
     kind: Any = {"image": ImageContent, "audio": AudioContent}.get(family, FileContent)
     part: Content = kind(data=data, media_type=media_type, uri=uri)

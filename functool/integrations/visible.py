@@ -1,4 +1,4 @@
-"""Texts that somebody else wrote, without what a person does not see and a terminal obeys."""
+"""Remove invisible characters and terminal escapes from texts that somebody else wrote."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ COLOURED = "\ufe0f"
 
 
 def visible(text: str) -> str:
-    """Return `text` without the characters that a person does not see and a model reads.
+    """Return `text` without characters that a person cannot see but a model or a terminal reads.
 
-    Escapes, which a terminal obeys, and marks of direction are among them. Line ends and tabs stay,
-    and so does the selector that colours a symbol.
+    Escapes and marks of direction are removed as well. Line ends and tabs stay, and so does the
+    selector that colours an emoji.
     """
     if text.isascii():
         return text if text.isprintable() else "".join(c for c in text if not is_hidden(c))
@@ -27,9 +27,9 @@ def visible(text: str) -> str:
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a person does not see a character."""
+    """Whether a person cannot see a character."""
     if char.isascii():
         return not (char.isprintable() or char in "\n\t")
-    # Variation selectors can carry a whole text. One alone, behind a symbol, colours an emoji.
+    # A row of variation selectors can hide a whole text. `visible` allows one after an emoji.
     selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
     return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES

@@ -1,8 +1,8 @@
-"""Answers of read-only tools, kept for a time.
+"""Cache the results of read-only tools for a time.
 
     search = cached(search, 60)
 
-The cache stands around the body: guardrails and approvals run for a stored answer, too.
+The cache wraps the body. Guardrails and approvals run for a cached result as well.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Per: TypeAlias = Literal["context", "process"]
 Key: TypeAlias = tuple[str, str]
 
 Outcome: TypeAlias = ToolResult | Exception | None
-"""What the calls that wait for an equal one get; None: run the body yourself."""
+"""What a running call passes to equal calls that wait for it. None: they run the body."""
 
 _EXACT = 2**53
-"""Up to this size a float says every whole number."""
+"""Below this size a float can represent every whole number."""
 
 
 @overload
@@ -51,19 +51,19 @@ def cached(
 
 
 def cached(tools: Any, seconds: float, maxsize: int = 1024, *, per: Per = "context") -> Any:
-    """Return the tools with a cache around their bodies; the kind that came in.
+    """Return the tools with a cache around their bodies. A toolset gives a toolset.
 
-    Calls are the same whose canonical arguments are. Of equal calls at one time one runs, and all
-    get its answer, a failure, too. Failures are not kept. A stored answer has `metadata["cached"]`
-    true.
+    Two calls of a tool are equal if their canonical arguments are equal. If equal calls come at the
+    same time, one runs and all get its result or its error. Errors are not cached. A cached result
+    has `metadata["cached"]` true.
 
     Args:
-        tools: Tools whose settings say `read_only`.
-        seconds: How long an answer is good.
-        maxsize: How many answers are kept: of all these tools together, in each context or in the
-            process.
-        per: `"context"` shares answers within a context only; `"process"` with everybody, and is
-            for tools whose answers are the same for everybody.
+        tools: Tools whose settings have `read_only=True`.
+        seconds: How long a result stays in the cache.
+        maxsize: The most results that the cache holds for all these tools together, in each context
+            or in the process.
+        per: `"context"` shares results within a context only. `"process"` shares them with every
+            context; use it for tools whose results are the same for everybody.
 
     Raises:
         DefinitionError: A tool is not read-only, a number is not positive, or `per` is neither of
@@ -89,7 +89,7 @@ def cached(tools: Any, seconds: float, maxsize: int = 1024, *, per: Per = "conte
 
 
 class _Cache:
-    """What was answered, and what is being answered."""
+    """The cached results, and the calls that are running now."""
 
     def __init__(self, seconds: float, maxsize: int, per: Per) -> None:
         self._seconds = seconds
@@ -102,12 +102,12 @@ class _Cache:
         return TTLCache(self._maxsize, self._seconds, timer=time.monotonic), {}
 
     def around(self, tool: str) -> Any:
-        """Return what stands around the body of a tool."""
+        """Return the function that wraps the body of a tool."""
 
         async def cache(
             call: ToolCall, context: Context[Any], proceed: Callable[[], Awaitable[ToolResult]]
         ) -> ToolResult:
-            # One function may stand around several tools, which a wrapper has renamed.
+            # One tool may be called under several names that wrappers have given it.
             names = [tool, call.name, context.schema.name if context.schema else ""]
             key = (json.dumps(names), _canonical(call.arguments))
             return await self._answer(key, context, proceed)
@@ -131,7 +131,7 @@ class _Cache:
             if isinstance(stored, Exception):
                 raise stored
             if stored is not None:
-                return _told(stored)
+                return _marked_as_cached(stored)
         outcome: Outcome = None
         try:
             result = await proceed()
@@ -151,27 +151,27 @@ class _Cache:
 
 
 def _copied(result: ToolResult) -> ToolResult | None:
-    """Return a copy that nobody else can change, or None where the value cannot be copied."""
+    """Return a deep copy, or None if the value cannot be copied."""
     try:
         return copy.deepcopy(result)
     except Exception:
         return None
 
 
-def _told(stored: ToolResult) -> ToolResult:
-    """Return a copy of a result that says that it did not run for this call."""
+def _marked_as_cached(stored: ToolResult) -> ToolResult:
+    """Return a copy of a cached result, marked in its metadata."""
     twin = copy.deepcopy(stored)
     twin.metadata = {**twin.metadata, "cached": True}
     return twin
 
 
 def _canonical(arguments: Mapping[str, Any] | str) -> str:
-    """Return the one text of arguments that are the same."""
+    """Return the arguments as JSON text. Equal arguments give equal text."""
     return json.dumps(_plain(arguments), sort_keys=True, default=str)
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value where 1.0 is 1."""
+    """Return a JSON value in which a whole number such as 1.0 is the int 1."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,11 +1,11 @@
-"""Thousands of tools behind a search: a model is told of those that it needs.
+"""Put thousands of tools behind a search. A model sees only the tools that it needs.
 
     catalog = Catalog(tools, pinned=["calendar"])
-    tools = catalog.toolset(context)  # each turn: pinned, search_tools, and what was found
+    tools = catalog.toolset(context)  # each turn: pinned tools, search_tools, and found tools
     tools = catalog.fixed()           # search_tools and call_tool, for prompt caches
 
-A found tool's call goes its own road: its guardrails, approvals and limits hold, whichever door it
-came through.
+A found tool keeps its guardrails, approvals and limits, whether a model calls it by its own name or
+through `call_tool`.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ T = TypeVar("T", bound="CallTool")
 SEARCH = "search_tools"
 CALL = "call_tool"
 FOUND = "functool.catalog.found"
-"""The key in `context.state` of the names that were found, in order."""
+"""The key in `context.state` under which the found names are stored, in order."""
 
 MOST = 20
-"""How many tools one search may return to a model."""
+"""The most tools that one search returns to a model."""
 
 _NAME_BYTES = 4_096
-"""How many bytes `call_tool` allows for the name of a tool and what is around it."""
+"""How many bytes `call_tool` allows beside the inner arguments, mostly for the tool's name."""
 
-_EVEN = 60
-"""How much the first ranks of two searches count more than the later ones."""
+_RANK_OFFSET = 60
+"""The constant of reciprocal rank fusion. The higher it is, the less the first ranks stand out."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Match:
-    """A tool that was found.
+    """A tool that a search found.
 
-    Scores compare within one search; `why` names the words, field by field.
+    `score` can be compared within one search only. `why` names the words that matched each field.
     """
 
     tool: Tool
@@ -74,14 +74,15 @@ class Catalog:
 
     Args:
         tools: The tools: a Tool, an iterable of tools, or a Toolset.
-        pinned: What a model is always shown: names of tools of the catalogue, or tools.
-        examples: What people say when they want a tool, by its name.
-        rank: A search of your own, sync: `rank(query, limit) -> [(name, score), ...]`. Its order is
-            fused with that of the words. What it raises leaves `search`.
+        pinned: The tools that a model always sees: names of tools in the catalogue, or tools.
+        examples: By the name of a tool, requests of people who want this tool.
+        rank: Your own search, a sync function: `rank(query, limit) -> [(name, score), ...]`. Its
+            order is combined with the order of the word search. `search` does not catch its errors.
 
     Raises:
-        DefinitionError: Two tools have one name, a name is unknown or taken by the catalogue's own
-            tools, `rank` is no sync callable, or this Python's SQLite lacks FTS5.
+        DefinitionError: Two tools have the same name, a name is unknown or is used by the
+            catalogue's own tools, `rank` is not a sync callable, or this Python's SQLite lacks
+            FTS5.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Catalog:
         self._numbers = {tool.name: number for number, tool in enumerate(self._listed)}
 
     def _with_pinned(self, pinned: Any) -> Toolset:
-        """Return the pinned tools, and take those into the catalogue that are not in it."""
+        """Return the pinned tools. Add those that are missing to the catalogue."""
         given = pinned.values() if isinstance(pinned, Toolset) else pinned
         chosen = [given] if isinstance(given, (str, Tool)) else [*given]
         named = [item for item in chosen if isinstance(item, str)]
@@ -140,7 +141,7 @@ class Catalog:
         """Return the tools that fit a query best, without those that are disabled in this context.
 
         Raises:
-            ValueError: `limit` is no positive int.
+            ValueError: `limit` is not a positive int.
         """
         return self._search(query, limit, context, _any)
 
@@ -163,7 +164,7 @@ class Catalog:
         ranked: list[int] = []
         if self._rank is not None:
             scored = sorted(self._rank(query, most), key=lambda pair: -pair[1])
-            # A search of the host's own may know tools that are gone.
+            # The host's own search may return tools that are no longer in the catalogue.
             known = [self._numbers[name] for name, _ in scored if name in self._numbers]
             ranked = [number for number in dict.fromkeys(known) if is_kept(number)]
             found = _fused([number for number, _ in found], ranked)
@@ -179,18 +180,18 @@ class Catalog:
         ]
 
     def _why(self, number: int, terms: Mapping[str, str], place: int | None) -> str:
-        """Say which words were found in which fields, and what `rank` said."""
-        said = []
+        """Return the words that matched, field by field, and the tool's place in `rank`."""
+        parts = []
         for field, text in zip(FIELDS, self._fields[number], strict=True):
             stems = self._index.stems(text)
             if hits := [word for stem, word in terms.items() if stem in stems]:
-                said.append(f"{field}: {', '.join(hits)}")
-        return "; ".join([*said, *([] if place is None else [f"rank: {place}"])])
+                parts.append(f"{field}: {', '.join(hits)}")
+        return "; ".join([*parts, *([] if place is None else [f"rank: {place}"])])
 
     def toolset(self, context: Context[Any]) -> Toolset:
-        """Return the tools for the next turn: pinned, `search_tools`, and what this context found.
+        """Return the tools for the next turn: pinned, `search_tools`, and those found so far.
 
-        What is found is added at the end, so that a prompt cache keeps what stands before it.
+        New finds are added at the end, so that a prompt cache can still use everything before them.
         """
         if not isinstance(context, Context):
             raise TypeError(f"the context must be a Context, not {type(context).__name__}")
@@ -202,10 +203,10 @@ class Catalog:
         )
 
     def fixed(self) -> Toolset:
-        """Return `search_tools` and `call_tool`: definitions that never change.
+        """Return `search_tools` and `call_tool`, whose definitions never change.
 
-        Tools that are exclusive or take control are left out: behind `call_tool` they would run
-        beside others.
+        `call_tool` cannot call tools that are exclusive or take control, because such a tool must
+        not run beside others.
         """
         tools = self.tools.filtered(_runs_beside)
         return Toolset(
@@ -218,7 +219,7 @@ class Catalog:
         return self._searcher(fixed=False)
 
     def _searcher(self, *, fixed: bool) -> Tool:
-        """Make `search_tools`; a fixed one shows parameters, too, as no definition will."""
+        """Make `search_tools`. With `fixed` it also returns each found tool's parameters."""
 
         def search_tools(
             query: Annotated[str, "What the tool should do, in a few words."],
@@ -244,7 +245,7 @@ class Catalog:
 
 
 class CallTool(WrapperTool):
-    """The tool `call_tool`: hands a call to the tool that it names, as it came."""
+    """The tool `call_tool`. It runs the call that its arguments describe."""
 
     def __init__(self, tools: Toolset, catalog: Catalog) -> None:
         declared = SchemaTool(
@@ -262,7 +263,7 @@ class CallTool(WrapperTool):
                 "required": ["name"],
                 "additionalProperties": False,
             },
-            lambda arguments: None,  # `run` hands the call on instead.
+            lambda arguments: None,  # Never called: `run` calls the named tool instead.
             settings=ToolSettings(
                 display_name="Call a tool",
                 read_only=all(tool.settings.read_only for tool in tools.values()) or None,
@@ -281,17 +282,17 @@ class CallTool(WrapperTool):
         return super().requires_approval or any(t.requires_approval for t in self._tools.values())
 
     def watch(self) -> Watch:
-        """Return what judges the call while it is written; the inner arguments wait for its end."""
+        """Return a watch over the outer arguments. The inner ones are checked at the call."""
         return self.tool.watch()
 
     def around(self: T, func: Any) -> T:
-        """Return a copy that puts `func` around the bodies of the tools that it calls."""
+        """Return a copy that wraps `func` around the bodies of the tools that it calls."""
         twin = super().around(func)
         twin._funcs = (*self._funcs, func)
         return twin
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the named tool on its own road, with its checks and guardrails."""
+        """Run the named tool with its own checks and guardrails."""
         given = self.bind(call.arguments).arguments
         name = given["name"]
         if name not in self._tools:
@@ -326,26 +327,29 @@ def _runs_beside(tool: Tool) -> bool:
 
 
 def _limit_of(tools: Iterable[Tool]) -> int | None:
-    """Return how many bytes a call of any of the tools may have, its name included."""
+    """Return the most bytes of a call to any of the tools, with the tool's name."""
     limits = [tool.max_argument_bytes for tool in tools]
     most = [limit for limit in limits if limit is not None]
     return max(most, default=0) + _NAME_BYTES if len(most) == len(limits) else None
 
 
 def _as_sent(sent: Mapping[str, Any] | str, given: Any) -> Any:
-    """Return the inner arguments as their own text: a name sent twice is still seen twice."""
-    if given is None:  # As for any optional argument, null is as good as nothing.
+    """Return the inner arguments as the text that was sent.
+
+    The inner tool must see the text, because it refuses a name that was sent twice.
+    """
+    if given is None:
         return {}
     members = dict(_members(sent)) if isinstance(sent, str) else sent
     inner = members.get("arguments", given)
     if isinstance(sent, str) and isinstance(inner, str) and inner.lstrip()[:1] == '"':
-        return json.loads(inner)  # An object that was sent as a text.
+        return json.loads(inner)  # The model sent the object as a JSON string.
     return inner
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of a JSON object that was checked, each with the text of its value."""
-    # Numbers stay texts: the inner tool reads them, and has its own limit of digits.
+    """Yield the names in the text of a valid JSON object, each with the text of its value."""
+    # Do not parse numbers here: the inner tool does, and it limits their digits.
     decoder, at = json.JSONDecoder(parse_int=str, parse_float=str), text.index("{") + 1
     while (start := text.find('"', at)) != -1:
         name, at = decoder.raw_decode(text, start)
@@ -357,7 +361,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata for the inner call: labels point into the inner arguments."""
+    """Return the metadata for the inner call, whose sources point into the inner arguments."""
     inner, prefix = dict(metadata), "/arguments"
     sources = inner.get("sources")
     if isinstance(sources, Mapping):
@@ -369,14 +373,16 @@ def _inner_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return inner
 
 
-def _shown(tool: Tool, whole: bool) -> dict[str, Any]:
-    """Return what a model is told of a tool that was found."""
-    about: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    return {**about, "parameters": copy.deepcopy(tool.schema.parameters)} if whole else about
+def _shown(tool: Tool, with_parameters: bool) -> dict[str, Any]:
+    """Return the entry of a found tool in the result of `search_tools`."""
+    entry: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    if with_parameters:
+        entry["parameters"] = copy.deepcopy(tool.schema.parameters)
+    return entry
 
 
 def _fields(tool: Tool, examples: Iterable[str]) -> list[str]:
-    """Return the texts of a tool, in the order of `FIELDS`."""
+    """Return the texts of a tool to index, in the order of `FIELDS`."""
     names: list[str] = []
     texts: list[str] = []
     choices: list[str] = []
@@ -392,9 +398,9 @@ def _fields(tool: Tool, examples: Iterable[str]) -> list[str]:
 
 
 def _fused(*orders: list[int]) -> list[tuple[int, float]]:
-    """Return what stands in several orders, by the sum of 1 / (60 + rank)."""
+    """Combine several orders by reciprocal rank fusion: the score is the sum of 1 / (60 + rank)."""
     scores: dict[int, float] = {}
     for order in orders:
         for place, number in enumerate(order, start=1):
-            scores[number] = scores.get(number, 0.0) + 1 / (_EVEN + place)
+            scores[number] = scores.get(number, 0.0) + 1 / (_RANK_OFFSET + place)
     return sorted(scores.items(), key=lambda pair: -pair[1])

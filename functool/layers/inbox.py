@@ -1,15 +1,15 @@
-"""An inbox: calls that wait for a person, who answers from another process.
+"""An inbox: it holds calls that wait for a person, who answers from another process.
 
     inbox = Inbox("approvals.db")
     context = Context(approver=inbox.approver)      # where the calls run
     inbox.approve(inbox.pending()[0].id)            # where the person is
 
-The inbox is one SQLite file on a local disk. A request is in it as long as its call waits:
+The inbox is one SQLite file on a local disk. It holds a request as long as its call waits:
 
-    filed       the call waits, and says so every second
-    answered    the person has decided; the call takes the answer and removes the request
-    withdrawn   the call was cancelled or ran out of time, and has removed the request
-    left        the process died: after ten seconds of silence nobody waits, and nothing is pending
+    filed       The call waits, and updates a time in the file every second.
+    answered    The person has decided. The call takes the answer and removes the request.
+    withdrawn   The call was cancelled or ran out of time, and has removed the request.
+    left        The process died. Ten seconds after its last update the request is not pending.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from functool.approval import Grant, json_copy
 from functool.executors import in_thread
 
 POLL = 0.1
-"""Seconds between two looks for an answer."""
+"""Seconds between two checks for an answer."""
 
 SILENCE = 10.0
-"""Seconds without a sign of life after which nobody waits for an answer any more."""
+"""Seconds without an update after which a request is no longer pending."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -47,13 +47,14 @@ CREATE TABLE IF NOT EXISTS grants (
 
 
 class InboxError(FunctoolError):
-    """The inbox's file cannot be used, or no such request waits in it."""
+    """The inbox's file cannot be used, or it holds no such request."""
 
 
 class Inbox:
-    """The requests for approval that wait in one file, and the answers to them.
+    """The requests for approval that wait in one file, and their answers.
 
-    Whoever can write the file can approve. A new file is readable and writable by its owner only.
+    Anybody who can write the file can approve. A new file is readable and writable by its owner
+    only.
 
     Args:
         path: The file, on a local disk. Any number of processes may share it.
@@ -65,7 +66,7 @@ class Inbox:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()
         try:
-            # SQLite gives the files beside it the same rights.
+            # SQLite gives the files that it makes beside this one the same permissions.
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
             raise InboxError(f"the inbox {self._path} cannot be opened: {error.strerror}") from None
@@ -78,7 +79,7 @@ class Inbox:
 
     @property
     def approver(self) -> InboxApprover:
-        """An approver for one `Context`: each time another, for another conversation."""
+        """A new approver for one `Context`. Each use of this property begins a new conversation."""
         return InboxApprover(self)
 
     async def ask(self, request: ApprovalRequest, conversation: str) -> Decision:
@@ -90,7 +91,7 @@ class Inbox:
         asked, digest = request.to_json(), request.digest
         if (grant := await in_thread(self._use_grant, request, conversation)) is not None:
             return Decision(approved=True, reason=f"allowed beforehand by the grant {grant}")
-        # On this thread: a cancelled call must not leave a thread behind that files it later.
+        # File it on this thread: if the call is cancelled, no other thread may file it later.
         self._file(request.id, conversation, asked)
         try:
             while True:
@@ -98,12 +99,12 @@ class Inbox:
                     await asyncio.sleep(POLL)
                     if (row := await in_thread(self._answer, request.id)) is not None:
                         return _decision(row, digest)
-                await in_thread(self._live, request.id)
+                await in_thread(self._renew, request.id)
         finally:
             self._remove(request.id)
 
     def pending(self) -> list[ApprovalRequest]:
-        """Return the requests whose calls wait now, the oldest first."""
+        """Return the requests whose calls wait now, oldest first."""
         rows = self._rows(
             "SELECT request FROM requests WHERE approved IS NULL AND seen > ? ORDER BY rowid",
             time.time() - SILENCE,
@@ -121,17 +122,17 @@ class Inbox:
 
         Args:
             id: The id of the request.
-            arguments: All arguments of the edited call that shall run instead. They are validated,
-                and meet every input guardrail, before they run.
-            grant: Calls like this one that may run from now on without asking a person. It holds
-                for the conversation that asks, and for no other. It covers a call only where each
-                argument stands in the grant, or is free: an inbox knows no defaults.
+            arguments: The edited arguments, to run instead of the call's own: all of them, also
+                the unchanged ones. They are validated and checked by every input guardrail.
+            grant: A grant for similar calls, which then run without asking a person. It holds only
+                for the conversation of this request. The grant must name each argument of a call
+                or leave it free, because an inbox does not know the tool's defaults.
 
         Raises:
             InboxError: No such request waits any more.
-            TypeError: `arguments` is no mapping, or `grant` no `Grant`.
-            ValueError: The arguments hold something that JSON cannot say, the grant does not cover
-                the call, or the request in the file does not match its digest.
+            TypeError: `arguments` is not a mapping, or `grant` is not a `Grant`.
+            ValueError: JSON cannot express the arguments, the grant does not cover the call, or
+                the request in the file does not match its digest.
         """
         if grant is not None and not isinstance(grant, Grant):
             raise TypeError(f"expected a Grant, not {type(grant).__name__}")
@@ -162,9 +163,9 @@ class Inbox:
             database.execute("DELETE FROM grants WHERE id = ?", (grant.id,))
 
     def _use_grant(self, request: ApprovalRequest, conversation: str) -> str | None:
-        """Count a call for a grant that covers it, before it runs; None where none does."""
+        """Use a grant that covers the call, and return the grant's id. None if no grant does."""
         with self._database() as database:
-            database.execute("BEGIN IMMEDIATE")  # Two calls never share the last use.
+            database.execute("BEGIN IMMEDIATE")  # Two calls must not take the same last use.
             rows = database.execute(
                 "SELECT granted FROM grants WHERE conversation = ? ORDER BY rowid", (conversation,)
             )
@@ -186,8 +187,8 @@ class Inbox:
                 (id, conversation, request, time.time()),
             )
 
-    def _live(self, id: str) -> None:
-        """Write that the call still waits."""
+    def _renew(self, id: str) -> None:
+        """Record that the call still waits."""
         with self._database() as database:
             database.execute("UPDATE requests SET seen = ? WHERE id = ?", (time.time(), id))
 
@@ -227,7 +228,7 @@ class Inbox:
 
     def _remove(self, id: str) -> None:
         with self._database() as database:
-            # With it goes what processes that died have left.
+            # Also remove requests of processes that died more than a day ago.
             database.execute(
                 "DELETE FROM requests WHERE id = ? OR seen < ?", (id, time.time() - 86_400)
             )
@@ -238,7 +239,7 @@ class Inbox:
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one transaction: no connection crosses a fork or a thread.
+        """Open the file for one transaction, so that no connection crosses a fork or a thread.
 
         Raises:
             InboxError: The file cannot be used.
@@ -256,10 +257,10 @@ class Inbox:
 
 
 class InboxApprover:
-    """Asks in an inbox, for the calls of one conversation: the approver of a `Context`.
+    """The approver of a `Context`: it files the requests of one conversation in an inbox.
 
-    What a person allows for next time holds for this conversation, and for no other: each has an
-    approver of its own. `context.fresh()` asks `fresh()` for it.
+    A grant holds for one conversation only, so each conversation has its own approver.
+    `context.fresh()` calls `fresh()` for a new one.
     """
 
     def __init__(self, inbox: Inbox) -> None:
@@ -276,7 +277,7 @@ class InboxApprover:
 
 
 def _decision(row: Any, digest: str) -> Decision:
-    """Return an answer, for the request that was asked and no other that stood in its place."""
+    """Return the answer in a row. Refuse if the person saw a request with another digest."""
     approved, reason, arguments, seen = row
     if approved and seen != digest:
         return Decision(approved=False, reason="What the person was shown was not this call.")

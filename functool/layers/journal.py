@@ -1,15 +1,15 @@
-"""A journal: a call takes effect at most once, and what came of it can be looked up and replayed.
+"""A journal: each call takes effect at most once. Its result can be looked up and replayed.
 
     journal = Journal("orders.journal")
     tools = journal.once(tools, run="order-17")
 
-The journal is one SQLite file on a local disk, which any number of processes may share. It stands
-around the body of a tool, inside all input guardrails and approvals:
+The journal is one SQLite file on a local disk. Any number of processes may share it. The journal
+wraps the body of a tool, so input guardrails and approvals run first. Then it looks the call up:
 
-    nothing known       ─ started, durable ─> body ─> done
-    done                ─> the stored result, and no body
-    running elsewhere   ─> wait for its owner
-    interrupted         ─> OutcomeUnknown, or the body again where that is harmless
+    not recorded        ─> record `started` on disk ─> run the body ─> record `done`
+    done                ─> return the stored result; the body does not run
+    running elsewhere   ─> wait until that process is done
+    interrupted         ─> raise OutcomeUnknown, or run a read-only or idempotent body again
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from functool.layers.journal_lines import Recording
 from functool.layers.journal_once import Keep, Once, entry_of, idempotency_key, is_utf8
 from functool.layers.journal_record import outcome_of, text_of
 from functool.layers.journal_replay import Replay, tool_from
-from functool.layers.journal_store import Row, Store, waiting
+from functool.layers.journal_store import Row, Store, retry_while_busy
 from functool.layers.journal_times import iso, when
 from functool.layers.some_tools import OneTool, each
 
@@ -53,9 +53,9 @@ State = Literal["started", "done", "unknown"]
 
 @dataclass(slots=True, kw_only=True)
 class JournalEntry:
-    """One call of a journal.
+    """One recorded call.
 
-    `started` and `ended` are times in UTC; `result` is None unless `done`.
+    `started` and `ended` are times in UTC. `result` is None unless the state is `done`.
     """
 
     key: str
@@ -70,16 +70,16 @@ class JournalEntry:
 
 
 class Journal:
-    """A record of calls in one file, by which each takes effect at most once.
+    """A record of calls in one file. With it each call takes effect at most once.
 
     Args:
-        path: The file, on a local disk. A new one is readable by its owner only.
-        keep: `keep(result)`, sync or async, returns what shall be stored of a result. By default
-            that is all of it. What is not stored cannot be answered again.
+        path: The file, on a local disk. A new file is readable by its owner only.
+        keep: `keep(result)`, sync or async, returns the part of a result to store. By default the
+            whole result is stored. A later answer from the journal holds only the stored part.
 
     Raises:
-        JournalError: The file is corrupt, cannot be written, is no journal, has a newer format, or
-            is on a network file system.
+        JournalError: The file is corrupt, cannot be written, is not a journal, has a newer format,
+            or is on a network file system.
         DefinitionError: `keep` cannot be called.
     """
 
@@ -93,7 +93,7 @@ class Journal:
         return f"Journal({self._store.path!r})"
 
     def close(self) -> None:
-        """Close the file. Calls through this journal fail from now on."""
+        """Close the file. Later calls through this journal fail."""
         self._store.close()
 
     @overload
@@ -104,18 +104,18 @@ class Journal:
     def once(self, tools: Iterable[Tool], run: str) -> list[Tool]: ...
 
     def once(self, tools: Any, run: str) -> Any:
-        """Return the same kind of tools, whose calls take effect at most once in a run.
+        """Return the tools, changed so that each call takes effect at most once in a run.
 
-        A call is named by the run, its tool and its id. An id must be there, and must not come
-        again with other arguments.
+        A tool gives a tool, a toolset gives a toolset. A call is identified by the run, its tool
+        and its id. Each call needs an id, and two calls with different arguments need two ids.
 
         Args:
             tools: A tool, several, or a toolset.
-            run: The name of the work that the calls belong to, such as an order or a session. The
-                work has it again after a restart.
+            run: The name of the work that the calls belong to, such as an order or a session. Use
+                the same name when the work resumes after a restart.
 
         Raises:
-            DefinitionError: The run is no text or empty, or something is no tool.
+            DefinitionError: The run is empty or not a string, or something is not a tool.
         """
         _check_run(run)
         return each(tools, lambda tool: tool.around(self._once.around(tool, run)))
@@ -123,15 +123,16 @@ class Journal:
     async def note(
         self, run: str, name: str, note_id: str, data: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Keep JSON data beside the calls of a run, and return what is kept under this id.
+        """Store JSON data with the calls of a run, and return what is stored under this id.
 
-        What was kept first stays. A note survives the process at once, and a loss of power as soon
-        as another call begins. It stands among the `calls` as one of a tool of this name, done.
+        The first data stored under an id stays. A note survives the end of the process at once. It
+        survives a loss of power once another call has begun. `calls` lists a note as a `done` call
+        of a tool called `name`.
 
         Args:
             run: The run.
-            name: Whose notes these are.
-            note_id: The id of the note among them.
+            name: The name of a group of notes.
+            note_id: The id of the note in its group.
             data: The data; JSON.
 
         Raises:
@@ -142,20 +143,22 @@ class Journal:
         return kept
 
     def replay(self, run: str, tools: Toolset | None = None, *, strict: bool = True) -> Toolset:
-        """Return tools that answer from the record of a run alone.
+        """Return tools that answer from the record of a run, and run no body.
 
         A call is matched by tool, id and arguments, then by tool and arguments in recorded order.
-        Each recorded call answers once, and again to the same id.
+        Each recorded call answers one call. If that call comes again with the same id, it gets the
+        same answer.
 
         Args:
             run: The run.
-            tools: The tools themselves, for their guardrails and as they are defined now; by
-                default they are made of the recorded definitions and have no guardrails.
-            strict: False runs a call that was not recorded for real, and appends it to the run.
+            tools: The tools, with their present definitions and guardrails. By default the tools
+                are made from the recorded definitions and have no guardrails.
+            strict: Whether a call that was not recorded fails. With False it runs for real, and
+                is appended to the run.
 
         Raises:
             JournalError: Nothing was recorded in this run.
-            DefinitionError: Without `tools`, nothing can be run for real.
+            DefinitionError: `strict` is False and there are no `tools` to run.
         """
         _check_run(run)
         if tools is None and not strict:
@@ -178,12 +181,12 @@ class Journal:
         return each(tools, replayed)
 
     def calls(self, *, run: str | None = None, state: State | None = None) -> list[JournalEntry]:
-        """Return the recorded calls of one run or all, in order.
+        """Return the recorded calls of one run or of all runs, in order.
 
         Args:
             run: Only calls of this run.
-            state: Only calls in this state: `started` (running, or interrupted where it may run
-                again), `done` or `unknown`.
+            state: Only calls in this state: `done`, `unknown` (interrupted) or `started`. A started
+                call is running, or it was interrupted and may safely run again.
 
         Raises:
             ValueError: There is no such state.
@@ -194,43 +197,43 @@ class Journal:
         return [entry for entry in entries if state in (None, entry.state)]
 
     def settle(self, key: str, result: ToolResult) -> None:
-        """Record what came of an unknown call, for which somebody has found out.
+        """Record the result of an unknown call, after somebody has found it out.
 
         Raises:
             JournalError: There is no such call, or it is running or done.
-            TypeError: `result` is no `ToolResult`.
+            TypeError: `result` is not a `ToolResult`.
         """
         if not isinstance(result, ToolResult):
             raise TypeError(f"result must be a ToolResult, not {type(result).__name__}")
         row = self._interrupted(key)
         text, mine = text_of(result), uuid4().hex
-        if not waiting(lambda: self._store.settle(key, row.attempt, text, mine)):
+        if not retry_while_busy(lambda: self._store.settle(key, row.attempt, text, mine)):
             raise JournalError(f"the call {key!r} has just changed: look at it again")
 
     def reopen(self, key: str) -> None:
-        """Let an unknown call run again, as if it had never begun: for one that had no effect.
+        """Let an unknown call run again. Use it for a call that is known to have had no effect.
 
         Raises:
             JournalError: There is no such call, or it is running or done.
         """
         row = self._interrupted(key)
-        if not waiting(lambda: self._store.forget(key, row.attempt)):
+        if not retry_while_busy(lambda: self._store.forget(key, row.attempt)):
             raise JournalError(f"the call {key!r} has just changed: look at it again")
 
     def purge(self, before: datetime) -> int:
-        """Remove the calls that were done before a time, and return how many.
+        """Remove the calls that ended before a time, and return how many.
 
-        A call that was removed runs when it comes again. A time without a zone is local time.
+        If a removed call comes again, its body runs again. A time without a zone is local time.
 
         Raises:
-            TypeError: `before` is no datetime.
+            TypeError: `before` is not a datetime.
         """
         if not isinstance(before, datetime):
             raise TypeError(f"before must be a datetime, not {type(before).__name__}")
-        return waiting(lambda: self._store.purge(before.timestamp()))
+        return retry_while_busy(lambda: self._store.purge(before.timestamp()))
 
     def recordings(self, run: str | None = None) -> dict[str, Recording]:
-        """Return what was recorded, by run: the form that `functool journal export` prints."""
+        """Return the recorded calls and definitions by run, as `functool journal export` does."""
         runs = self._store.runs() if run is None else [run]
         return {
             name: Recording(
@@ -240,7 +243,7 @@ class Journal:
         }
 
     def _state(self, row: Row) -> State:
-        """Return the state of a call: what nobody runs any more is unknown, or may run again."""
+        """Return the state of a call. An interrupted call is unknown unless it may run again."""
         if row.state == "started" and not row.repeatable and not self._once.is_running(row):
             return "unknown"
         state: Any = row.state
@@ -260,7 +263,7 @@ class Journal:
         )
 
     def _interrupted(self, key: str) -> Row:
-        """Return a call whose outcome nobody knows.
+        """Return an interrupted call.
 
         Raises:
             JournalError: There is no such call, or it is running or done.

@@ -1,8 +1,8 @@
-"""The failures of a journal, each before a body runs.
+"""The errors of a journal. Each is raised before a body runs.
 
 ToolError
 ├── OutcomeUnknown      an earlier attempt of the call was interrupted inside its body
-├── JournalConflict     the call's id is empty, or came before with other arguments
+├── JournalConflict     the call's id is empty, or was used before with other arguments
 ├── JournalError        the journal cannot be read or written
 └── NotRecorded         a replay has no record of the call
 """
@@ -13,17 +13,15 @@ from functool import ToolError
 
 
 class OutcomeUnknown(ToolError):
-    """An earlier attempt of the call was interrupted inside its body: it may have taken effect.
+    """An earlier attempt of the call was interrupted inside its body. It may have taken effect.
 
-    `details` has `key`, by which an operator finds the call, and `started`, an ISO 8601 time.
+    `details` has `key`, with which an operator finds the call, and `started`, an ISO 8601 time.
     """
 
     def __init__(self, key: str, started: str) -> None:
         super().__init__(
-            f"It is unknown whether this call took effect. It was started at {started} and"
-            " interrupted before its result was recorded. It was not run again. Find out what came"
-            " of it before you rely on it or repeat it. An operator can settle or reopen it under"
-            f" its key {key!r}.",
+            f"{interrupted_text(started)} An operator can settle or reopen it under its key"
+            f" {key!r}.",
             details={"key": key, "started": started},
         )
 
@@ -33,12 +31,45 @@ class OutcomeUnknown(ToolError):
 
 
 class JournalConflict(ToolError):
-    """The id of a call is empty or no valid text, or stands for other arguments already."""
+    """A call's id is empty, is not valid text, or was used before with other arguments."""
 
 
 class JournalError(ToolError):
-    """A journal cannot be read or written, so nothing was run."""
+    """A journal cannot be read or written. The body did not run."""
 
 
 class NotRecorded(ToolError):
     """A replay has no record of the call. The message shows the nearest one."""
+
+
+def interrupted_text(started: str) -> str:
+    """Return what a model reads of a call that was interrupted inside its body."""
+    return (
+        f"It is unknown whether this call took effect. It was started at {started} and interrupted"
+        " before its result was recorded. It was not run again. Find out what came of it before you"
+        " rely on it or repeat it."
+    )
+
+
+def conflict_without_id() -> JournalConflict:
+    """Return the error for a call without an id."""
+    return JournalConflict(
+        "The call was not run: it has no id, and without one it cannot be told from another call."
+        " The host has to give each call an id of its own."
+    )
+
+
+def conflict_of_arguments(tool: str) -> JournalConflict:
+    """Return the error for a call whose id was used before with other arguments."""
+    return JournalConflict(
+        f"The call was not run: its id was used in this run for another call of {tool!r} with other"
+        " arguments. Each call needs an id of its own."
+    )
+
+
+def newer_format(name: str, version: int, known: int) -> JournalError:
+    """Return the error for a record that a newer functool wrote, in a format of its own."""
+    return JournalError(
+        f"{name} has version {version} of the format, and this functool knows version {known}:"
+        " use the newer functool that wrote it"
+    )

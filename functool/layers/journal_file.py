@@ -1,4 +1,4 @@
-"""The SQLite file that a journal is: where it may be, how it is opened, what its errors say."""
+"""Open a journal's SQLite file: check its place and its format, and make its tables."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from functool.layers.journal_errors import JournalError
+from functool.layers.journal_errors import JournalError, newer_format
 
 APPLICATION_ID = 0x66746A6E
 SCHEMA_VERSION = 1
 OPEN_SECONDS = 10.0
-"""How long opening waits for another process that holds the file."""
+"""How long opening waits for another process that has locked the file."""
 
 MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = {
@@ -48,14 +48,14 @@ _SCHEMA = (
 
 
 class Busy(JournalError):
-    """Another process is writing; the same statement will succeed in a moment."""
+    """Another process is writing. The same statement can succeed a moment later."""
 
 
 def open_database(path: str) -> sqlite3.Connection:
-    """Open the file of a journal, or make it.
+    """Open the file of a journal. Make the file if it does not exist.
 
     Raises:
-        JournalError: It cannot be used.
+        JournalError: The file cannot be used.
     """
     try:
         _create(path)
@@ -65,16 +65,16 @@ def open_database(path: str) -> sqlite3.Connection:
 
 
 def journal_error(error: Exception, path: str) -> JournalError:
-    """Return what to tell of an error of SQLite or of the operating system."""
+    """Return the `JournalError` for an error of SQLite or of the operating system."""
     kind = Busy if isinstance(error, sqlite3.Error) and _is_busy(error) else JournalError
     return kind(f"the journal {path} cannot be used: {error}")
 
 
 def refuse_network(path: str) -> None:
-    """Raise where a path is on a network file system, whose locks SQLite cannot rely on.
+    """Raise if a path is on a network file system, where SQLite cannot rely on locks.
 
     Raises:
-        JournalError: It is.
+        JournalError: The path is on one.
     """
     kind, longest = "", -1
     with suppress(OSError):
@@ -82,7 +82,7 @@ def refuse_network(path: str) -> None:
             fields = line.split(" ")
             place = fields[4].encode("latin-1", "surrogateescape").decode("unicode_escape")
             inside = path == place or path.startswith(place.rstrip("/") + "/")
-            if inside and len(place) >= longest:  # Of two mounts on one place, the later one shows.
+            if inside and len(place) >= longest:  # A later mount hides one at the same place.
                 kind, longest = fields[fields.index("-") + 1], len(place)
     if kind in _NETWORK:
         raise JournalError(
@@ -92,16 +92,16 @@ def refuse_network(path: str) -> None:
 
 
 def _create(path: str) -> None:
-    """Make the file for its owner alone. One that exists is not opened here.
+    """Make the file, readable by its owner only. Do not open a file that exists.
 
-    Closing a file drops the locks that SQLite holds on it in the same process.
+    Closing a file would drop the locks that SQLite holds on it in the same process.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def _connected(path: str) -> sqlite3.Connection:
-    """Open the file; wait for other processes that do so, too."""
+    """Open the file. Wait while other processes open it."""
     connection = sqlite3.connect(
         path, timeout=OPEN_SECONDS, isolation_level=None, check_same_thread=False
     )
@@ -116,7 +116,7 @@ def _connected(path: str) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Check what the file is, and make its tables where it is new."""
+    """Check the format of the file, and make the tables of a new one."""
 
     def ask(pragma: str) -> Any:
         return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
@@ -127,7 +127,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         try:
             mode = ask("journal_mode=WAL")
             break
-        except sqlite3.OperationalError as error:  # It does not wait by itself.
+        except sqlite3.OperationalError as error:  # This pragma ignores the connection's timeout.
             if not _is_busy(error) or time.monotonic() > end:
                 raise
             time.sleep(0.01)
@@ -137,15 +137,15 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         )
     if ask("user_version") == 0:
         connection.execute("BEGIN IMMEDIATE")
-        if ask("user_version") == 0:  # No other process was first.
+        if ask("user_version") == 0:  # No other process has made the tables meanwhile.
             for statement in _SCHEMA:
                 connection.execute(statement)
         connection.execute("COMMIT")
 
 
 def _check(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a database of somebody else, or with a version that this functool does not know."""
-    connection.execute("BEGIN")  # Another process may make the tables just now: see all or nothing.
+    """Refuse another program's database, and a format version that this functool does not know."""
+    connection.execute("BEGIN")  # Another process may be making the tables: see all or none.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -153,10 +153,7 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
     if (application or tables or version) and application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but no journal of functool")
     if version > SCHEMA_VERSION:
-        raise JournalError(
-            f"the journal {path} has version {version} of the format, and this functool knows"
-            f" version {SCHEMA_VERSION}: use the newer functool that wrote it"
-        )
+        raise newer_format(f"the journal {path}", version, SCHEMA_VERSION)
     if application and version < 1:
         raise JournalError(
             f"the journal {path} has version {version} of the format, which functool never wrote:"

@@ -1,7 +1,7 @@
-"""A record as lines of JSON: what `functool journal export` prints and `recorded` keeps.
+"""A record as lines of JSON: `functool journal export` prints it, and `recorded` stores it.
 
-The first line names the format. A line with `definition` is what a tool said of itself in a run,
-and a line with `arguments` is a call.
+The first line names the format. A line with `definition` is the definition of a tool in a run. A
+line with `arguments` is a call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from functool.layers.journal_errors import JournalError
+from functool.layers.journal_errors import JournalError, newer_format
 from functool.layers.journal_replay import Entry, arguments_text
 
 VERSION = 1
@@ -20,14 +20,14 @@ _HEADER = {"format": "functool calls", "version": VERSION}
 
 @dataclass(slots=True)
 class Recording:
-    """What was recorded of one run: definitions by tool, as JSON texts, and calls in order."""
+    """The record of one run: the definitions by tool, as JSON texts, and the calls in order."""
 
     definitions: dict[str, str] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
 
 
 def lines_of(recordings: Mapping[str, Recording], times: bool = False) -> Iterator[str]:
-    """Yield the lines of some runs; without times they are the same whenever they are written."""
+    """Yield the lines of some runs. Without times, equal records give equal lines."""
     yield json.dumps(_HEADER)
     for run, recording in recordings.items():
         for definition in recording.definitions.values():
@@ -46,10 +46,10 @@ def recordings_in(lines: Iterable[str], name: str) -> dict[str, Recording]:
 
     Args:
         lines: The lines.
-        name: What an error calls them.
+        name: The name of the lines in errors.
 
     Raises:
-        JournalError: They are no such lines, or of a later version.
+        JournalError: The lines have another format, or a later version of it.
     """
     found: dict[str, Recording] = {}
     number = 0
@@ -75,10 +75,7 @@ def _check(line: Any, name: str) -> None:
     if line.get("format") != _HEADER["format"]:
         raise JournalError(f"{name} holds no recorded calls")
     if line["version"] > VERSION:
-        raise JournalError(
-            f"{name} has version {line['version']} of the format, and this functool knows version"
-            f" {VERSION}: use the newer functool that wrote it"
-        )
+        raise newer_format(name, line["version"], VERSION)
 
 
 def _entry(line: Mapping[str, Any]) -> Entry:

@@ -1,4 +1,4 @@
-"""What stands around a body so that a call takes effect at most once."""
+"""Wrap the body of a tool so that each call takes effect at most once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from functool import ApprovalRequired, Context, Tool, ToolCall, ToolResult
-from functool.layers.journal_errors import JournalConflict, JournalError
+from functool.layers.journal_errors import (
+    JournalConflict,
+    JournalError,
+    conflict_of_arguments,
+    conflict_without_id,
+)
 from functool.layers.journal_file import Busy
 from functool.layers.journal_owner import Leases, new_lease
 from functool.layers.journal_record import failure_from, text_of
@@ -36,20 +41,20 @@ from functool.layers.journal_replay import (
 from functool.layers.journal_store import Row, Store
 
 BUSY_SECONDS = 30.0
-"""How long a call tries to write while other processes do, before it gives up."""
+"""How many seconds a call tries to write while other processes are writing."""
 
 MAX_KEY = 200
-"""How many characters a key has at most; payment services commonly take 255."""
+"""The most characters of a key. Payment services commonly accept 255."""
 
 Keep = Callable[[ToolResult], "ToolResult | Awaitable[ToolResult]"]
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger("functool")
-_inside: ContextVar[tuple[str, ...]] = ContextVar("functool.journal", default=())
+_running_attempts: ContextVar[tuple[str, ...]] = ContextVar("functool.journal", default=())
 
 
 class Once:
-    """Runs the bodies of calls under a record in `store`, and answers from it."""
+    """Records calls in `store`, runs their bodies, and answers recorded calls from the store."""
 
     def __init__(self, store: Store, keep: Keep | None) -> None:
         self._store = store
@@ -57,21 +62,24 @@ class Once:
         self._leases = Leases(store.renew)
 
     def around(self, tool: Tool, run: str, *, appending: bool = False) -> Around:
-        """Return what stands around the body of one tool."""
+        """Return the function that wraps the body of one tool.
+
+        With `appending`, a call needs no id, and a known id stands for a new call.
+        """
         defined: list[Definition] = []
 
         async def once(call: ToolCall, context: Context[Any], proceed: Proceed) -> ToolResult:
-            row = self._row(tool, run, call, appending)
-            # The road made this call for this trip: the body's own context and `ToolCall` are it.
+            row = self._new_row(tool, run, call, appending)
+            # Change the call in place: the body's context and `ToolCall` are this same object.
             call.metadata = {**call.metadata, "journal": {"key": row.key}}
             if not defined:
                 defined.append(definition_of(tool))
             [definition] = defined
             try:
-                await _patient(
+                await _retry_while_busy(
                     lambda: self._store.define(definition.digest, lambda: definition.form)
                 )
-                found = await self._claimed(row._replace(definition=definition.digest))
+                found = await self._claim(row._replace(definition=definition.digest))
             except JournalError as error:
                 logger.error("a call of %s was not run: %s", tool.name, error)
                 raise JournalError(
@@ -84,10 +92,10 @@ class Once:
         return once
 
     async def note(self, run: str, name: str, note_id: str, data: Mapping[str, Any]) -> Any:
-        """Keep data beside the calls of a run, and return what is kept under this id.
+        """Store data with the calls of a run, and return what is stored under this id.
 
         Raises:
-            JournalError: It could not be written.
+            JournalError: The data could not be written.
         """
         now = time.time()
         row = Row(
@@ -106,13 +114,13 @@ class Once:
             ended=now,
             result=text_of(ToolResult.of(None)),
         )
-        return json.loads(await _patient(partial(self._store.note, row)))
+        return json.loads(await _retry_while_busy(partial(self._store.note, row)))
 
-    def _row(self, tool: Tool, run: str, call: ToolCall, appending: bool) -> Row:
-        """Return what to write of a call before it runs.
+    def _new_row(self, tool: Tool, run: str, call: ToolCall, appending: bool) -> Row:
+        """Return the row to write for a call before it runs.
 
         Raises:
-            JournalConflict: It has no id, or one that cannot be stored.
+            JournalConflict: The call has no id, or an id that cannot be stored.
         """
         call_id = call.id
         if isinstance(call_id, str) and not is_utf8(call_id):
@@ -122,10 +130,7 @@ class Once:
             )
         if not isinstance(call_id, str) or not call_id:
             if not appending:
-                raise JournalConflict(
-                    "The call was not run: it has no id, and without one it cannot be told from"
-                    " another call. The host has to give each call an id of its own."
-                )
+                raise conflict_without_id()
             call_id = uuid4().hex
         elif appending and self._store.fetch(key_of(run, tool.name, call_id)):
             call_id = f"{call_id}+{uuid4().hex}"
@@ -145,27 +150,24 @@ class Once:
             started=time.time(),
         )
 
-    async def _claimed(self, row: Row) -> Row | None:
-        """Write that a call begins, and return None; or return the call as somebody else left it.
+    async def _claim(self, row: Row) -> Row | None:
+        """Record that this call begins, and return None; or return the row that answers it.
 
-        Waits while another one runs it.
+        A returned row is done, or interrupted. While another call with this key runs, wait for it.
 
         Raises:
-            JournalConflict: Its id stands for other arguments.
-            JournalError: It could not be written.
+            JournalConflict: The id was used before with other arguments.
+            JournalError: The row could not be written.
         """
         pause = 0.005
         while True:
-            found = await _patient(partial(self._store.fetch, row.key))
+            found = await _retry_while_busy(partial(self._store.fetch, row.key))
             if found is None:
-                if await self._began(row, lambda mine: self._store.start(mine)):
+                if await self._try_begin(row, lambda mine: self._store.start(mine)):
                     return None
                 continue
             if found.arguments != row.arguments:
-                raise JournalConflict(
-                    f"The call was not run: its id was used in this run for another call of"
-                    f" {row.tool!r} with other arguments. Each call needs an id of its own."
-                )
+                raise conflict_of_arguments(row.tool)
             if found.state == "done":
                 return found
             if self.is_running(found):
@@ -174,17 +176,17 @@ class Once:
                 pause = min(pause * 2, 0.25)
             elif not row.repeatable:
                 if found.state == "started":
-                    await _patient(partial(self._store.interrupt, row.key, found.attempt))
+                    await _retry_while_busy(partial(self._store.interrupt, row.key, found.attempt))
                 return found
-            elif await self._began(row, partial(self._taken, found)):
+            elif await self._try_begin(row, partial(self._take_over, found)):
                 return None
 
-    async def _began(self, row: Row, write: Callable[[Row], bool]) -> bool:
-        """Write with a lease that a call begins; return whether it was free to."""
+    async def _try_begin(self, row: Row, write: Callable[[Row], bool]) -> bool:
+        """Call `write(row)` with a new lease; return whether it recorded that the call begins."""
         self._leases.hold(row.key, row.attempt)
         began = False
         try:
-            began = await _patient(
+            began = await _retry_while_busy(
                 lambda: write(row._replace(lease=new_lease(), started=time.time()))
             )
         finally:
@@ -192,13 +194,13 @@ class Once:
                 self._leases.drop(row.attempt)
         return began
 
-    def _taken(self, found: Row, row: Row) -> bool:
+    def _take_over(self, found: Row, row: Row) -> bool:
         return self._store.take_over(row, found.attempt)
 
     async def _run(self, row: Row, context: Context[Any], proceed: Proceed) -> ToolResult:
-        """Run the body of a call that was written as started, and write what came of it."""
-        outer = _inside.get()
-        _inside.set((*outer, row.attempt))
+        """Run the body of a call that was recorded as started, and record its outcome."""
+        outer = _running_attempts.get()
+        _running_attempts.set((*outer, row.attempt))
         try:
             result, raised, error = await _outcome(proceed)
             is_pause = isinstance(error, ApprovalRequired) or pauses(result)
@@ -211,29 +213,29 @@ class Once:
             self._interrupt(row)
             raise
         finally:
-            _inside.set(outer)
+            _running_attempts.set(outer)
             self._leases.drop(row.attempt)
         if error is not None:
             raise error
         return result
 
     async def _forget(self, row: Row) -> None:
-        await _patient(partial(self._store.forget, row.key, row.attempt))
+        await _retry_while_busy(partial(self._store.forget, row.key, row.attempt))
 
     async def _finish(self, row: Row, result: ToolResult, raised: str) -> None:
-        text = await self._kept(result, raised)
-        if not await _patient(partial(self._store.finish, row.key, row.attempt, text)):
+        text = await self._text_to_store(result, raised)
+        if not await _retry_while_busy(partial(self._store.finish, row.key, row.attempt, text)):
             logger.warning("the call %s was settled or reopened while it ran", row.key)
 
     def _interrupt(self, row: Row) -> None:
-        """Write that a body was interrupted; where that fails, the lease ends and says the same."""
+        """Record that a body was interrupted. If that fails, the end of the lease shows it."""
         try:
             self._store.interrupt(row.key, row.attempt)
         except JournalError as error:
             logger.warning("the interrupted call %s could not be marked: %s", row.key, error)
 
-    async def _kept(self, result: ToolResult, raised: str) -> str:
-        """Return what to store of a result."""
+    async def _text_to_store(self, result: ToolResult, raised: str) -> str:
+        """Return the text to store for a result, as `keep` left it."""
         try:
             if self._keep is None:
                 return text_of(result, raised)
@@ -242,21 +244,21 @@ class Once:
             if not isinstance(kept, ToolResult):
                 raise TypeError(f"keep must return a ToolResult, not {type(kept).__name__}")
             return text_of(kept, raised if kept.is_error else "")
-        except Exception:  # The body has run: something has to be stored.
+        except Exception:  # The body has run, so the journal must record that it ended.
             logger.error("a result could not be stored, only that there was one", exc_info=True)
-            said = "The call ended. Its result was not kept."
+            substitute = "The call ended. Its result was not kept."
             if result.error is None:
-                return text_of(ToolResult.of(said))
-            return text_of(ToolResult.failed(said, type=result.error.type), raised)
+                return text_of(ToolResult.of(substitute))
+            return text_of(ToolResult.failed(substitute, type=result.error.type), raised)
 
     def is_running(self, row: Row) -> bool:
-        """Whether somebody runs a call now."""
+        """Whether some process runs this call now."""
         running = self._leases.is_running(row.attempt, row.owner, row.lease)
         return row.state == "started" and running
 
 
 async def _outcome(proceed: Proceed) -> tuple[ToolResult, str, Exception | None]:
-    """Run a body, and return its result; or what it raised, as a failure, by kind and as it is."""
+    """Run a body. Return its result, or a failed result with the kind and the exception itself."""
     try:
         return await proceed(), "", None
     except Exception as error:
@@ -264,7 +266,7 @@ async def _outcome(proceed: Proceed) -> tuple[ToolResult, str, Exception | None]
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be stored: it holds no lone surrogate."""
+    """Whether a text can be stored, which means that it holds no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -273,15 +275,16 @@ def is_utf8(text: str) -> bool:
 
 
 def key_of(run: str, tool: str, call_id: str) -> str:
-    """Return the key of a call: ASCII, at most 200 characters, another one for every other call."""
+    """Return the key of a call: ASCII, at most 200 characters, different for each call."""
     key = "/".join(quote(part, safe="") for part in (run, tool, call_id))
     return key if len(key) <= MAX_KEY else sha256(key.encode()).hexdigest()
 
 
 def idempotency_key(context: Context[Any]) -> str:
-    """Return the key of the running call, for a service that takes one: the same at each attempt.
+    """Return the key of the running call, to send to a service that accepts idempotency keys.
 
-    Use it as `Annotated[str, Inject(idempotency_key)]`. Without a journal it is new for each call.
+    Use it as `Annotated[str, Inject(idempotency_key)]`. Each attempt of a call has the same key.
+    Without a journal each call has a new key.
     """
     noted = None if context.call is None else context.call.metadata.get("journal")
     if noted is not None:
@@ -289,13 +292,11 @@ def idempotency_key(context: Context[Any]) -> str:
     return str(context.notes.setdefault("idempotency_key", uuid4().hex))
 
 
-async def _patient(write: Callable[[], T]) -> T:
-    """Write at once.
-
-    Where another process is writing, again and again, without holding the event loop.
+async def _retry_while_busy(write: Callable[[], T]) -> T:
+    """Return `write()`. While another process is writing, retry without blocking the event loop.
 
     Raises:
-        Busy: Others kept writing.
+        Busy: Other processes kept writing for `BUSY_SECONDS`.
     """
     end, pause = time.monotonic() + BUSY_SECONDS, 0.001
     while True:
@@ -309,8 +310,8 @@ async def _patient(write: Callable[[], T]) -> T:
 
 
 def _refuse_itself(found: Row) -> None:
-    """Raise where a call would wait for itself, as inside of its own body."""
-    if found.attempt in _inside.get():
+    """Raise if a call inside the body of `found` would wait for `found`, and so for itself."""
+    if found.attempt in _running_attempts.get():
         raise JournalConflict(
             "The call was not run: it is running already, and this one is inside of it. Put a tool"
             " into one journal once, and give inner calls ids of their own."
@@ -318,11 +319,11 @@ def _refuse_itself(found: Row) -> None:
 
 
 def entry_of(row: Row) -> Entry:
-    """Return a call as a replay needs it."""
+    """Return a row as the entry that a replay uses."""
     return Entry(row.key, row.tool, row.call_id, row.arguments, row.result, row.started)
 
 
 def _reason(error: JournalError) -> str:
-    """Return what SQLite said, for the model; the operator's log names the file, too."""
+    """Return SQLite's message for the model. The log for the operator names the file as well."""
     cause = error.__cause__
     return f" ({cause})" if cause is not None and type(cause).__module__ == "sqlite3" else ""

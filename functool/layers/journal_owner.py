@@ -1,8 +1,8 @@
-"""Who runs a call, and whether that process still lives.
+"""Find out which process runs a call, and whether that process still lives.
 
-A lease that its owner renews answers this for any process that shares the file. Where owner and
-asker see the same process table, the answer comes at once: the owner is its process id and the time
-at which that process began.
+An owner is the process that runs a call. It renews a lease in the file, so that every process that
+shares the file can see that the call still runs. On the same machine a dead owner is found at once:
+the owner's name holds its process id and the time at which the process began.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def new_owner() -> str:
-    """Return a name for whoever runs calls in this process: `boot namespace pid began unique`."""
+    """Return the owner's name for this process: `boot namespace pid began unique`."""
     pid = os.getpid()
-    return f"{_table()} {pid} {_began(pid)} {uuid4().hex}"
+    return f"{_process_table()} {pid} {_start_of(pid)} {uuid4().hex}"
 
 
 def is_dead(owner: str) -> bool:
-    """Whether the process of `owner` has certainly ended. False where that cannot be known."""
+    """Whether the process of `owner` has certainly ended. False if that cannot be known."""
     boot, namespace, pid, began, _ = owner.split(" ")
-    here = _table().split(" ")
+    here = _process_table().split(" ")
     if "?" in (boot, began) or here[0] == "?":
         return False
     if boot != here[0]:
         return True
-    return namespace == here[1] and began != _began(int(pid))
+    return namespace == here[1] and began != _start_of(int(pid))
 
 
 @lru_cache(maxsize=1)
-def _table() -> str:
-    """Return what names the process table: the boot, and the namespace of process ids."""
+def _process_table() -> str:
+    """Return the identity of the process table: the boot id and the namespace of process ids."""
     try:
         boot = _BOOT.read_text(encoding="ascii").strip()
         return f"{boot} {str(_NAMESPACE.readlink()).replace(' ', '')}"
@@ -52,8 +52,8 @@ def _table() -> str:
         return "? ?"
 
 
-def _began(pid: int) -> str:
-    """Return when a process began, in clock ticks since the boot; `?` where there is none."""
+def _start_of(pid: int) -> str:
+    """Return when a process began, in clock ticks since the boot; `?` if there is no process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -63,16 +63,16 @@ def _began(pid: int) -> str:
 
 
 LEASE_SECONDS = 10.0
-"""How long a call counts as running after its owner last said so."""
+"""How long a call counts as running after its owner last renewed the lease."""
 
 
 def new_lease() -> float:
-    """Return until when a call counts as running that runs now, in seconds since the epoch."""
+    """Return the end of a lease that begins now, in seconds since the epoch."""
     return time.time() + LEASE_SECONDS
 
 
 class Leases:
-    """The calls that run in this process. A thread renews their leases while there are any.
+    """The calls that run in this process. While there are any, a thread renews their leases.
 
     Args:
         renew: `renew(pairs, lease)` writes a new lease, in seconds since the epoch, for pairs of
@@ -92,7 +92,7 @@ class Leases:
 
     @property
     def owner(self) -> str:
-        """The name under which this process runs calls; a fork has a name of its own."""
+        """The owner's name of this process. A forked process has a name of its own."""
         if self._pid != os.getpid():
             self._begin()
         return self._owner
@@ -109,11 +109,11 @@ class Leases:
                 self._beating = True
 
     def drop(self, attempt: str) -> None:
-        """Count a call as running no more."""
+        """Stop counting a call as running."""
         self._held.pop(attempt, None)
 
     def is_running(self, attempt: str, owner: str, lease: float) -> bool:
-        """Whether somebody still runs an attempt, by its owner and lease."""
+        """Whether an attempt still runs, judged by its owner and its lease."""
         if owner == self.owner:
             return attempt in self._held
         return lease > time.time() and not is_dead(owner)
@@ -132,7 +132,7 @@ class Leases:
 
 
 def _beat(leases: weakref.ref[Leases]) -> None:
-    """Renew while somebody holds the leases and there are calls; a quarter of a lease apart."""
+    """Renew the leases every quarter of a lease, as long as `leases` exists and calls run."""
     while True:
         time.sleep(LEASE_SECONDS / 4)
         held = leases()

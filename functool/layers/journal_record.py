@@ -1,4 +1,4 @@
-"""What a journal keeps of a call's outcome: the JSON form of a result, or of what a body raised."""
+"""Write a call's outcome as JSON and read it back: its result, or what its body raised."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _KINDS = {kind.__name__: kind for kind in _CONTENTS}
 def text_of(result: ToolResult, raised: str = "") -> str:
     """Return a result as the text of one JSON object.
 
-    The value is kept in its JSON form. What JSON cannot say is kept as what the model read, and
-    `value_is_text` says so.
+    The value is stored in its JSON form. A value that JSON cannot express is stored as the text
+    that the model read, with `value_is_text` set.
 
     Args:
-        result: The result, or the failure that a body raised.
-        raised: What the body raised: `"ToolError"`, `"Tripwire"` or `"Exception"`; empty where it
-            returned the result.
+        result: The result, or the failed result of the exception that a body raised.
+        raised: The kind of that exception: `"ToolError"`, `"Tripwire"` or `"Exception"`. Empty if
+            the body returned a result.
     """
     form: dict[str, Any] = {"value": result.value, "raised": raised}
     if not isinstance(result.value, str) or result.output != [TextContent(text=result.value)]:
@@ -49,14 +49,14 @@ def text_of(result: ToolResult, raised: str = "") -> str:
     try:
         return json.dumps(form, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return json.dumps({**form, **_careful(result)}, allow_nan=False, default=str)
+        return json.dumps({**form, **_json_parts(result)}, allow_nan=False, default=str)
 
 
 class Outcome(NamedTuple):
-    """What was kept of a call.
+    """The stored outcome of a call.
 
-    `error` is what the body raised, to be raised again, or None; `is_text` says that the value was
-    kept as what the model read, since JSON cannot say it.
+    `error` is the exception that the body raised, ready to be raised again, or None. `is_text` is
+    true if JSON cannot express the value, so that it was stored as the text that the model read.
     """
 
     result: ToolResult
@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(text: str) -> Outcome:
-    """Return what `text_of` wrote."""
+    """Return the outcome that `text_of` wrote."""
     form = json.loads(text)
     value, error, parts = form["value"], form.get("error"), form.get("output")
     output: list[Content] = [TextContent(text=value)]
@@ -82,10 +82,10 @@ def outcome_of(text: str) -> Outcome:
 
 
 def _raised(kind: str, failure: ToolFailure) -> Exception:
-    """Return what the body raised.
+    """Return an exception like the one that the body raised.
 
-    The class is a new one of the same name. The tool's error functions are asked about it as they
-    were the first time, so that `hide_errors` hides it again.
+    Its class is a new class with the same name. The tool's error handlers see it as they saw the
+    first one, so `hide_errors` hides it again.
     """
     name, message = failure.type, failure.message
     message = "" if message == name else message
@@ -99,7 +99,7 @@ def _raised(kind: str, failure: ToolFailure) -> Exception:
 
 
 def failure_from(error: Exception) -> tuple[ToolResult, str]:
-    """Return what a body raised as a failure, and what kind of exception it was."""
+    """Return the failed result for an exception that a body raised, and the kind of exception."""
     if isinstance(error, ToolError):
         kind = "ToolError"
     else:
@@ -109,8 +109,8 @@ def failure_from(error: Exception) -> tuple[ToolResult, str]:
     return ToolResult.failed(message, type=type(error).__name__, details=details), kind
 
 
-def _careful(result: ToolResult) -> dict[str, Any]:
-    """Return the parts of a result that `json.dumps` could not write as they stand."""
+def _json_parts(result: ToolResult) -> dict[str, Any]:
+    """Return metadata, error and value of a result in a form that `json.dumps` can write."""
     parts: dict[str, Any] = {
         "metadata": {
             str(key): json.loads(known)
@@ -134,9 +134,9 @@ def _careful(result: ToolResult) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str | None:
-    """Return a value in its JSON form, None where it has none."""
+    """Return a value in its JSON form, or None if it has none."""
     try:
-        # What a model reads of an iterator, which may be endless, is no JSON.
+        # Do not read an iterator: it may be endless.
         if not isinstance(value, (str, bytes)) and hasattr(type(value), "__next__"):
             return None
         if not isinstance(value, (str, bytes, float, type(None))):

@@ -13,8 +13,8 @@ from functool.layers.journal_errors import NotRecorded, OutcomeUnknown
 from functool.layers.journal_record import outcome_of
 from functool.layers.journal_times import iso
 
-_SHOWN = 500
-"""How many characters of the nearest recorded arguments an error shows."""
+_MAX_SHOWN = 500
+"""The most characters of the nearest recorded arguments that an error shows."""
 
 Proceed = Callable[[], Awaitable[ToolResult]]
 Around = Callable[[ToolCall, Context[Any], Proceed], Awaitable[ToolResult]]
@@ -35,14 +35,14 @@ class Entry(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """What a tool said of itself: the text of one JSON object, and its SHA-256."""
+    """The definition of a tool as the text of one JSON object, and its SHA-256."""
 
     form: str
     digest: str
 
 
 def definition_of(tool: Tool) -> Definition:
-    """Return all that a tool says of itself to a model."""
+    """Return the whole definition of a tool that a model may be sent."""
     schema = tool.schema
     form = {
         "name": tool.name,
@@ -52,13 +52,13 @@ def definition_of(tool: Tool) -> Definition:
         "strict": schema.strict,
         "output": schema.output,
     }
-    # The order of arguments stays: what a provider is sent shall be the same to the byte.
+    # Keep the order of the arguments: a replay sends a provider the same bytes as the first run.
     text = json.dumps(form)
     return Definition(text, hashlib.sha256(text.encode()).hexdigest())
 
 
 def tool_from(definition: str) -> Tool:
-    """Return a tool that says of itself what `definition` says, and has no body."""
+    """Return a tool with a recorded definition and no body."""
     form = json.loads(definition)
 
     async def absent(arguments: dict[str, Any]) -> None:
@@ -75,13 +75,13 @@ def tool_from(definition: str) -> Tool:
 
 
 def arguments_text(arguments: Mapping[str, Any] | str) -> str:
-    """Return the arguments of a call as JSON that is equal where they are."""
+    """Return the arguments of a call as JSON text. Equal arguments give equal text."""
     known = json.loads(arguments) if isinstance(arguments, str) else dict(arguments)
     return json.dumps(known, sort_keys=True, default=str)
 
 
 class Replay:
-    """The calls of one run that are still to be answered, and those that were.
+    """Answers calls from the recorded calls of one run, and remembers which ones it has used.
 
     Args:
         entries: The calls, in the order in which they were recorded.
@@ -95,9 +95,9 @@ class Replay:
         self._used: set[int] = set()
 
     def around(self, tool: Tool, otherwise: Around | None = None) -> Around:
-        """Return what answers the calls of `tool`.
+        """Return the function that answers the calls of `tool` from the record.
 
-        `otherwise` answers those that were not recorded.
+        `otherwise` answers a call that was not recorded. Without it such a call fails.
         """
         defaults = {
             name: part["default"]
@@ -122,9 +122,12 @@ class Replay:
         return replay
 
     def _take(self, tool: str, call_id: str, wanted: str, places: Collection[int]) -> Entry | None:
-        """Return the entry for a call: one of those at `places`, which fit it."""
+        """Return an unused entry for a call, from the matching ones at `places`.
+
+        An entry with the call's id comes before the others. A repeated call gets its first entry.
+        """
         known = self._answered.get((tool, call_id, wanted)) if call_id else None
-        if known is not None:  # The same call again.
+        if known is not None:
             return known
         free = [place for place in places if place not in self._used]
         if not free:
@@ -152,7 +155,7 @@ class Replay:
         nearest = max(same, key=likeness)
         entry = self._entries[nearest]
         shown = entry.arguments
-        shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
+        shown = shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 1] + "…"
         used = ", which has been answered already" if nearest in self._used else ""
         return (
             f"This call of {tool!r} was not recorded. The nearest recorded one is {tool}({shown}),"
@@ -161,11 +164,11 @@ class Replay:
 
 
 def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
-    """Return what was recorded of a call, marked in the result's metadata.
+    """Return the recorded result of a call, and mark it as stored in the result's metadata.
 
     Raises:
         OutcomeUnknown: The call was interrupted.
-        Exception: What the body raised, as the recorded class name.
+        Exception: The body raised. The class is a new one with the recorded name.
     """
     if entry.result is None:
         raise OutcomeUnknown(entry.key, iso(entry.started))
@@ -180,10 +183,10 @@ def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
 
 
 def note(context: Context[Any], mark: Mapping[str, Any]) -> None:
-    """Write what a journal did into the metadata of the result, whoever answers the call."""
+    """Put `mark` into the metadata of the result, whoever answers the call."""
     context.notes.setdefault("metadata", {})["journal"] = mark
 
 
 def pauses(result: ToolResult) -> bool:
-    """Whether a result waits for a person's approval, and so is none yet."""
+    """Whether a result only says that the call waits for a person's approval."""
     return isinstance(result.metadata, Mapping) and "approval" in result.metadata

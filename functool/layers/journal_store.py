@@ -1,14 +1,15 @@
-"""The file of a journal: SQLite, its checks, and one statement for each change of a call's state.
+"""Read and write a journal's file: one SQL statement for each change of a call's state.
 
-A process may die between any two of them:
+The process may be killed, or the machine may lose power, between any two statements. Then:
 
-    fetch                nothing is written: the call was not begun, or somebody else's stands
-    start, take_over     durable (`synchronous=FULL`) before the body. Killed before: not begun.
-                         Killed after: `started` without a living owner, which is `unknown`
-    note                 lost with the power, and only if no call began after it
-    finish               lost with the power, but not with the process: then the call is `unknown`
-    interrupt            lost: the lease runs out, and the call is `unknown`
-    forget               lost: the call is `unknown`, although it only paused
+    fetch                It writes nothing, so nothing is lost.
+    start, take_over     They are on disk (`synchronous=FULL`) before the body runs. Killed before:
+                         the call has not begun. Killed after: the row is `started` and its owner
+                         is dead, so the call is `unknown`.
+    note                 A kill loses nothing. A power loss loses it, unless a call began after it.
+    finish               A kill loses nothing. A power loss may lose it: the call is `unknown`.
+    interrupt            If it is lost, the lease runs out, and the call is `unknown`.
+    forget               If it is lost, the call is `unknown`, although it only paused.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 
 class Row(NamedTuple):
-    """One call as the file has it. Times are seconds since the epoch."""
+    """One call as a row of the file. Times are seconds since the epoch."""
 
     key: str
     run: str
@@ -57,30 +58,30 @@ class Row(NamedTuple):
 
 
 _COLUMNS = ", ".join(Row._fields)
-_MARKS = ", ".join("?" * len(Row._fields))
+_HOLES = ", ".join("?" * len(Row._fields))
 
 
-def _told(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
-    """Let a method raise `JournalError` where SQLite raises its own."""
+def _locked(method: Callable[Concatenate[Store, P], T]) -> Callable[Concatenate[Store, P], T]:
+    """Run a method with the store's lock, and turn errors of SQLite into `JournalError`."""
 
     @wraps(method)
-    def told(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def locked(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             with self.lock():
                 return method(self, *args, **kwargs)
         except sqlite3.Error as error:
             raise journal_error(error, self.path) from error
 
-    return told
+    return locked
 
 
-def _apart(
+def _on_own_connection(
     method: Callable[Concatenate[Store, sqlite3.Connection, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
-    """Let a method that may take long have a connection of its own: no call waits for it."""
+    """Give a method that may take long a new connection, so that no call waits for the method."""
 
     @wraps(method)
-    def apart(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def on_own_connection(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             self.refuse_removed()
             with closing(open_database(self.path)) as connection:
@@ -88,16 +89,17 @@ def _apart(
         except sqlite3.Error as error:
             raise journal_error(error, self.path) from error
 
-    return apart
+    return on_own_connection
 
 
 class Store:
     """A journal's file.
 
-    Its methods are sync, never wait for another process, and may be called from any thread.
+    Its methods are sync, and may be called from any thread. None waits for another process: it
+    raises `Busy` instead.
 
     Args:
-        path: Where the file is, or shall be.
+        path: The path of the file. A missing file is made.
 
     Raises:
         JournalError: The file cannot be used.
@@ -124,47 +126,48 @@ class Store:
     def lock(self) -> Iterator[None]:
         """Keep other threads out.
 
-        After a fork, open the file anew: a connection belongs to its process.
+        Open the file again after a fork, because a connection belongs to its process.
         """
         if self._pid != os.getpid():
             self._open()
         with self._lock:
             yield
 
-    @_told
+    @_locked
     def fetch(self, key: str) -> Row | None:
-        """Return a call."""
+        """Return the row of a call, or None."""
         found = self._connection.execute(f"SELECT {_COLUMNS} FROM calls WHERE key = ?", (key,))
         row = found.fetchone()
         return None if row is None else Row._make(row)
 
-    @_told
+    @_locked
     def start(self, row: Row) -> bool:
-        """Write a call that begins, and return whether it was not there before."""
+        """Insert a call that begins. Return False if its key is already there."""
         self.refuse_removed()
         return self._changed(
-            f"INSERT INTO calls ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING", row
+            f"INSERT INTO calls ({_COLUMNS}) VALUES ({_HOLES}) ON CONFLICT DO NOTHING", row
         )
 
-    @_told
+    @_locked
     def note(self, row: Row) -> str:
-        """Write a row that is done, unless its key is there; return the arguments that are there.
+        """Insert a row that is done, unless its key is there. Return the arguments in the file.
 
-        The disk is not waited for: whatever begins next waits for this, too.
+        This does not wait for the disk. The next call that begins waits for this row as well.
         """
         self.refuse_removed()
         with self._undurable():
             self._connection.execute(
-                f"INSERT INTO calls ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING", row
+                f"INSERT INTO calls ({_COLUMNS}) VALUES ({_HOLES}) ON CONFLICT DO NOTHING",
+                row,
             )
         found = self._connection.execute("SELECT arguments FROM calls WHERE key = ?", (row.key,))
         return str(found.fetchone()[0])
 
-    @_told
+    @_locked
     def take_over(self, row: Row, attempt: str) -> bool:
-        """Let a call that was interrupted begin again as `row`.
+        """Let an interrupted call begin again as `row`.
 
-        Return whether `attempt` was its last one.
+        Return False if `attempt` was not its last attempt.
         """
         self.refuse_removed()
         return self._changed(
@@ -173,9 +176,9 @@ class Store:
             (row.attempt, row.owner, row.lease, row.started, row.definition, row.key, attempt),
         )
 
-    @_told
+    @_locked
     def finish(self, key: str, attempt: str, result: str) -> bool:
-        """Write what came of a call; return whether `attempt` was still its last one."""
+        """Store the result of a call. Return False if `attempt` was not its last attempt."""
         with self._undurable():
             return self._changed(
                 "UPDATE calls SET state = 'done', result = ?, ended = ?, lease = 0"
@@ -183,9 +186,9 @@ class Store:
                 (result, time.time(), key, attempt),
             )
 
-    @_told
+    @_locked
     def interrupt(self, key: str, attempt: str) -> None:
-        """Write that nobody runs a call any more, whose end is not known."""
+        """Record that a call was interrupted: nobody runs it, and its outcome is not known."""
         with self._undurable():
             self._changed(
                 "UPDATE calls SET lease = 0,"
@@ -194,43 +197,43 @@ class Store:
                 (key, attempt),
             )
 
-    @_told
+    @_locked
     def forget(self, key: str, attempt: str) -> bool:
-        """Remove a call that has no result, and shall run as if it had not begun."""
+        """Remove a call that has no result, so that it can run as if it had not begun."""
         return self._changed(
             "DELETE FROM calls WHERE key = ? AND attempt = ? AND state != 'done'", (key, attempt)
         )
 
-    @_told
+    @_locked
     def settle(self, key: str, attempt: str, result: str, mine: str) -> bool:
-        """Write what an operator says of a call; a late `finish` changes nothing any more."""
+        """Store the result that an operator gives. A late `finish` can no longer change it."""
         return self._changed(
             "UPDATE calls SET state = 'done', result = ?, ended = ?, lease = 0, attempt = ?"
             " WHERE key = ? AND attempt = ? AND state != 'done'",
             (result, time.time(), mine, key, attempt),
         )
 
-    @_told
+    @_locked
     def renew(self, attempts: Iterable[tuple[str, str]], lease: float) -> None:
-        """Extend the leases of these calls: pairs of key and attempt."""
-        with self._undurable(), self._together():
+        """Extend the leases of these calls, given as pairs of key and attempt."""
+        with self._undurable(), self._transaction():
             self._connection.executemany(
                 "UPDATE calls SET lease = ? WHERE key = ? AND attempt = ? AND state = 'started'",
                 [(lease, key, attempt) for key, attempt in attempts],
             )
 
-    @_told
+    @_locked
     def define(self, digest: str, form: Callable[[], str]) -> None:
-        """Keep the definition of a tool, once."""
+        """Store the definition of a tool, unless it is stored already."""
         if digest not in self._known:
             self._connection.execute(
                 "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO NOTHING", (digest, form())
             )
             self._known.add(digest)
 
-    @_apart
+    @_on_own_connection
     def definitions(self, connection: sqlite3.Connection, run: str) -> dict[str, str]:
-        """Return the last definition of each tool that a run called, as `define` got it."""
+        """Return the last definition of each tool that a run called."""
         found = connection.execute(
             "SELECT tool, form FROM calls JOIN definitions ON definition = digest WHERE run = ?"
             " ORDER BY calls.rowid",
@@ -238,20 +241,20 @@ class Store:
         )
         return dict(found.fetchall())
 
-    @_apart
+    @_on_own_connection
     def rows(self, connection: sqlite3.Connection, run: str | None = None) -> list[Row]:
-        """Return the calls of a run, or all, in the order in which they began first."""
+        """Return the calls of a run, or all calls, in the order in which they first began."""
         where, given = ("", ()) if run is None else (" WHERE run = ?", (run,))
         found = connection.execute(f"SELECT {_COLUMNS} FROM calls{where} ORDER BY rowid", given)
         return [Row._make(row) for row in found.fetchall()]
 
-    @_apart
+    @_on_own_connection
     def runs(self, connection: sqlite3.Connection) -> list[str]:
         """Return the names of the runs."""
         found = connection.execute("SELECT DISTINCT run FROM calls ORDER BY run")
         return [run for (run,) in found.fetchall()]
 
-    @_apart
+    @_on_own_connection
     def purge(self, connection: sqlite3.Connection, before: float) -> int:
         """Remove the calls that were done before a time, and return how many."""
         return connection.execute(
@@ -262,7 +265,7 @@ class Store:
         return self._connection.execute(statement, tuple(given)).rowcount == 1
 
     def refuse_removed(self) -> None:
-        """Raise where the file is no longer the one that other processes would open."""
+        """Raise if another file, or none, is now at the path: other processes would use that."""
         try:
             same = Path(self.path).stat().st_ino == self._inode
         except OSError:
@@ -274,7 +277,7 @@ class Store:
 
     @contextmanager
     def _undurable(self) -> Iterator[None]:
-        """Commit without waiting for the disk: losing it only makes a call unknown."""
+        """Commit without waiting for the disk. Losing such a commit only makes a call unknown."""
         self._connection.execute("PRAGMA synchronous=NORMAL")
         try:
             yield
@@ -282,7 +285,7 @@ class Store:
             self._connection.execute("PRAGMA synchronous=FULL")
 
     @contextmanager
-    def _together(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -293,11 +296,11 @@ class Store:
             raise
 
 
-def waiting(act: Callable[[], T]) -> T:
-    """Return `act()`, as soon as no other process is writing: for whoever may block.
+def retry_while_busy(act: Callable[[], T]) -> T:
+    """Return `act()`. While another process is writing, block this thread and retry.
 
     Raises:
-        Busy: Others kept writing.
+        Busy: Other processes kept writing for `OPEN_SECONDS`.
     """
     end = time.monotonic() + OPEN_SECONDS
     while True:
@@ -313,8 +316,8 @@ def _close(connection: sqlite3.Connection, pid: int) -> None:
     if os.getpid() == pid:
         connection.close()
     else:
-        _of_parents.append(connection)
+        _inherited.append(connection)
 
 
-_of_parents: list[sqlite3.Connection] = []
-"""Connections that a fork copied: closing one in the child would disturb the parent's locks."""
+_inherited: list[sqlite3.Connection] = []
+"""Connections that a fork copied. Closing one in the child would disturb the parent's locks."""

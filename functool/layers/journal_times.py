@@ -1,4 +1,4 @@
-"""Times as people read them."""
+"""Turn seconds since the epoch into times that people read."""
 
 from __future__ import annotations
 

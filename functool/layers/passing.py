@@ -1,6 +1,7 @@
-"""Contexts that end with one call or one run, since the host gave none that it keeps.
+"""Mark contexts that end with one call or one run, because the host keeps none itself.
 
-What a call leaves in such a context is gone when a person has answered and the host calls again.
+A call that waits for a person's approval loses what it left in such a context: the host calls again
+with a new one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ _PASSING = "functool.passing"
 
 
 def passing(context: Context[Any]) -> Context[Any]:
-    """Mark a context as one that the host does not keep, and return it."""
+    """Mark a context as one that the host does not keep. Return the context."""
     context.state[_PASSING] = True
     return context
 
 
 def is_passing(context: Context[Any]) -> bool:
-    """Whether the host forgets this context after the call, or the run."""
+    """Whether the host forgets this context after the call or the run."""
     return bool(context.state.get(_PASSING))

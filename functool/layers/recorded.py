@@ -1,4 +1,4 @@
-"""Record the calls of a test once, with the real tools, and replay them afterwards.
+"""Record the calls of a test once, with the real tools, and replay them in later runs.
 
     calls = recorded("weather.calls.jsonl", ignore=["now"])
 
@@ -6,8 +6,8 @@
         tools = calls([search, forecast])
         ...
 
-The first run calls the real tools and writes the file. Later runs answer from it, so that they need
-no network. Delete the file to record anew.
+The first run calls the real tools and writes the file. Later runs answer from the file, so they
+need no network. Delete the file to record the calls again.
 """
 
 from __future__ import annotations
@@ -39,19 +39,18 @@ Use = Callable[[Any], Any]
 
 
 def recorded(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> Any:
-    """Return a pytest fixture.
+    """Return a pytest fixture that records or replays calls.
 
-    Its value takes some tools and returns the same kind, recorded or replayed.
-
-    Each test has a run of its own in the file.
+    The fixture's value is a function. It takes a tool, several or a toolset, and returns them
+    recorded or replayed. Each test has a run of its own in the file.
 
     Args:
-        path: The file, seen from the directory of the test's file. Commit it with the tests.
+        path: The file, relative to the directory of the test's file. Commit it with the tests.
         ignore: Names of arguments in which a call may differ from the recorded one.
 
     Raises:
         ImportError: pytest is not installed.
-        DefinitionError: `ignore` is no list of names.
+        DefinitionError: `ignore` is not a list of names.
     """
     _check_ignored(ignore)
     try:
@@ -72,10 +71,10 @@ def recorded(path: str | os.PathLike[str], *, ignore: Collection[str] = ()) -> A
 def recording(
     path: str | os.PathLike[str], run: str = "recorded", *, ignore: Collection[str] = ()
 ) -> Iterator[Use]:
-    """Yield a function that takes some tools and returns them, recorded at first, replayed later.
+    """Yield a function that takes tools and returns them recorded, or replayed if the run is known.
 
-    The file is written at the end, unless an exception leaves. A call that was interrupted, or that
-    waits for an approval, is not recorded.
+    The file is written at the end of the `with` block, unless the block raises. A call that was
+    interrupted, or that waits for an approval, is not recorded.
 
     Args:
         path: The file.
@@ -113,7 +112,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
     async def note(call: ToolCall, context: Context[Any], proceed: Proceed) -> ToolResult:
         key = f"recorded/{tool}/{next(numbers)}"
         arguments = arguments_text(call.arguments)
-        # Calls are recorded in the order in which they began.
+        # Add the entry now, because calls are recorded in the order in which they begin.
         entries.append(Entry(key, tool, call.id, arguments, None, 0.0))
         done = None
         try:
@@ -150,7 +149,7 @@ def _replayed(known: Recording, path: Path, ignore: Collection[str]) -> Use:
 
 
 def _refuse_changed(tool: Tool, form: str | None, path: Path) -> None:
-    """Raise where a tool is not what it was when its calls were recorded."""
+    """Raise if a tool's definition has changed since its calls were recorded."""
     remedy = f"delete {path.name} to record anew"
     if form is None:
         raise DefinitionError(f"{tool.name!r} had no part in what was recorded: {remedy}")
@@ -170,7 +169,7 @@ def _read(path: Path) -> dict[str, Recording]:
 
 
 def _write(path: Path, recordings: dict[str, Recording]) -> None:
-    """Write the file whole or not at all."""
+    """Write the whole file, or leave it as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False

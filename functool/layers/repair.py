@@ -1,11 +1,12 @@
-"""Mend what models break in the text of arguments, and say what was mended.
+"""Repair arguments that a model sent as broken JSON, and report what was repaired.
 
     tools = repaired(tools)
 
-Text that a tool takes as it stands is never touched. Text that it refuses is mended, audited, and
-validated again by the tool's own rules: its guardrails see the mended call. The audit keeps every
-word, number and sign of what was sent, in order. A text or number in which the arguments break off
-is never completed, and no value is invented. Where that cannot be had the refusal stands.
+Arguments that the tool accepts are never changed. Arguments that it refuses are repaired, checked,
+and validated again by the tool. Its guardrails see the repaired call. The check demands that every
+word, number and sign of what was sent is still there, in the same order, and that nothing was
+added. A string or number in which the arguments break off is never completed, and no value is
+invented. If no repair passes, the call is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ except ImportError as _error:
     raise ImportError("repairing needs json-repair: pip install 'functool[repair]'") from _error
 
 MAX_TEXT = 50_000
-"""Longer texts of arguments are not mended, in characters."""
+"""The most characters of arguments that are repaired."""
 
 _FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n?(.*?)\s*(```)?\s*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -49,64 +50,64 @@ def repaired(tools: Iterable[Tool]) -> list[Tool]: ...
 
 
 def repaired(tools: Any) -> Any:
-    """Return the tools, each mending its calls; the kind that came in.
+    """Return the tools, changed so that they repair the arguments of their calls.
 
-    Mended are code fences, single quotes, trailing commas, Python literals, missing closing braces,
-    doubled encoding, and a lone value for a list. Put it outermost: what another wrapper's
-    guardrails refuse never gets here.
+    A toolset gives a toolset. Repaired are code fences, single quotes, trailing commas, Python
+    literals, missing closing braces, arguments that were encoded twice, and a single value where a
+    list is expected. Apply this last: a wrapper around it would refuse broken arguments first.
 
     Raises:
-        DefinitionError: Something is no tool.
+        DefinitionError: Something is not a tool.
     """
     return each(tools, RepairedTool)
 
 
 class RepairedTool(WrapperTool):
-    """A tool that mends the text of its calls.
+    """A tool that repairs the arguments of its calls.
 
-    A mended call and its result have `metadata["repaired"]`: `did`, a list of what was done, and
-    the texts `sent` and `became`. A `tool:repaired` event says the same.
+    A repaired call and its result have `metadata["repaired"]`: `did`, a list of the repairs, and
+    the texts `sent` and `became`. A `tool:repaired` event holds the same.
     """
 
     def bind(self, arguments: Mapping[str, Any] | str) -> Any:
-        """Decode and validate arguments as a call does, mended if need be.
+        """Decode and validate arguments as a call does, after a repair if they need one.
 
         Raises:
-            ArgumentError: They do not fit, and cannot be mended.
+            ArgumentError: They do not fit, and cannot be repaired.
         """
-        note = self._mended(arguments)
+        note = self._repair(arguments)
         return self.tool.bind(arguments if note is None else note["became"])
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
-        """Run the inner tool with arguments that were mended if need be."""
-        note = self._mended(call.arguments)
+        """Run the inner tool, with repaired arguments if they need it."""
+        note = self._repair(call.arguments)
         if note is None:
             return await self.tool.invoke(call, context)
-        mended = replace(
+        repaired_call = replace(
             call, arguments=note["became"], metadata={**call.metadata, "repaired": note}
         )
-        view = context.view(call=mended, schema=self.schema)
+        view = context.view(call=repaired_call, schema=self.schema)
         await view.announce("tool:repaired", **note)
-        result = copy.copy(await self.tool.invoke(mended, context))
+        result = copy.copy(await self.tool.invoke(repaired_call, context))
         result.metadata = {**result.metadata, "repaired": note}
         return result
 
-    def _mended(self, arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
-        """Return what was mended, or None where nothing has to be, or can be."""
-        if self._takes(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
+    def _repair(self, arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
+        """Return the report of a repair. None if none is needed, or none is possible."""
+        if self._accepts(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
             return None
         plain = self.schema.plain
-        for did, found, closed in _mendings(arguments):
-            if closed and not _is_whole(found, plain, plain, closed):
+        for did, found, closed in _candidates(arguments):
+            if closed and not _has_every_property(found, plain, plain, closed):
                 continue
             listed = _listed(found, plain, plain)
             for steps, value in ((did, found), ([*did, "a lone value for a list"], listed)):
                 became = json.dumps(value, ensure_ascii=False)
-                if (did or value != found) and self._takes(became):
+                if (did or value != found) and self._accepts(became):
                     return {"did": steps, "sent": arguments, "became": became}
         return None
 
-    def _takes(self, arguments: Mapping[str, Any] | str) -> bool:
+    def _accepts(self, arguments: Mapping[str, Any] | str) -> bool:
         try:
             self.tool.bind(arguments)
         except ArgumentError:
@@ -114,8 +115,8 @@ class RepairedTool(WrapperTool):
         return True
 
 
-def _mendings(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
-    """Yield the objects that a text may mean, what was done to it, and how many had no end."""
+def _candidates(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
+    """Yield the repairs made, the object that they give, and how many closing braces they add."""
     did: list[str] = []
     fenced = _FENCE.fullmatch(text)
     if fenced and text.lstrip().startswith("```"):
@@ -127,7 +128,7 @@ def _mendings(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
         did, text = [*did, "doubled encoding"], inner
     exact = _json(text)
     if isinstance(exact, dict):
-        if _keeps(text, exact):  # It does not where a name stands twice.
+        if _keeps(text, exact):  # A name that was sent twice would lose a value.
             yield did, exact, 0
         return
     closers = _missing_closers(text)
@@ -138,7 +139,7 @@ def _mendings(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
 
 
 def _json(text: str) -> Any:
-    """Return the value that a text is as JSON, or None."""
+    """Return the value of a JSON text, or None if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -146,7 +147,7 @@ def _json(text: str) -> Any:
 
 
 def _python(text: str) -> Any:
-    """Return the value that a text is as a Python literal, or None."""
+    """Return the value of a Python literal, or None if the text is not one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # About escapes that Python does not know.
@@ -157,7 +158,7 @@ def _python(text: str) -> Any:
 
 
 def _guess(text: str, closers: str | None) -> Any:
-    """Return what json-repair makes of a text with its closers, if those are known."""
+    """Return what json-repair reads in the text with its missing closers, or None."""
     if closers is None:
         return None
     try:
@@ -167,9 +168,9 @@ def _guess(text: str, closers: str | None) -> Any:
 
 
 def _missing_closers(text: str) -> str | None:
-    """Return the braces that a text lacks at its end, or None where it breaks off elsewhere.
+    """Return the braces missing at the end of a text. None if more than braces may be missing.
 
-    A list that is not closed may lack items, a text its end, and a number digits.
+    A list that is not closed may lack items, a string its end, and a number some digits.
     """
     open_: list[str] = []
     quote = ""
@@ -197,21 +198,21 @@ def _missing_closers(text: str) -> str | None:
     return "}" * len(open_)
 
 
-def _is_whole(value: Any, schema: Any, root: Any, open_: int) -> bool:
-    """Whether objects that had no end hold every property of their schema.
+def _has_every_property(value: Any, schema: Any, root: Any, open_: int) -> bool:
+    """Whether the `open_` objects that were not closed hold every property of their schema.
 
-    They are the object itself and, of the last thing in it, so many as had no end.
+    These are the object itself, then the last value in it, then the last value in that, and so on.
     """
     schema = resolved(root, schema)
     parts = schema.get("properties") if isinstance(schema, Mapping) else None
     if not parts or not isinstance(value, dict) or not parts.keys() <= value.keys():
         return False
     *_, last = value
-    return open_ == 1 or _is_whole(value[last], parts.get(last), root, open_ - 1)
+    return open_ == 1 or _has_every_property(value[last], parts.get(last), root, open_ - 1)
 
 
 def _keeps(text: str, value: Any) -> bool:
-    """Whether a value says what a text says: every word, number and sign, in order, and no more."""
+    """Whether a value has the same words, numbers and signs as the text, in the same order."""
     leaves = list(_leaves(value))
     plain = _ESCAPE.sub(_letter, text)
     return (
@@ -222,7 +223,7 @@ def _keeps(text: str, value: Any) -> bool:
 
 
 def _keeps_quotes(text: str, kept: str) -> bool:
-    """Whether the quotes that a text escapes are in its values."""
+    """Whether every quote that the text escapes is still in the values."""
     escaped = [escape[1] for escape in _ESCAPE.finditer(text)]
     return all(kept.count(quote) >= escaped.count(quote) for quote in "\"'")
 
@@ -240,7 +241,7 @@ def _letter(escape: re.Match[str]) -> str:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yield the names and values of JSON as texts, in order."""
+    """Yield the names and values of a JSON value as texts, in order."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield name
@@ -253,7 +254,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def _listed(value: Any, schema: Any, root: Any) -> Any:
-    """Return a value with a list around what stands alone where the schema wants a list."""
+    """Return a copy in which a single value becomes a list wherever the schema wants a list."""
     schema = resolved(root, schema)
     if not isinstance(schema, Mapping):
         return value

@@ -1,4 +1,4 @@
-"""What layers and bridges take: a tool, several tools, or a toolset."""
+"""Accept what layers and bridges take: a tool, several tools, or a toolset."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ OneTool = TypeVar("OneTool", bound=Tool)
 
 
 def one_tool(tool: Tool) -> Tool:
-    """Return a tool as it is.
+    """Return the tool, after a check that it is one.
 
     Raises:
-        TypeError: It is no tool.
+        TypeError: It is not a tool.
     """
     if not isinstance(tool, Tool):
         remedy = ": decorate it with @FunctionTool" if callable(tool) else ""
@@ -29,9 +29,9 @@ def as_list(tools: Tools) -> list[Tool]:
     """Return some tools as a list.
 
     Raises:
-        DefinitionError: Something is no tool, or two tools have one name.
+        DefinitionError: Something is not a tool, or two tools have the same name.
     """
-    given: Any = [tools] if isinstance(tools, Tool) else tools  # A Toolset takes another one too.
+    given: Any = [tools] if isinstance(tools, Tool) else tools
     return list(Toolset(given).values())
 
 
@@ -44,12 +44,12 @@ def each(tools: Iterable[Tool], change: Callable[[Any], Any]) -> list[Tool]: ...
 
 
 def each(tools: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the same kind of tools, each as `change(tool)` returns it.
+    """Return the tools, each replaced by `change(tool)`.
 
-    Of another iterable, a list.
+    A tool gives a tool, a toolset a toolset, a tuple a tuple. Another iterable gives a list.
 
     Raises:
-        DefinitionError: Something is no tool, or two tools have one name.
+        DefinitionError: Something is not a tool, or two tools have the same name.
     """
     if isinstance(tools, Tool):
         return change(tools)

@@ -1,10 +1,10 @@
-"""Long results kept aside: the model reads the ends and a handle, code keeps the value.
+"""Keep long results in files. The model reads both ends and a handle; code keeps the value.
 
     spill = Spill(limit=20_000)
     report = FunctionTool(report, output_guardrails=[redact([...]), spill.guardrail])
     tools = Toolset([report]) | spill.tools  # read_result, search_result
 
-What is kept is what the guardrails before have left of the output. So the guardrail stands last.
+Put the guardrail last. It keeps the output as the guardrails before it have left it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from functool.layers.spill_reading import matcher, searched, shape, span, stored
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
 
 LEAST_LIMIT = 100
-"""The least `limit`, in characters: a handle and what to do with it have to fit."""
+"""The least `limit`, in characters. A handle and how to use it have to fit."""
 
 _OWNER = "functool.spill.owner"
 _SUFFIX = ".spilled"
@@ -55,7 +55,7 @@ _SUFFIX = ".spilled"
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """One part of a result in a file of its own; `content` is None for text and plain bytes."""
+    """One part of a result, in its own file. `content` is None for text and plain bytes."""
 
     path: Path
     size: int
@@ -78,20 +78,23 @@ class _Kept:
 
 
 class Spill:
-    """Keeps long results in files, each for one owner and for a time.
+    """Keeps long results in files, each for one owner and for a limited time.
 
     Args:
-        directory: Where; by default a private one that is removed with this object or the process.
-        limit: How many characters of a result a model is shown; bytes of images count, too.
-        owner: `owner(context)`, sync or async: whose results these are. Only the same owner reads
-            them again. By default the context.
-        expires_in: For how many seconds a result is kept.
-        max_bytes: How many bytes all results may take together. Where a new one does not fit, the
-            oldest are forgotten first, whoever owns them.
+        directory: The directory of the files. By default a private one, which is removed with this
+            object or at the end of the process.
+        limit: The most characters of a result that a model is shown. Bytes of images count as
+            characters.
+        owner: `owner(context)`, sync or async, returns the owner of a result. Only the same owner
+            can read it again. By default the owner is the context.
+        expires_in: How many seconds a result is kept.
+        max_bytes: The most bytes of all results together. If a new result does not fit, the oldest
+            ones are removed first, whoever owns them.
 
     Raises:
-        DefinitionError: `limit` is less than 100, `expires_in` no positive number, `max_bytes` no
-            positive int, `owner` not callable, or the directory cannot be made.
+        DefinitionError: `limit` is less than 100, `expires_in` is not a positive number,
+            `max_bytes` is not a positive int, `owner` is not callable, or the directory cannot be
+            made.
     """
 
     def __init__(
@@ -118,14 +121,14 @@ class Spill:
         self.max_bytes = max_bytes
         self._owner: Owner = owner or _owner_in_state
         self._kept: dict[str, _Kept] = {}
-        self._bytes = 0  # With what is being written.
+        self._bytes = 0  # Counts results that are still being written as well.
         self._lock = threading.Lock()
         self._directory = self._prepared(directory)
         self.guardrail: OutputGuardrail = self._make_guardrail()
         self.tools: Toolset = Toolset([self._reader(), self._searcher()])
 
     def _prepared(self, directory: str | os.PathLike[str] | None) -> Path:
-        """Return the directory, without what an earlier process has left in it too long ago."""
+        """Return the directory, after removing expired files of earlier processes."""
         try:
             if directory is None:
                 path = Path(tempfile.mkdtemp(prefix="functool-spill-"))
@@ -144,9 +147,9 @@ class Spill:
             ) from error
 
     def close(self) -> None:
-        """Forget all results, and remove their files."""
+        """Remove all results and their files."""
         with self._lock:
-            gone = self._forgotten([*self._kept])
+            gone = self._pop([*self._kept])
         _remove(gone)
 
     def _make_guardrail(self) -> OutputGuardrail:
@@ -183,7 +186,7 @@ class Spill:
     def _keep(
         self, parts: list[tuple[str | bytes, Any]], owner: Any, sources: list[str]
     ) -> tuple[str, _Kept]:
-        """Write the parts into files, all or none."""
+        """Write all parts into files. If one cannot be written, remove them all."""
         self._purge()
         written = [part.encode() if isinstance(part, str) else part for part, _ in parts]
         size = sum(map(len, written))
@@ -218,25 +221,26 @@ class Spill:
         now = time.monotonic()
         with self._lock:
             late = [handle for handle, kept in self._kept.items() if kept.expires <= now]
-            gone = self._forgotten(late)
+            gone = self._pop(late)
         _remove(gone)
 
-    def _forgotten(self, handles: list[str]) -> list[_Kept]:
-        """Forget results, with the lock held, and return what is to be removed."""
+    def _pop(self, handles: list[str]) -> list[_Kept]:
+        """Forget results, and return them so that their files can be removed. Hold the lock."""
         gone = [self._kept.pop(handle) for handle in handles]
         self._bytes -= sum(kept.bytes for kept in gone)
         return gone
 
     def _make_room(self, size: int) -> None:
-        """Take so many of the bytes that there may be; forget the oldest results for them.
+        """Reserve `size` bytes. Remove the oldest results to make room.
 
         Raises:
-            OSError: There may never be so many, or others are being written. Nothing is forgotten.
+            OSError: `size` exceeds `max_bytes`, or other results are being written and leave too
+                little room. No result is removed then.
         """
         late: list[str] = []
         with self._lock:
             room = self.max_bytes - self._bytes - size
-            for handle, kept in self._kept.items():  # The oldest come first.
+            for handle, kept in self._kept.items():  # Oldest first.
                 if room >= 0:
                     break
                 late.append(handle)
@@ -244,31 +248,31 @@ class Spill:
             if room < 0:
                 most = f"all kept results may take {self.max_bytes:,} bytes together"
                 raise OSError(errno.EDQUOT, most)
-            gone = self._forgotten(late)
+            gone = self._pop(late)
             self._bytes += size
         _remove(gone)
 
     def _shown(self, handle: str, kept: _Kept, first: str | bytes) -> str:
-        """Return what a model reads: handle, sizes, shape, and both ends of a text."""
+        """Return the text for the model: handle, sizes, shape, and both ends of the first part."""
         sizes = "; ".join(map(str, kept.parts))
         frame = f"[kept as {handle}: {sizes}; read_result shows more]"
         if len(frame) > self.limit:
             frame = f"[kept as {handle}: {len(kept.parts)} parts; read_result shows more]"
         if not isinstance(first, str):
             return frame
-        told = shape(first, (self.limit - len(frame)) // 4)
+        summary = shape(first, (self.limit - len(frame)) // 4)
         gap = "\n[…]\n"
-        left = self.limit - len(frame) - len(told) - len(gap) - 2
+        left = self.limit - len(frame) - len(summary) - len(gap) - 2
         if left < 20:
             return frame
         tail = left // 3
-        return f"{frame}\n{told}\n{first[: left - tail]}{gap}{first[-tail:]}"
+        return f"{frame}\n{summary}\n{first[: left - tail]}{gap}{first[-tail:]}"
 
     async def _part(self, handle: str, number: int, context: Context[Any]) -> tuple[_Kept, _Part]:
-        """Return a part of a result that this context's owner has.
+        """Return a result of this context's owner, and one of its parts.
 
         Raises:
-            ToolError: There is none.
+            ToolError: There is no such result or part.
         """
         self._purge()
         owner = await self._owner_of(context)
@@ -283,7 +287,7 @@ class Spill:
         return kept, kept.parts[number]
 
     async def _text(self, part: _Part, path: str = "") -> str:
-        """Return the text of a part; of bytes their base64; of JSON what `path` leads to."""
+        """Return the text of a part, the base64 of bytes, or the JSON value at `path`."""
         data = await in_thread(stored, part.path)
         text = data.decode() if part.is_text else base64.b64encode(data).decode()
         return await in_thread(within, text, path) if path else text
@@ -320,19 +324,19 @@ class Spill:
         return FunctionTool(read_result, settings=_settings("Read a result"))
 
     def _slice(self, text: str, start: int, end: int) -> str:
-        """Return a part of a text within the limit, with a word on what is left."""
+        """Return a part of a text within the limit, and a line on where to go on."""
         end = min(end, len(text))
         if start >= len(text) and start:
             raise ToolError(f"The text ends at character {len(text)}.")
         if start == 0 and end == len(text) <= self.limit:
             return text
 
-        def told(end: int) -> str:
+        def footer(end: int) -> str:
             more = f"; go on with offset={end}" if end < len(text) else ""
             return f"\n[characters {start} to {end} of {len(text)}{more}]"
 
-        end = min(end, start + self.limit - len(told(len(text) - 1)))
-        return text[start:end] + told(end)
+        end = min(end, start + self.limit - len(footer(len(text) - 1)))
+        return text[start:end] + footer(end)
 
     def _searcher(self) -> FunctionTool[..., Any]:
         async def search_result(
@@ -362,13 +366,13 @@ def _settings(name: str) -> ToolSettings:
 
 
 def _owner_in_state(context: Context[Any]) -> str:
-    """Return the mark of this context and its views."""
+    """Return a random owner's name, which is the same in a context and its views."""
     mark: str = context.state.setdefault(_OWNER, secrets.token_hex(16))
     return mark
 
 
 def _parts_of(result: ToolResult) -> list[tuple[str | bytes, Any]]:
-    """Return what a model would read: first all texts as one, then each content that has data."""
+    """Return what a model would read: first all texts as one, then each content with data."""
     value = result.value
     if type(value) in (bytes, bytearray) and result.output == ToolResult.of(value).output:
         return [(bytes(value), None)]

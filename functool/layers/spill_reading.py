@@ -1,4 +1,4 @@
-"""Read parts of a long text: its kind, a path into its JSON, its lines, what matches in it."""
+"""Read parts of a long text: its shape, a value in its JSON, some lines, or matching lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from functool import ToolError
 
 PIECE, OVERLAP = 400, 100
-"""How long lines are cut for a search, in characters; no match of 100 is lost at a cut."""
+"""How a search cuts long lines, in characters. A match of up to 100 is never cut in two."""
 
 
 SECONDS = 10.0
@@ -21,17 +21,17 @@ SECONDS = 10.0
 
 
 def shape(text: str, most: int) -> str:
-    """Say what a text is: the columns of a list of objects, the keys of an object, or its lines."""
+    """Describe a text: the columns of a list of objects, the keys of an object, or its lines."""
     value = _json(text)
     if isinstance(value, list):
         columns = dict.fromkeys(key for item in value if isinstance(item, dict) for key in item)
         names = f" with the columns {', '.join(columns)}" if columns else ""
-        said = f"A list of {len(value):,}{names}"
+        summary = f"A list of {len(value):,}{names}"
     elif isinstance(value, dict):
-        said = f"An object with the keys {', '.join(value)}"
+        summary = f"An object with the keys {', '.join(value)}"
     else:
-        said = f"A text of {text.count(chr(10)) + 1:,} lines"
-    return said if len(said) <= most else said[: max(0, most - 1)] + "…"
+        summary = f"A text of {text.count(chr(10)) + 1:,} lines"
+    return summary if len(summary) <= most else summary[: max(0, most - 1)] + "…"
 
 
 def stored(path: Path) -> bytes:
@@ -47,7 +47,7 @@ def stored(path: Path) -> bytes:
 
 
 def _json(text: str) -> Any:
-    """Return the list or object that a text is as JSON, else the text."""
+    """Return the list or object that a text holds as JSON, or the text if it holds neither."""
     if text.lstrip()[:1] not in ("[", "{"):
         return text
     try:
@@ -57,10 +57,10 @@ def _json(text: str) -> Any:
 
 
 def within(text: str, path: str) -> str:
-    """Return the JSON text of what a path leads to; a range of a list goes on in each of its items.
+    """Return the JSON text of the value at a path. After a range, the path goes on in each item.
 
     Raises:
-        ToolError: It leads nowhere.
+        ToolError: The path leads nowhere.
     """
 
     def step(value: Any, steps: list[str], done: str) -> Any:
@@ -93,7 +93,7 @@ def _is_place(name: str) -> bool:
 
 
 def span(text: str, lines: str) -> tuple[int, int]:
-    """Return where the lines `first-last`, counted from 1, begin and end in a text."""
+    """Return the start and the end of the lines `first-last` in a text. Lines count from 1."""
     first, _, last = lines.partition("-")
     begin, end = max(1, int(first)), int(last or first)
     starts = text.split("\n")
@@ -104,10 +104,10 @@ def span(text: str, lines: str) -> tuple[int, int]:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a search on an engine that takes linear time, whatever the pattern.
+    """Return a search function for a pattern. Its engine takes linear time for any pattern.
 
     Raises:
-        ToolError: It cannot read the pattern.
+        ToolError: The engine cannot read the pattern.
     """
     try:
         schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")
@@ -120,7 +120,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text with their offsets, long ones in pieces that overlap."""
+    """Yield the lines of a text with their offsets. Long lines come in pieces that overlap."""
     offset = 0
     for line in text.split("\n"):
         for start in range(0, max(1, len(line) - OVERLAP), PIECE - OVERLAP):

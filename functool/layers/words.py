@@ -1,7 +1,7 @@
-"""Find texts by their words: BM25F over the words that SQLite's FTS5 makes of them.
+"""Search texts by their words, with BM25F over the stems that SQLite's FTS5 makes.
 
-FTS5 folds case and accents, and takes English endings off. The postings lie in memory, weighed when
-the index is built: a search adds up a few lists of numbers.
+FTS5 folds case and accents, and removes English endings. The index is in memory and computes all
+weights when it is built, so a search only adds up a few lists of numbers.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ FIELDS = {
     "choices": (2.0, 0.3),
     "examples and tags": (3.0, 0.9),
 }
-"""How much a word counts in each field, and how much a long field takes from that."""
+"""By field: the weight of a word in it, and how strongly the length of the field reduces it."""
 
 SATURATION = 0.5
-"""How soon the second and third time that a word stands in a document count no more."""
+"""BM25's k1: the smaller it is, the less a repeated word adds to the score of a document."""
 
 NAME_SHARE = 0.3
-"""What a question gets for saying the whole name, in words of average weight."""
+"""The bonus for a query that has the whole name, in words of average weight."""
 
 LONG_QUESTION = 16
-"""From so many different words on, a question may want several tools."""
+"""From this many different words on, a query may ask for several tools."""
 
 ANSWERED = 0.3
-"""What a word of a long question loses once a tool before has answered it."""
+"""The part of a word's score that is lost in a long query once a better match has the word."""
 
 CANDIDATES = 60
 MAX_TERMS = 100
@@ -58,7 +58,7 @@ STOP_WORDS = set(
 )
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts that are written without spaces, or with endings that FTS5 does not know.
+# Scripts without spaces between words, or with endings that FTS5 does not know.
 _DENSE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 )
@@ -67,9 +67,9 @@ _IS_DENSE = re.compile(rf"[{_DENSE}]")
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text: split at case and underscores, without numbers.
+    """Return the words of a text, split at case and underscores, without numbers.
 
-    Scripts without spaces give pairs of characters.
+    Scripts without spaces give pairs of characters instead of words.
     """
     found: list[str] = []
     for word in _WORD.findall(_HUMP.sub(" ", text)):
@@ -86,7 +86,7 @@ class Stems:
     """The stems of words, as FTS5 makes them."""
 
     def __init__(self) -> None:
-        # Only memory, and only one thread at a time.
+        # The lock lets one thread at a time use the connection.
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         weakref.finalize(self, self._database.close)
         self._lock = threading.Lock()
@@ -115,10 +115,10 @@ class Stems:
 
 
 class WordIndex:
-    """An index of documents, each a text for every one of `FIELDS`."""
+    """An index of documents. A document is a list with one text for each of `FIELDS`."""
 
     def __init__(self, documents: Iterable[Sequence[str]]) -> None:
-        one: dict[str, str] = {}  # Each word once in memory, however often it stands somewhere.
+        one: dict[str, str] = {}  # Keeps one copy of each word in memory.
         fields = [
             [[one.setdefault(word, word) for word in words(text)] for text in document]
             for document in documents
@@ -133,7 +133,7 @@ class WordIndex:
         return [stem for word in found for stem in self._known[word]]
 
     def _weigh(self, documents: list[list[list[str]]]) -> None:
-        """Compute what each word is worth in each document."""
+        """Compute the score of each stem in each document."""
         count = max(1, len(documents))
         average = [
             max(1.0, sum(len(texts[i]) for texts in documents) / count) for i in range(len(FIELDS))
@@ -146,7 +146,7 @@ class WordIndex:
             for text, mean, (weight, shortness) in zip(
                 texts, average, FIELDS.values(), strict=True
             ):
-                # An empty text has no words, and would be divided by.
+                # `or 1` avoids a division by zero for an empty text.
                 worth = weight / (1 - shortness + shortness * (len(text) or 1) / mean)
                 for stem in text:
                     times[stem] = times.get(stem, 0.0) + worth
@@ -162,7 +162,7 @@ class WordIndex:
     def terms(self, query: str) -> dict[str, str]:
         """Return the stems of a query that the index knows, each with its word.
 
-        The rarest if many.
+        If there are more than `MAX_TERMS`, return the rarest.
         """
         asked = dict.fromkeys(words(query[:MAX_QUERY]))
         telling = [word for word in asked if word not in STOP_WORDS] or asked
@@ -180,20 +180,20 @@ class WordIndex:
         return found
 
     def stems(self, text: str) -> set[str]:
-        """Return the stems of a text of the index."""
+        """Return the stems of a text that is in the index."""
         return {stem for word in words(text) for stem in self._known.get(word, ())}
 
     def search(
         self, query: str, limit: int, keep: Callable[[int], bool]
     ) -> list[tuple[int, float]]:
-        """Return the numbers of the best documents that `keep` keeps, with scores, best first."""
+        """Return number and score of the best documents that `keep` accepts, best first."""
         terms = self.terms(query)
         scores: dict[int, float] = {}
         for stem in terms:
             for number, score in zip(*self._postings[stem], strict=True):
                 scores[number] = scores.get(number, 0.0) + score
         most = max(limit, CANDIDATES)
-        best = [found for found, _ in zip(_falling(scores, keep), range(most), strict=False)]
+        best = [found for found, _ in zip(_best_first(scores, keep), range(most), strict=False)]
         if len(terms) < LONG_QUESTION:
             return best[:limit]
         parts: dict[int, dict[str, float]] = {number: {} for number, _ in best}
@@ -204,8 +204,10 @@ class WordIndex:
         return _spread(parts, limit)
 
 
-def _falling(scores: dict[int, float], keep: Callable[[int], bool]) -> Iterator[tuple[int, float]]:
-    """Yield what `keep` keeps, best first; of equals the first."""
+def _best_first(
+    scores: dict[int, float], keep: Callable[[int], bool]
+) -> Iterator[tuple[int, float]]:
+    """Yield the documents that `keep` accepts, best first. Equal scores keep their order."""
     heap = [(-score, number) for number, score in scores.items()]
     heapq.heapify(heap)
     while heap:
@@ -215,7 +217,7 @@ def _falling(scores: dict[int, float], keep: Callable[[int], bool]) -> Iterator[
 
 
 def _spread(parts: dict[int, dict[str, float]], limit: int) -> list[tuple[int, float]]:
-    """Return the best documents, where a word that one before has answered counts less."""
+    """Return the best documents. A word counts less once a document before it has the word."""
     chosen: list[tuple[int, float]] = []
     answered: dict[str, float] = {}
 

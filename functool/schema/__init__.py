@@ -1,1 +1,1 @@
-"""Signature and docstring to schema: the plain form, the strict form, and questions to schemas."""
+"""Turn signatures and docstrings into JSON Schemas, plain and strict, and read JSON Schemas."""

@@ -1,4 +1,4 @@
-"""What a JSON Schema admits: null, containers only, which types, which names at a place."""
+"""Find out what a JSON Schema allows: null, only containers, which types, which names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from functool.schema.json_schema import UNSET, children, resolved
 
-_DEEPEST = 8  # Unions may hold each other; no type that people write is deeper.
+_DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
 _NUMBERS = {"integer", "number"}
 _MEANT: dict[type, set[str]] = {
     bool: {"boolean"} | _NUMBERS,
@@ -20,7 +20,7 @@ _MEANT: dict[type, set[str]] = {
 
 
 def admits_null(schema: Any, root: Any, depth: int = 0) -> bool:
-    """Whether a JSON Schema accepts null; `root` is the schema that its references lead into."""
+    """Whether a JSON Schema allows null. Its references point into `root`."""
     schema = resolved(root, schema)
     if schema is True or schema is UNSET or depth > _DEEPEST:
         return True
@@ -40,7 +40,7 @@ def admits_null(schema: Any, root: Any, depth: int = 0) -> bool:
 
 
 def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
-    """Whether a JSON Schema takes a list or an object, perhaps null, and no string."""
+    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
     schema = resolved(root, schema)
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return False
@@ -53,10 +53,10 @@ def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
 
 
 def kinds_of(schemas: Iterable[Any]) -> set[str]:
-    """Return the types that JSON Schemas name at any depth.
+    """Return the types in JSON Schemas at any depth.
 
-    A schema that says nothing adds `any`. `$ref`, `enum` and `const` are added where they stand,
-    and `listed number` where an `enum` or `const` lists a number.
+    The set also holds `any` if a schema allows anything, the keywords `$ref`, `enum` and `const` if
+    a schema has them, and `listed number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
     todo = [*schemas]
@@ -66,15 +66,15 @@ def kinds_of(schemas: Iterable[Any]) -> set[str]:
             kinds |= {"any"} if schema is not False else set()
             continue
         named = schema.get("type", [])
-        said = {*(named if isinstance(named, list) else [named])}
-        said |= schema.keys() & {"$ref", "enum", "const"}
+        found = {*(named if isinstance(named, list) else [named])}
+        found |= schema.keys() & {"$ref", "enum", "const"}
         parts = [part for _, part in children(schema) if part is not False]
-        if not parts and said <= {"array", "object"}:
-            said.add("any")
+        if not parts and found <= {"array", "object"}:
+            found.add("any")
         choices = (*schema.get("enum", ()), schema.get("const"))
         if any(type(choice) in (int, float) for choice in choices):
-            said.add("listed number")
-        kinds |= said
+            found.add("listed number")
+        kinds |= found
         todo += parts
     return kinds
 
@@ -82,10 +82,10 @@ def kinds_of(schemas: Iterable[Any]) -> set[str]:
 def find_bool_for_number(
     value: Any, schema: Any, root: Any, path: tuple[Any, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
-    """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is wanted.
+    """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
 
     Returns:
-        Where it stands and what is expected there, or None.
+        The path of that value and what is expected there, or None.
     """
     schema = resolved(root, schema)
     if not isinstance(schema, Mapping):
@@ -111,7 +111,7 @@ def find_bool_for_number(
 
 
 def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
-    """Return the names of the properties to which `steps` lead, those of all members of a union."""
+    """Return the property names at the path `steps`. In a union, those of all members."""
     schema = resolved(root, schema)
     if not isinstance(schema, Mapping):
         return []
@@ -140,7 +140,7 @@ def _part_at(schema: Mapping[str, Any], key: Any) -> Any:
 
 
 def _may_be_meant(value: Any, schema: Any) -> bool:
-    """Whether a value may be meant for a member of a union: a bool is never meant for a string."""
+    """Whether a value may belong to a member of a union, by type. A bool never belongs to a str."""
     kinds = _MEANT.get(type(value))
     named = schema.get("type") if isinstance(schema, Mapping) else None
     return not (kinds and isinstance(named, str)) or named in kinds

@@ -1,4 +1,4 @@
-"""Questions to a callable: how it runs, what it is called, where it was written."""
+"""Inspect a callable: how it runs, its name, its docstring, and where it was defined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def unpartialled(func: Any) -> Any:
-    """Return what partials are made of."""
+    """Return the function inside nested partials."""
     while isinstance(func, functools.partial):
         func = func.func
     return func
@@ -36,16 +36,16 @@ def way_of(func: Any) -> str:
 
 
 def has_own_signature(func: Any) -> bool:
-    """Whether the defaults that the signature names are really the callable's own."""
+    """Whether the defaults in the signature are really those of this callable."""
     func = getattr(func, "__func__", func)
     looks_like_another = hasattr(func, "__wrapped__") or hasattr(func, "__signature__")
     return isinstance(func, FunctionType) and not looks_like_another
 
 
 def docs_of(func: Any) -> docstrings.Docstring:
-    """Return what the docstring of a callable says.
+    """Return the parsed docstring of a callable.
 
-    An instance that wraps no function has two: that of its class, and that of `__call__`.
+    For an instance with `__call__`, the docstrings of the class and of `__call__` are combined.
     """
     func = unpartialled(func)
     if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
@@ -56,10 +56,10 @@ def docs_of(func: Any) -> docstrings.Docstring:
 
 
 def inferred_name(func: Any) -> str:
-    """Return the name of a tool that is not given one.
+    """Return the name for a tool from its callable.
 
     Raises:
-        DefinitionError: The callable's own name is none that every provider takes.
+        DefinitionError: Some provider would not accept the callable's name.
     """
     func = unpartialled(func)
     name = getattr(func, "__name__", None)
@@ -71,12 +71,12 @@ def inferred_name(func: Any) -> str:
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class as that of a tool: `HTTPFetch` is `http_fetch`."""
+    """Return the name of a class in snake_case: `HTTPFetch` becomes `http_fetch`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def located(error: DefinitionError, func: Any) -> DefinitionError:
-    """Return the error with the function's name, file and line in front."""
+    """Return the error with the function's name, file and line before its message."""
     func = unpartialled(func)
     inner = inspect.unwrap(getattr(func, "__func__", func))
     written = inspect.isroutine(inner) or inspect.isclass(inner)
@@ -89,7 +89,7 @@ def located(error: DefinitionError, func: Any) -> DefinitionError:
 
 
 def made_here(error: DefinitionError, name: object) -> DefinitionError:
-    """Return the error with a tool's name in front, and the file and line that makes the tool."""
+    """Return the error with the tool's name, and the file and line that create it, before it."""
     frame = outer_frame()
     where = f" ({frame.f_code.co_filename}:{frame.f_lineno})" if frame else ""
     return _with_message(error, f"{name or 'a tool'}{where}: {error}")
@@ -101,7 +101,7 @@ def _with_message(error: DefinitionError, message: str) -> DefinitionError:
 
 
 def outer_frame() -> FrameType | None:
-    """Return the innermost frame outside this package: where the tool is being made."""
+    """Return the innermost frame outside functool: where the author creates the tool."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "functool":
         frame = frame.f_back
@@ -111,13 +111,14 @@ def outer_frame() -> FrameType | None:
 def in_class_body(func: Any, frame: FrameType | None) -> bool:
     """Whether the function is a method.
 
-    It stands in a class body that is being run, and its first parameter is for the object.
+    It is one if a class body that contains it is being executed, and if its first parameter looks
+    like `self`.
     """
     owner = getattr(func, "__qualname__", "").rpartition(".")[0]
     while owner and not owner.endswith("<locals>") and frame is not None:
         if frame.f_code.co_qualname == owner:
-            # Under a `@staticmethod` that stands above, which cannot be seen from here, the first
-            # parameter is an argument.
+            # An outer `@staticmethod` cannot be seen from here. Then the first parameter is an
+            # argument, which usually has an annotation.
             first = next(iter(inspect.signature(func).parameters.values()), None)
             return first is not None and (
                 first.annotation is first.empty or first.name in ("self", "cls")

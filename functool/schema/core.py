@@ -1,4 +1,4 @@
-"""The core schema of an annotation: what pydantic validates by."""
+"""Get and compile pydantic's core schema of an annotation, which drives its validation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def core_of(annotation: Any, name: str) -> Any:
     """Return the core schema of the annotation of the parameter `name`.
 
     Raises:
-        Unresolved: It names something that does not exist yet.
-        DefinitionError: It has no schema.
+        Unresolved: The annotation names a class that does not exist yet.
+        DefinitionError: The annotation has no schema.
     """
     try:
         if is_cacheable(annotation):
@@ -41,28 +41,27 @@ def is_cacheable(annotation: Any) -> bool:
         hash(annotation)
     except TypeError:
         return False
-    # Equal is not the same: Annotated[int, Ge(1)] == Annotated[int, Ge(True)], and a class may be
-    # defined again under its name.
+    # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)].
     return get_origin(annotation) is not Annotated
 
 
 def compiled(core: Any, config: Any = None) -> SchemaValidator:
-    """Compile a core schema that was rewritten.
+    """Compile a rewritten core schema.
 
-    Without `_use_prebuilt` pydantic would leave a model to the model's own validator, and with it
-    what was rewritten inside of the model.
+    With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
+    was rewritten inside the model.
     """
     return SchemaValidator(core, config, _use_prebuilt=False)
 
 
 @functools.lru_cache(maxsize=512, typed=True)
 def _cached_core(annotation: Any) -> Any:
-    # A class that is not complete yet gives a stand-in, which raises here.
+    # For a class that is not complete yet pydantic returns a placeholder. `dict` makes it raise.
     return rewritten(dict(TypeAdapter(annotation).core_schema))
 
 
 def hoist(core: Any, definitions: dict[str, Any]) -> Any:
-    """Return a core schema without its own definitions, and add these to `definitions`."""
+    """Move the definitions of a core schema into `definitions`, and return the rest."""
     if core["type"] != "definitions":
         return core
     for definition in core["definitions"]:

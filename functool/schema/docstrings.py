@@ -1,10 +1,9 @@
-"""Read a docstring: the description of a tool, and what it says of arguments and the result.
+"""Parse a docstring: the tool's description, and the texts on its arguments and result.
 
-The text is cut into prose and sections here. docstring-parser, loaded when it is needed, reads
-NumPy's sections. Of the other styles it loses too much: a colon inside a type eats the parameter,
-paragraphs are joined, one odd item costs the whole docstring, and prose behind a section is
-dropped. Once the sections are cut, there is little left to read. Types are skipped, since the
-annotations know better.
+This file splits the text into prose and sections. docstring-parser reads NumPy sections; it is
+imported when there is one. It is not used for other styles, because it loses text there: it drops a
+parameter with a colon in its type, joins paragraphs, drops prose after a section, and fails on a
+whole docstring for one odd item. Types are skipped, because the annotations are more reliable.
 """
 
 import inspect
@@ -47,12 +46,12 @@ _TYPED = re.compile(r"[\w.]+(?:\[.*\])?(?: *\| *[\w.]+(?:\[.*\])?)* *:\s+")
 
 @dataclass(slots=True)
 class Docstring:
-    """What a docstring says.
+    """A parsed docstring.
 
-    `summary` is its prose: all but the sections on parameters, returned value, exceptions,
-    attributes, examples and references. `params` holds the text of each parameter by its name,
-    without stars; `returns` that of the returned (or yielded) value; `attributes` that of each
-    attribute of a class.
+    `summary` is everything but the sections on parameters, return value, exceptions, attributes,
+    examples and references. `params` maps the name of each parameter, without stars, to its text.
+    `returns` is the text on the returned or yielded value. `attributes` maps the name of each
+    attribute of a class to its text.
     """
 
     summary: str = ""
@@ -62,9 +61,10 @@ class Docstring:
 
 
 def parse(text: Any) -> Docstring:
-    """Return what the docstring `text` says.
+    """Parse the docstring `text`.
 
-    Unrecognised sections stay in the summary. What is no text says nothing, and nothing raises.
+    Unrecognised sections stay in the summary. Anything that is not a str counts as empty. No
+    docstring raises an exception.
     """
     text = inspect.cleandoc(text.replace("\r\n", "\n") if isinstance(text, str) else "")
     found, prose, end = Docstring(), [], 0
@@ -77,12 +77,12 @@ def parse(text: Any) -> Docstring:
             continue
         title = (match["google"] or match["numpy"] or "").lower()
         into = found.attributes if title in _ATTRIBUTES else found.params
-        for names, words in entries:
+        for names, about in entries:
             if names == _OUTCOME:
-                found.returns = found.returns or words.strip()
+                found.returns = found.returns or about.strip()
             for name in names.split(","):
                 if (name := name.strip(" *\\`")).isidentifier():
-                    into.setdefault(name, words.strip())
+                    into.setdefault(name, about.strip())
         prose.append(text[end : match.start()].strip())
         end = stop
     prose.append(text[end:].strip())
@@ -91,15 +91,15 @@ def parse(text: Any) -> Docstring:
 
 
 def _end(text: str, match: re.Match[str]) -> int:
-    """Return where the section ends whose head is `match`."""
+    """Return the position where the section with the title `match` ends."""
     depth = len(match["indent"])
     if match["numpy"]:
         end = _UNDERLINED
     elif not match["google"]:
         end = re.compile(rf"\n(?= {{0,{depth}}}[:@]\w)|\n *\n(?= {{0,{depth}}}\S)")
     elif _ITEM.match(text, match.end() + 1 + depth):
-        # Items as deep as their title, as when it opens the docstring: a blank line or another
-        # title ends them.
+        # The items are indented like their title, for example if it is the docstring's first line.
+        # Then a blank line or another title ends the section.
         end = re.compile(rf"\n *\n|\n(?= *(?:{_TITLE}) *: *$)", re.IGNORECASE | re.MULTILINE)
     else:
         end = re.compile(rf"\n(?= {{0,{depth}}}\S)")
@@ -108,9 +108,9 @@ def _end(text: str, match: re.Match[str]) -> int:
 
 
 def _read(match: re.Match[str], body: str) -> list[tuple[str, str]] | None:
-    """Return the names and texts of a section, or None if it is prose after all.
+    """Return the names and texts of a section, or None if it turns out to be prose.
 
-    A section that is of no use, such as `Raises:`, has none.
+    A section that is dropped, such as `Raises:`, gives an empty list.
     """
     if match["name"] or match["outcome"]:
         return [(match["name"] or _OUTCOME, inspect.cleandoc(body))]
@@ -148,10 +148,10 @@ def _read_numpy(title: str, body: str) -> list[tuple[str, str]] | None:
     section: Any = ReturnsSection if title in _RETURNS else ParamSection
     try:
         items = list(section(title, title).parse(inspect.cleandoc(body)))
-    except Exception:  # docstring-parser promises no exception of its own: IndexError has been seen
+    except Exception:  # docstring-parser may raise anything, such as IndexError.
         return None
     if title not in _RETURNS:
         return [(item.arg_name or "", item.description or "") for item in items]
-    # NumPy wants a type on the first line; many authors write their sentence there.
+    # The first line should hold the type, but many authors write their sentence there.
     firsts = ((item.description, item.type_name or "") for item in items)
     return [(_OUTCOME, text or (first if " " in first else "")) for text, first in firsts]

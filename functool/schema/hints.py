@@ -1,4 +1,4 @@
-"""Read a callable's signature, and resolve the annotations in it."""
+"""Read the signature of a callable, and resolve its annotations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _BOUND = (FunctionType, staticmethod, classmethod, property)
 
 
 class Unresolved(Exception):
-    """An annotation names something that does not exist yet."""
+    """An annotation names a class that does not exist yet."""
 
 
 def signature_of(func: Callable[..., Any]) -> inspect.Signature:
     """Return the signature of a callable.
 
     Raises:
-        DefinitionError: It has none, as some builtins.
+        DefinitionError: The callable has no readable signature, like some builtins.
     """
     try:
         return inspect.signature(func)
@@ -36,12 +36,12 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
 
 
 def named_parameters(func: Callable[..., Any]) -> list[str]:
-    """Return every name of the signature, hidden ones too."""
+    """Return the names of all parameters, including hidden ones."""
     return list(signature_of(func).parameters)
 
 
 def fixed_keywords(func: Any) -> set[str]:
-    """Return the keywords that a partial has fixed: a model neither sees nor sets them."""
+    """Return the keywords that a partial has set. A model neither sees nor sets them."""
     fixed: set[str] = set()
     while isinstance(func, functools.partial):
         fixed |= set(func.keywords)
@@ -59,8 +59,8 @@ class Hints:
     """Resolves the annotations of one function, one at a time.
 
     Args:
-        func: The function, or anything callable.
-        frame: Where it was defined; its local names resolve string annotations.
+        func: The function, or any other callable.
+        frame: The frame that defines the function. String annotations may use its local names.
     """
 
     def __init__(self, func: Any, frame: FrameType | None) -> None:
@@ -76,11 +76,11 @@ class Hints:
         self.locals |= {variable.__name__: variable for variable in variables}
 
     def __call__(self, annotation: Any, name: str = "return") -> Any:
-        """Return what an annotation of the parameter `name` means.
+        """Return the resolved annotation of the parameter `name`.
 
         Raises:
-            Unresolved: It names something that does not exist yet.
-            DefinitionError: It cannot be read.
+            Unresolved: The annotation names a class that does not exist yet.
+            DefinitionError: The annotation cannot be read.
         """
         if isinstance(annotation, type) and not get_args(annotation):
             return annotation
@@ -93,19 +93,19 @@ class Hints:
             raise unreadable(annotation, name, error) from error
 
     def of(self, holder: Any) -> dict[str, Any]:
-        """Return the annotations of a class or an object, resolved with the function's names."""
+        """Return all annotations of a class or an object, resolved with the function's names."""
         return get_type_hints(holder, self.globals, self.locals, include_extras=True)
 
 
 def _owner(func: Any) -> Any:
-    """Return the class in whose body a method, or the `__call__` of an instance, was written."""
+    """Return the class of a method, or of an instance with `__call__`; None for a function."""
     if inspect.ismethod(func):
         return func.__self__ if inspect.isclass(func.__self__) else type(func.__self__)
     return None if inspect.isroutine(func) or inspect.isclass(func) else type(func)
 
 
 def _class_names(owner: Any) -> dict[str, Any]:
-    """Return the types that the bodies of a class and its bases define."""
+    """Return the names that a class and its bases define, without their methods."""
     names: dict[str, Any] = {}
     for base in reversed(inspect.getmro(owner)[:-1] if owner else ()):
         names |= {k: v for k, v in vars(base).items() if not isinstance(v, _BOUND)}
@@ -113,9 +113,9 @@ def _class_names(owner: Any) -> dict[str, Any]:
 
 
 def _local_names(frame: FrameType | None, module: dict[str, Any]) -> dict[str, Any]:
-    """Return the local names of a frame and of those around it in the same module."""
+    """Return the local names of a frame and of the frames around it in the same module."""
     names: dict[str, Any] = {}
-    # A decorator of the author's own may stand between, in another module.
+    # Skip the frames of other modules, such as those of an author's decorator.
     while frame is not None and frame.f_globals is not module:
         frame = frame.f_back
     while frame is not None and frame.f_globals is module and frame.f_locals is not module:
@@ -125,7 +125,7 @@ def _local_names(frame: FrameType | None, module: dict[str, Any]) -> dict[str, A
 
 
 def _as_text(annotation: Any) -> Any:
-    """Read `LiteralString` as `str` at every depth: a model's text is never in the source code."""
+    """Replace `LiteralString` by `str` at every depth. A model's text is never a literal."""
     if annotation is LiteralString:
         return str
     origin, inner = get_origin(annotation), get_args(annotation)

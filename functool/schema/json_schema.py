@@ -1,8 +1,7 @@
-"""Read a JSON Schema: follow its references, list what is inside of it, name its definitions.
+"""Read a JSON Schema: follow its references, walk through its parts, name its definitions.
 
-Everything that reads a schema stands on this file: the strict form, the dialects, the tests of
-tools, OpenAPI and MCP. Nothing here fetches a reference that leads out of the schema, and nothing
-here changes a schema.
+Everything that reads a schema uses this file: the strict form, the dialects, `check_tool`, OpenAPI
+and MCP. No function here fetches a reference from outside the schema, or changes a schema.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from urllib.parse import unquote
 
 from functool.errors import DefinitionError
 
-UNSET: Any = ...  # It is no JSON value, and a copy of it is itself.
+UNSET: Any = ...  # Not a JSON value, and the same object after a deep copy.
 
-# The keywords that hold a list of schemas, schemas by name, and one schema.
+# The keywords that hold a list of schemas, a mapping of names to schemas, and a single schema.
 MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "dependentSchemas")
 ONE = (
@@ -28,12 +27,12 @@ DEFINITIONS = ("$defs", "definitions")
 
 
 def lookup(root: Any, ref: Any) -> Any:
-    """Find what a reference inside of a schema leads to, or `UNSET`."""
+    """Return the target of a reference inside a schema, or `UNSET` if there is none."""
     if not isinstance(ref, str) or not f"{ref}/".startswith("#/"):
         return UNSET
     node = root
     for part in ref.split("/")[1:]:
-        # Some authors write a name into a reference as it stands, others percent-encode it.
+        # Some authors percent-encode names in a reference, others do not.
         names = [name.replace("~1", "/").replace("~0", "~") for name in (part, unquote(part))]
         if isinstance(node, list):
             place = int(part[:9]) if part.isascii() and part.isdigit() else len(node)
@@ -45,9 +44,9 @@ def lookup(root: Any, ref: Any) -> Any:
 
 
 def resolved(root: Any, node: Any) -> Any:
-    """Return a schema without a reference of its own, or `UNSET` if that leads to no schema.
+    """Replace a schema that is a reference by its target; `UNSET` if the target is no schema.
 
-    What stands beside the reference is added to what it leads to.
+    Keywords beside the reference are added to the target.
     """
     seen: set[str] = set()
     while isinstance(node, Mapping) and isinstance(ref := node.get("$ref"), str):
@@ -61,7 +60,7 @@ def resolved(root: Any, node: Any) -> Any:
 
 
 def children(node: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield the schemas inside of `node`, but for its definitions, each with the way to it."""
+    """Yield the path and the schema of each direct child of `node`, except its definitions."""
     for keyword, value in node.items():
         if keyword in MANY and isinstance(value, list):
             yield from (((keyword, i), child) for i, child in enumerate(value))
@@ -72,7 +71,7 @@ def children(node: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], A
 
 
 def walk(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a schema and every one inside of it, those of its definitions too."""
+    """Yield a schema and every schema inside it, including its definitions."""
     todo = [schema]
     while todo:
         node = todo.pop()
@@ -92,15 +91,15 @@ def property_names(schema: Any) -> Iterator[str]:
 
 
 class Names:
-    """Gives every definition of a schema one name under `$defs`, wherever it stands."""
+    """Assigns every target of a reference a name of its own under `$defs`."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = schema
-        self._names = {"#": "#"}  # by reference
-        self._refs = {"#": "#"}  # by name
+        self._names = {"#": "#"}  # Reference to name.
+        self._refs = {"#": "#"}  # Name to reference.
 
     def of(self, ref: str) -> str:
-        """Return the name of what `ref` leads to: `#` for the whole, "" if it leads nowhere."""
+        """Return the name of a reference's target: `#` for the root, "" if there is no target."""
         if ref not in self._names:
             known = isinstance(lookup(self.schema, ref), (Mapping, bool))
             self._names[ref] = name = self._free_name(ref) if known else ""
@@ -108,12 +107,12 @@ class Names:
         return self._names[ref]
 
     def target(self, name: str) -> dict[str, Any]:
-        """Return what a name stands for; an empty schema for an unknown one."""
+        """Return the schema with this name, or an empty schema if the name is unknown."""
         found = lookup(self.schema, self._refs.get(name))
         return found if isinstance(found, dict) else {}
 
     def cycles(self) -> list[str]:
-        """Return the names of the definitions that the schema uses and that hold themselves."""
+        """Return the names of the recursive definitions that the schema uses."""
         edges: dict[str, set[str]] = {}
         todo = ["#"]
         while todo:
@@ -143,7 +142,7 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return the names to which the edges lead from `start`."""
+    """Return the names that can be reached from `start` over the edges."""
     seen: set[str] = set()
     todo = [*edges.get(start, ())]
     while todo:
@@ -155,10 +154,10 @@ def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 def checked_parameters(parameters: Any) -> dict[str, Any]:
-    """Return a JSON Schema of arguments with its root type said.
+    """Return a copy of a JSON Schema of arguments, with the type of its root filled in.
 
     Raises:
-        DefinitionError: It is no mapping, or its root is not an object.
+        DefinitionError: The schema is not a mapping, or its root is not an object.
     """
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise DefinitionError('parameters must be a JSON Schema whose root has "type": "object"')

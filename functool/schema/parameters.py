@@ -1,4 +1,4 @@
-"""One argument of a function, as its parameter and annotation describe it."""
+"""Read one parameter of a function: its annotation, default, alias and description."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _finite_json = json.JSONEncoder(allow_nan=False).encode
 
 @dataclass(slots=True)
 class Parameter:
-    """One argument of the tool.
+    """One argument of a tool.
 
-    `name` is the function's, `wire` the one that the model sends (its alias).
-
-    `by_field` says that the default stands in a pydantic `Field`, and not in the signature.
+    `name` is the parameter's name in the function. `wire` is the name that the model sends: the
+    alias, or else `name`. `by_field` means that the default comes from a pydantic `Field` and not
+    from the signature.
     """
 
     empty: ClassVar[Any] = EMPTY
@@ -47,9 +47,9 @@ class Parameter:
     by_field: bool = False
 
     def plain_default(self) -> Any:
-        """Return the default as JSON, or `EMPTY`.
+        """Return the default as a JSON value, or `EMPTY`.
 
-        It is empty where there is no default, a factory makes it, or JSON cannot say it.
+        It is `EMPTY` if there is no default, if a factory makes it, or if JSON cannot express it.
         """
         with suppress(Exception):
             if self.default is not EMPTY and self.factory is None:
@@ -58,13 +58,13 @@ class Parameter:
 
 
 def hidden_source(annotation: Any, name: str) -> Any:
-    """Return where the value of an injected parameter comes from.
+    """Return the source of an injected parameter's value.
 
     Returns:
         `Context`, `ToolCall` or an `Inject` provider; None for a parameter that a model sends.
 
     Raises:
-        DefinitionError: `Inject` has no function.
+        DefinitionError: `Inject` has no provider function.
     """
     if get_origin(annotation) is Annotated:
         for extra in get_args(annotation)[1:]:
@@ -85,7 +85,7 @@ def hidden_source(annotation: Any, name: str) -> Any:
 
 
 def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
-    """Return the argument that a parameter of a signature stands for."""
+    """Read a parameter of a signature."""
     name, kind, default = parameter.name, parameter.kind, parameter.default
     if kind is inspect.Parameter.VAR_POSITIONAL:
         items: Any = list[annotation]
@@ -96,7 +96,7 @@ def read_parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
 
 
 def read_annotation(found: Parameter, annotation: Any) -> Parameter:
-    """Take over what the annotation says of a parameter: its type, texts, alias and default."""
+    """Fill in a parameter from its annotation: type, description, alias and default."""
     if get_origin(annotation) is Annotated:
         kind, *extras = get_args(annotation)
         for place, extra in enumerate(extras):
@@ -123,10 +123,10 @@ def _read_field(found: Parameter, info: FieldInfo) -> None:
 
 
 def _type_part(info: FieldInfo) -> FieldInfo:
-    """Return a `Field` without alias and default: outside of a model, pydantic warns of them."""
+    """Return a copy of a `Field` without alias and default, on which pydantic would warn here."""
     words = ("title", "description", "examples", "discriminator", "deprecated", "json_schema_extra")
-    said = {word: value for word in words if (value := getattr(info, word)) is not None}
-    part: FieldInfo = Field(**said)
+    kept = {word: value for word in words if (value := getattr(info, word)) is not None}
+    part: FieldInfo = Field(**kept)
     part.metadata = [*info.metadata]
     return part
 

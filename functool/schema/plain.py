@@ -1,4 +1,4 @@
-"""pydantic's JSON Schema, made plain, and exact where pydantic's is not what it checks."""
+"""Generate a JSON Schema that is simpler than pydantic's and closer to what pydantic accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_core import core_schema
 
 from functool.schema.docstrings import parse
 
-# Numbers as texts. All that fits is accepted; pydantic takes a little more, such as blanks around.
+# Patterns of numbers as texts. pydantic accepts a little more, such as spaces around a number.
 _INTEGER = r"^-?[0-9]+$"
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 _DECIMAL = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?$"
@@ -23,13 +23,13 @@ _DECIMAL_BOUNDS = {
 
 
 class PlainJsonSchema(GenerateJsonSchema):
-    """Writes JSON Schema as pydantic does, with three things left out.
+    """Generates JSON Schema like pydantic, without titles, warnings and fields that nobody can set.
 
-    These are titles that only repeat a name, fields that nobody can set, and warnings.
+    It also describes the keys of dicts, decimals and the fields of classes more exactly.
     """
 
     def field_is_present(self, field: Any) -> bool:
-        """Leave out what no caller can set."""
+        """Leave out fields that no caller can set."""
         settable = self.mode == "serialization" or field.get("init", True)
         return super().field_is_present(field) and settable
 
@@ -38,11 +38,11 @@ class PlainJsonSchema(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
-        """Close a model whose core schema refuses unknown names, and describe its fields."""
+        """Forbid unknown names if the core schema does, and describe the fields of a model."""
         return self._described(super().model_schema(schema), schema)
 
     def dataclass_schema(self, schema: Any) -> dict[str, Any]:
-        """Close a dataclass whose core schema refuses unknown names, and describe its fields."""
+        """Forbid unknown names if the core schema does, and describe the fields of a dataclass."""
         return self._described(super().dataclass_schema(schema), schema)
 
     def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
@@ -50,55 +50,55 @@ class PlainJsonSchema(GenerateJsonSchema):
         return self._described(super().typed_dict_schema(schema), schema)
 
     def dict_schema(self, schema: Any) -> dict[str, Any]:
-        """Write keys as the texts that they are in JSON."""
+        """Describe the keys as texts, because JSON keys are texts."""
         return self._with_keys(super().dict_schema(schema), schema)
 
     def ordered_dict_schema(self, schema: Any) -> dict[str, Any]:
-        """Write an `OrderedDict`, and a `Counter`, like a dict."""
+        """Treat an `OrderedDict` and a `Counter` like a dict."""
         return self.dict_schema(schema)
 
     counter_schema = ordered_dict_schema
 
     def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        """Write the text of a decimal as it is checked."""
+        """Describe a decimal that is sent as a text by the pattern that pydantic accepts."""
         made = super().decimal_schema(schema)
         for member in made.get("anyOf", [made]):
             if member.get("type") == "string" and not schema.get("allow_inf_nan"):
-                bounds = {said: schema.get(word) for word, said in _DECIMAL_BOUNDS.items()}
-                member.update({"pattern": _DECIMAL, **_said(bounds)})
+                bounds = {text: schema.get(word) for word, text in _DECIMAL_BOUNDS.items()}
+                member.update({"pattern": _DECIMAL, **_bounds_text(bounds)})
         return made
 
     def ser_schema(self, schema: Any) -> dict[str, Any] | None:
-        """Promise nothing for a serializer that does not say what it returns."""
+        """Allow anything for the output of an author's serializer without a return type."""
         written = schema["type"] in ("function-plain", "function-wrap")
         if written and schema.get("return_schema") is None:
-            # Those of pydantic's own, for a path say, give what the schema of the type says.
+            # pydantic's own serializers, such as that for paths, agree with the type's schema.
             module = getattr(schema["function"], "__module__", None)
             if not f"{module or ''}".startswith("pydantic."):
                 return {}
         return super().ser_schema(schema)
 
     def emit_warning(self, kind: Any, detail: str) -> None:
-        """Keep silent: what is left out stands in no schema."""
+        """Emit no warnings. What pydantic warns about, such as a default, is just left out."""
         return
 
     def _described(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
-        """Move what a class's docstring says of its fields to their schemas."""
+        """Copy the texts on fields from a class's docstring to the schemas of these fields."""
         forbids = core.get("config", {}).get("extra_fields_behavior") == "forbid"
         if forbids and "properties" in made and self.mode == "validation":
             made.setdefault("additionalProperties", False)
         doc = getattr(core.get("cls"), "__doc__", None) or ""
-        said = parse(doc)
-        texts = {**said.attributes, **said.params}
+        parsed = parse(doc)
+        texts = {**parsed.attributes, **parsed.params}
         for name, field in made.get("properties", {}).items():
             if name in texts and isinstance(field, dict):
                 field.setdefault("description", texts[name])
         if made.get("description") == cleandoc(doc):
-            made["description"] = said.summary
+            made["description"] = parsed.summary
         return {key: value for key, value in made.items() if key != "description" or value}
 
     def _with_keys(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
-        # pydantic writes a pattern of keys as `patternProperties`, which admit any other name.
+        # pydantic writes a pattern of keys as `patternProperties`, which allows all other names.
         for value in made.pop("patternProperties", {}).values():
             made["additionalProperties"] = value or True
         names = self._key_text(
@@ -108,7 +108,7 @@ class PlainJsonSchema(GenerateJsonSchema):
         return {**made, "propertyNames": names} if names.keys() - {"type", "title"} else made
 
     def _key_text(self, schema: Any) -> dict[str, Any]:
-        """Return the JSON Schema of the texts that are keys of a type; an empty one if unknown."""
+        """Return the JSON Schema of a key type's texts, or an empty schema if it is unknown."""
         if isinstance(ref := schema.get("$ref"), str):
             target = self.get_schema_from_definitions(JsonRef(ref))
             kept = target is None or target.get("type") == "string"
@@ -126,11 +126,11 @@ class PlainJsonSchema(GenerateJsonSchema):
             return dict(schema) if kind == "string" else {}
         bounds = {word: schema.get(word) for word in _BOUNDS}
         pattern = _INTEGER if kind == "integer" else _NUMBER
-        return {"type": "string", "pattern": pattern, **_said(bounds)}
+        return {"type": "string", "pattern": pattern, **_bounds_text(bounds)}
 
 
-def _said(bounds: dict[str, Any]) -> dict[str, str]:
-    """Return a description of what a pattern cannot say."""
+def _bounds_text(bounds: dict[str, Any]) -> dict[str, str]:
+    """Return a description of bounds that a pattern cannot express."""
     texts = [f"{word}: {bound}" for word, bound in bounds.items() if bound is not None]
     return {"description": "; ".join(texts)} if texts else {}
 

@@ -1,4 +1,4 @@
-"""The schema of a tool as it is published: the plain form, or the strict one and its codec."""
+"""Build the published schema of a tool: the plain form, or the strict form and its codec."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def publish(
     output: Mapping[str, Any] | None,
     rest: str = "",
 ) -> tuple[ToolSchema, Codec | None]:
-    """Return the schema of a tool and, under strict, the codec of its arguments.
+    """Return the schema of a tool and, if `strict` is set, the codec of its arguments.
 
     Raises:
-        SchemaError: The arguments have no strict form, or under `"refuse"` would need encoding.
-        DefinitionError: `strict` is none of False, True and `"refuse"`.
+        SchemaError: The arguments have no strict form, or they would need an encoding and `strict`
+            is `"refuse"`.
+        DefinitionError: `strict` is not False, True or `"refuse"`.
     """
     if strict not in (False, True, "refuse"):
         raise DefinitionError(f'strict must be False, True or "refuse", not {strict!r}')

@@ -1,4 +1,4 @@
-"""Rewrite pydantic's core schema, so that a call is checked as the published schema says."""
+"""Rewrite pydantic's core schema, so that validation agrees with the published JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, get_origin
 
 from pydantic_core import core_schema
 
-# The keys of a core schema that hold other ones. A field holds its own under "schema".
+# The keys of a core schema that hold other core schemas. A field has its schema under "schema".
 _INNER = frozenset(
     (
         *("schema", "fields", "choices", "definitions", "steps", "arguments_schema"),
@@ -23,20 +23,20 @@ _LISTS = ("list", "tuple", "set", "frozenset")
 
 
 def rewritten(core: Any) -> Any:
-    """Return a core schema that differs from pydantic's in three ways, at every depth.
+    """Return a copy of a core schema that differs from pydantic's in three ways, at every depth.
 
-    - A dataclass, TypedDict or model refuses unknown names, unless it sets its own `extra`.
-    - A `Literal` of Enum members takes their values, and not the members themselves only.
-    - A number that is a choice of keys takes its text, since the keys of JSON are texts.
+    - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
+    - A `Literal` of Enum members also accepts the values of these members.
+    - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
 
-    A model with an `__init__` of its own checks its arguments itself: it stays as it is.
+    A model with its own `__init__` checks its arguments itself, so it is not changed.
     """
     if core.get("custom_init"):
         return core
     made = _inside(core, rewritten)
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
         made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
-        # pydantic writes "ignore" for a TypedDict that says nothing.
+        # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if core["type"] == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
     if texts := choices_by_key(core.get("keys_schema", {})):
@@ -53,18 +53,18 @@ def rewritten(core: Any) -> Any:
 
 
 def failing_fast(core: Any) -> Any:
-    """Return a core schema whose lists stop at their first wrong item, at every depth."""
+    """Return a copy of a core schema whose lists stop at the first wrong item, at every depth."""
     made = _inside(core, failing_fast)
     return {**made, "fail_fast": True} if core.get("type") in _LISTS else made
 
 
 def _inside(core: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a core schema with every one that it holds directly changed."""
+    """Return a copy of a core schema with `change` applied to each core schema inside it."""
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
 
 
 def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
-    """Change what stands under a key: a core schema, some in a list, or some by name."""
+    """Change the value of a key: a core schema, or a list or a mapping of core schemas."""
     if isinstance(part, (list, tuple)):
         return type(part)(_inner(item, change) for item in part)
     if not isinstance(part, dict):
@@ -75,21 +75,21 @@ def _inner(part: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _sets_extra(cls: Any) -> bool:
-    """Whether a class says itself, or a base of it, what happens to unknown names."""
+    """Whether a class or one of its bases configures what happens to unknown names."""
     return any(config.get("extra") is not None for config in _configs(cls))
 
 
 def _configs(cls: Any) -> Iterator[Any]:
     yield getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
-    # A TypedDict inherits from `dict` only; what it was written with stands here.
+    # At run time a TypedDict inherits from `dict` only. Its real bases are stored here.
     for base in getattr(cls, "__orig_bases__", ()):
         yield from _configs(get_origin(base) or base)
 
 
 def choices_by_key(core: Any) -> dict[str, Any]:
-    """Map the texts that stand for the choices of a core schema to these choices.
+    """Map texts to the choices of a core schema that they stand for.
 
-    The keys of a dict are always texts in JSON.
+    In JSON the keys of a dict are always texts.
     """
     choices = [*core.get("expected", ()), *(member.value for member in core.get("members", ()))]
     return {str(choice): choice for choice in choices if not isinstance(choice, (str, Enum))}

@@ -1,4 +1,4 @@
-"""The shape of a value under a JSON Schema: its types, names and constants, not its bounds."""
+"""Compare values with a JSON Schema by types, names and constants, but not by bounds."""
 
 from __future__ import annotations
 
@@ -24,31 +24,34 @@ _IMPLIED = {
 _NUMBERS = {"integer", "number"}
 _MOST = 50
 
-# What was found out about (schema or step, value) in one run. It holds the values, so that no id is
-# given twice.
+# Results of one run by the ids of (schema or step, value). It also keeps the values alive, so that
+# no id is used again for another value.
 Memo = dict[tuple[int, int], tuple[Any, Any]]
 _Judge = Generator[tuple[Any, Any], Any, bool]
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
-    """List the types a schema names or its structure implies."""
+    """List the types that a schema names, or that its keywords imply."""
     implied = [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
     types = schema.get("type") or implied
     return types if isinstance(types, list) else [types]
 
 
 def values_of(schema: Mapping[str, Any]) -> list[Any] | None:
-    """List the only values a schema admits, or None if it names none."""
+    """List the values of a schema's `const` or `enum`, or None if it has neither."""
     return [schema["const"]] if "const" in schema else schema.get("enum")
 
 
 def default_of(schema: Any) -> Any:
-    """The default a schema names, or `UNSET`."""
+    """Return the default of a schema, or `UNSET`."""
     return schema.get("default", UNSET) if isinstance(schema, dict) else UNSET
 
 
 def others_of(schema: Mapping[str, Any], root: Any) -> Any:
-    """Find the schema of the names that are not declared: False for none, `UNSET` for several."""
+    """Return the schema for names that are not declared.
+
+    It is False if such names are not allowed, and `UNSET` if they may have several schemas.
+    """
     patterns = [*schema.get("patternProperties", {}).values()]
     others = schema.get("additionalProperties")
     if patterns:
@@ -57,14 +60,14 @@ def others_of(schema: Mapping[str, Any], root: Any) -> Any:
 
 
 def is_type(value: Any, types: Sequence[str]) -> bool:
-    """Say whether a value is of one of these types; 1.0 is an integer too."""
+    """Whether a value has one of these types. 1.0 is an integer, too."""
     name = NAMES.get(type(value))
     return name in types or (name in _NUMBERS and bool(_NUMBERS & {*types}) and value % 1 == 0)
 
 
 def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
-    """Say whether a value has the plain shape of a schema: its types, names and constants."""
-    # With a stack of its own, since a hundred levels of unions ask for more frames than Python has.
+    """Whether a value agrees with a schema in plain form: in types, names and constants."""
+    # It uses its own stack: a hundred levels of unions would exceed Python's recursion limit.
     stack: list[tuple[tuple[int, int], Any, _Judge]] = []
     while True:
         key = (id(schema), id(value))
@@ -72,7 +75,7 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
         if isinstance(schema, dict) and key in memo:
             answer = memo[key][0]
         elif isinstance(schema, dict):
-            memo[key] = (False, value)  # where a reference leads back to itself
+            memo[key] = (False, value)  # For a reference that leads back to itself.
             stack.append((key, value, _judge(schema, value, root)))
             answer = None
         while stack:
@@ -88,7 +91,10 @@ def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
 
 
 def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
-    """Ask for the (schema, value) on which the answer depends, one by one, and return it."""
+    """Compare one value with one schema.
+
+    It yields each inner (schema, value) to compare, is sent the answer, and returns its own answer.
+    """
     types, values = types_of(schema), values_of(schema)
     if types and not is_type(value, types):
         return False
@@ -122,7 +128,7 @@ def _judge(schema: dict[str, Any], value: Any, root: Any) -> _Judge:
 
 
 def has_tags(schema: Any, value: Any, root: Any) -> bool:
-    """Say whether a value names an object by the constants that it has."""
+    """Whether a value has all constants of a schema, such as the tag of a union member."""
     schema = resolved(root, schema)
     if not isinstance(schema, dict) or not isinstance(value, dict):
         return False
@@ -132,7 +138,7 @@ def has_tags(schema: Any, value: Any, root: Any) -> bool:
 
 
 def samples(form: dict[str, Any], defs: Mapping[str, Any], depth: int = 0) -> list[Any]:
-    """Make values of a strict schema, so that each type and constant stands in one of them."""
+    """Make sample values of a strict schema. Each type and constant occurs in one of them."""
     if "$ref" in form:
         return samples(defs[form["$ref"]], defs, depth + 1) if depth < 3 else []
     if "anyOf" in form:

@@ -1,10 +1,10 @@
-"""Signature and docstring to schema: `describe(func) -> FunctionSchema`.
+"""Compile the signature of a function into schemas: `describe(func) -> FunctionSchema`.
 
-The arguments of a function are one pydantic-core `typed_dict_schema` whose fields are the core
-schemas of `TypeAdapter(annotation)`, cached for each annotation. Of the public ways to validate
-JSON text this one measured fastest (an `arguments_schema` costs a quarter more a call, a model per
-function twice as much to define), and no parameter name is reserved in it. Defaults stay out: an
-argument that was not sent is left to the function's own default.
+All arguments together are one `typed_dict_schema` of pydantic-core. Its fields are the core schemas
+of `TypeAdapter(annotation)`, which are cached. Of pydantic's public ways to validate JSON text,
+this one measured fastest: with an `arguments_schema`, a call costs a quarter more, and a model for
+each function costs twice as much to define. It also reserves no parameter names. The core schema
+holds no defaults, because Python fills in the function's own defaults.
 """
 
 from __future__ import annotations
@@ -48,14 +48,15 @@ _ITERATORS = (
 
 @dataclass(slots=True)
 class FunctionSchema:
-    """What a function takes, compiled from its signature.
+    """The compiled signature of a function.
 
-    `parameters` are in the signature's order. `rest` is the name of `**kwargs` ("" without), and
-    `rest_core` the core schema of its values. `hidden` maps injected parameters to `Context`,
-    `ToolCall` or a provider; `positional` are those, hidden or not, that have to be passed by
-    position. `core` is the whole as one core schema, and `properties`, `required`, `definitions`
-    and `rest_schema` the same as JSON Schema (2020-12), without the docstring's texts. `returns` is
-    the return annotation, empty where there is none or it cannot be resolved.
+    `parameters` are in the signature's order. `rest` is the name of `**kwargs`, or "" without it,
+    and `rest_core` is the core schema of its values. `hidden` maps injected parameters to
+    `Context`, `ToolCall` or a provider. `positional` lists the parameters, hidden ones included,
+    that have to be passed by position. `core` is the core schema of all arguments. `properties`,
+    `required`, `definitions` and `rest_schema` are the parts of their JSON Schema (2020-12),
+    without texts from the docstring. `returns` is the return annotation, or `EMPTY` if there is
+    none or if it cannot be resolved.
     """
 
     parameters: list[Parameter] = field(default_factory=list)
@@ -72,7 +73,7 @@ class FunctionSchema:
 
     @property
     def root(self) -> dict[str, Any]:
-        """The plain JSON Schema of the arguments, without the docstring's texts; only to read."""
+        """The plain JSON Schema of the arguments, without the docstring's texts. Only read it."""
         return {
             "type": "object",
             "properties": self.properties,
@@ -85,13 +86,13 @@ class FunctionSchema:
         """Return the plain JSON Schema of the arguments.
 
         Args:
-            texts: The docstring's text of each parameter, used where the annotation says nothing.
+            texts: The docstring's text on each parameter, used if its annotation has none.
         """
         schema = deepcopy(self.root)
         for parameter in self.parameters:
             found = schema["properties"][parameter.wire]
-            said = parameter.description or found.get("description")
-            if text := said or texts.get(parameter.name, ""):
+            own = parameter.description or found.get("description")
+            if text := own or texts.get(parameter.name, ""):
                 found["description"] = text
         if isinstance(self.rest_schema, dict) and texts.get(self.rest):
             schema["additionalProperties"].setdefault("description", texts[self.rest])
@@ -105,11 +106,11 @@ def describe(
 
     Args:
         func: Any callable that has a signature.
-        method: Leave out the first parameter: it is bound later.
-        frame: Where the function was defined; its local names resolve string annotations.
+        method: Leave out the first parameter, `self` or `cls`, which is bound later.
+        frame: The frame that defines the function. String annotations may use its local names.
 
     Raises:
-        Unresolved: An annotation names something that does not exist yet.
+        Unresolved: An annotation names a class that does not exist yet.
         DefinitionError: A parameter has no schema.
     """
     signature = signature_of(func)
@@ -127,7 +128,7 @@ def describe(
     if len(set(wires)) != len(wires):
         names = ", ".join(sorted(wires))
         raise DefinitionError(f"two parameters have the same name for the model: {names}")
-    # What a function returns never keeps it from being a tool.
+    # A return annotation that cannot be read does not matter: the tool has no output schema then.
     with suppress(Unresolved, DefinitionError):
         parts.returns = hint(signature.return_annotation)
     _compile(parts)
@@ -135,7 +136,7 @@ def describe(
 
 
 def _add(parts: FunctionSchema, parameter: inspect.Parameter, hint: Hints) -> None:
-    """Add one parameter: it is injected, `**kwargs`, or an argument."""
+    """Add one parameter, which is injected, an argument, or `**kwargs`."""
     name, kind = parameter.name, parameter.kind
     annotation = Any if parameter.annotation is EMPTY else hint(parameter.annotation, name)
     if (source := hidden_source(annotation, name)) is not None:
@@ -162,10 +163,10 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
         required = name in base.__required_keys__
         outer: Any
         while (outer := get_origin(value)) in _QUALIFIERS:
-            # Python does not see these words in a postponed annotation.
+            # `__required_keys__` ignores these qualifiers in postponed annotations.
             required = outer is Required or (required and outer is not NotRequired)
             value = get_args(value)[0]
-        # So that a type variable is given its type like any other annotation.
+        # As an Annotated type, a bare type variable also has `__parameters__` to substitute.
         value = cast(Any, Annotated[value, None])
         if free := value.__parameters__:
             value = value[tuple(given.get(variable, variable) for variable in free)]
@@ -174,7 +175,7 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
 
 
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of a return annotation, or None where it gives none. Never raises."""
+    """Return the JSON Schema of a return annotation, or None if it has none. Never raise."""
     origin = get_origin(annotation) or annotation
     if annotation in (EMPTY, None, type(None), Any) or not is_cacheable(origin):
         return None
@@ -196,7 +197,7 @@ def _output_schema(annotation: Any) -> dict[str, Any]:
 
 
 def _compile(parts: FunctionSchema) -> None:
-    """Put the fields together into one core schema and one JSON Schema."""
+    """Combine the parameters into one core schema and one JSON Schema."""
     definitions: dict[str, Any] = {}
     fields = {
         p.wire: core_schema.typed_dict_field(hoist(p.core, definitions), required=p.required)
@@ -232,7 +233,7 @@ def _compile(parts: FunctionSchema) -> None:
 
 
 def _culprit(parts: FunctionSchema, shared: list[Any]) -> str:
-    """Return the name of the first parameter that JSON Schema cannot say."""
+    """Return the name of the first parameter whose type has no JSON Schema."""
     for parameter in parts.parameters:
         core = core_schema.definitions_schema(hoist(parameter.core, {}), shared)
         try:

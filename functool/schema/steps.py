@@ -1,8 +1,8 @@
-"""The steps of a codec: each brings a value from the plain form to the strict one, or back.
+"""The steps of a codec: functions that convert a value between plain form and strict form.
 
-`functool.schema.strict` writes the strict schemas that belong to these steps. A step takes any
-value and never raises: a value that has neither form stays as it is. No step changes the value that
-it is given.
+`functool.schema.strict` writes the strict schemas that belong to these steps. A step accepts any
+value and never raises. It returns a value that has neither form unchanged. It never modifies the
+value that it gets.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Steps = tuple[Step | None, Step | None]
 
 
 class Form(NamedTuple):
-    """A strict schema, and the steps into plain form and back.
+    """A strict schema, and the steps that convert its values to plain form and back.
 
-    Without steps a value is the same in both forms.
+    If a step is None, values are the same in both forms.
     """
 
     strict: dict[str, Any]
@@ -33,7 +33,7 @@ class Form(NamedTuple):
 
 
 def items_step(step: Step | None) -> Step | None:
-    """Make the step of an array from that of its items."""
+    """Make the step of an array from the step of its items."""
     if step is None:
         return None
 
@@ -44,9 +44,9 @@ def items_step(step: Step | None) -> Step | None:
 
 
 def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
-    """Make the steps of an object with any names from those of its values.
+    """Make the steps of an object with arbitrary names from the steps of its values.
 
-    In strict form it is an array of `{key, value}`.
+    In strict form such an object is an array of `{key, value}`.
     """
 
     def decode(value: Any, memo: Memo) -> Any:
@@ -65,7 +65,7 @@ def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
 
 
 def repeats_key(value: Any) -> bool:
-    """Whether a value is an array of `{key, value}` that names a key twice, and so is no dict."""
+    """Whether a value is an array of `{key, value}` with a repeated key, so that it is no dict."""
     pairs = _pairs(value) or []
     return len(dict(pairs)) < len(pairs)
 
@@ -76,15 +76,15 @@ def _unpaired(value: Any) -> Any:
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]] | None:
-    """Return an array of `{key, value}` as pairs, or None if it is none."""
-    whole = isinstance(value, list) and all(
+    """Return an array of `{key, value}` as pairs, or None for any other value."""
+    is_pairs = isinstance(value, list) and all(
         type(pair) is dict and pair.keys() == _PAIR and type(pair["key"]) is str for pair in value
     )
-    return [(pair["key"], pair["value"]) for pair in value] if whole else None
+    return [(pair["key"], pair["value"]) for pair in value] if is_pairs else None
 
 
 def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[Step, Step]:
-    """Make the steps of an object: null stands for the absence of the names in `absent`."""
+    """Make the steps of an object. For the names in `absent`, null means that they are absent."""
     steps = [(name, form.decode) for name, form in forms.items() if form.decode]
 
     def decode(value: Any, memo: Memo) -> Any:
@@ -102,7 +102,7 @@ def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[St
     def encode(value: Any, memo: Memo) -> Any:
         if not isinstance(value, dict):
             return value
-        # In the order of the schema; what is absent is null.
+        # The order is that of the schema. Absent properties are null.
         strict = {**{name: None for name in forms if name in absent or name in value}, **value}
         for name, form in forms.items():
             if form.encode and name in value:
@@ -115,7 +115,7 @@ def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[St
 def rest_steps(
     inner: Steps, pairs: tuple[Step, Step], names: Collection[str], rest: str
 ) -> tuple[Step, Step]:
-    """Make the steps of an object whose further names the property `rest` publishes as pairs."""
+    """Make the steps of an object with further names, which are pairs in the property `rest`."""
     (step, back), (unpack, pack) = inner, pairs
 
     def split(value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -142,7 +142,7 @@ def rest_steps(
 
 
 def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step, Step]:
-    """Make the steps of a tuple from the form of the object that names its items."""
+    """Make the steps of a tuple, which is an object with named items in strict form."""
     names = [*items]
 
     def decode(value: Any, memo: Memo) -> Any:
@@ -170,7 +170,8 @@ def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step,
 def reference_steps(forms: Mapping[str, Form], ref: str) -> tuple[Step, Step]:
     """Make the steps of a reference.
 
-    A recursive type is still being read, so its own steps are looked up when these run.
+    They look up the steps of the target when they run, because a recursive target is not complete
+    yet.
     """
 
     def decode(value: Any, memo: Memo) -> Any:
@@ -187,8 +188,8 @@ def reference_steps(forms: Mapping[str, Form], ref: str) -> tuple[Step, Step]:
 def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tuple[Step, Step]:
     """Make the steps of a union.
 
-    A value that is plain for a member stays as it is. Otherwise the first member wins that takes
-    the value as its own step decodes it.
+    If a value fits a member in plain form, it is not changed. Otherwise the first member decodes it
+    whose schema fits the decoded value.
     """
     pairs = [*zip(members, forms, strict=True)]
 
@@ -197,7 +198,7 @@ def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tup
             plain = form.decode(value, memo) if form.decode else value
             if fits(member, plain, root, memo):
                 return plain
-        # A mistake inside of a member should be the only one that validation finds.
+        # No member fits. Decode by the tag, so that validation finds only the actual mistake.
         for member, form in pairs:
             if form.decode and has_tags(member, value, root):
                 return form.decode(value, memo)
@@ -222,9 +223,9 @@ def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tup
     return decode, encode
 
 
-def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:
-    """Say whether a union decodes strict values of a member otherwise than that member does."""
-    bare = [_bare(defs.get(form.strict.get("$ref", ""), form.strict)) for form in forms]
+def is_ambiguous(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:
+    """Whether a union may decode a strict value of a member in another way than that member."""
+    bare = [_without_texts(defs.get(form.strict.get("$ref", ""), form.strict)) for form in forms]
     for form, own in zip(forms, bare, strict=True):
         if (step := form.decode) is None:
             continue
@@ -234,11 +235,11 @@ def confused(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bo
     return False
 
 
-def _bare(form: dict[str, Any]) -> Any:
-    """Take away what only describes; a property of such a name has a schema, not a text."""
+def _without_texts(form: dict[str, Any]) -> Any:
+    """Remove titles and descriptions. A property of such a name is a schema, and is kept."""
 
     def hook(part: dict[str, Any]) -> dict[str, Any]:
-        said = [word for word in ("title", "description") if not isinstance(part.get(word), dict)]
-        return without(part, said)
+        texts = [word for word in ("title", "description") if not isinstance(part.get(word), dict)]
+        return without(part, texts)
 
     return json.loads(text(form), object_hook=hook)

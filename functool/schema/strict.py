@@ -1,31 +1,31 @@
-"""The strict form of a JSON Schema, and the way of values into it and back; nothing is lost.
+"""The strict form of a JSON Schema, and the conversion of values to that form and back.
 
-`codec(schema)` writes a schema inside the subset that OpenAI, Azure included, takes as strict
-(`functool.schema.subset`). `encode` brings a value into that form, and `decode` brings it back.
-`decode` takes the plain form too, at every depth: a plain value stays as it is.
+`codec(schema)` writes a schema inside the subset that OpenAI, including Azure, accepts as strict
+(`functool.schema.subset`). `encode` converts a value to that form, and `decode` converts it back.
+No information is lost. `decode` also accepts the plain form at every depth, and does not change it.
 
 | plain | strict |
 |---|---|
-| optional property | required; null stands for its absence, unless its type admits null |
-| `dict[str, T]` | array of `{key, value}`; beside declared names: one more property, the array |
-| tuple of unlike items | object of `item_0`, `item_1` and so on |
-| any value at all | anyOf of the scalar types |
-| annotation, keyword, format or pattern outside of the subset | a sentence in the description |
+| optional property | required; null means that it is absent, unless its type allows null |
+| `dict[str, T]` | array of `{key, value}`; beside declared names, it is one more property |
+| tuple of different items | object of `item_0`, `item_1` and so on |
+| any value | anyOf of the scalar types |
+| annotation, keyword, format or pattern outside the subset | a sentence in the description |
 
-What no strict form can tell apart, and how it is read:
+Some strict values could mean two things. They are read like this:
 
-- an optional property whose type admits null: null is null, and only the plain form can leave it
-out;
-- in `dict[str, T] | list[U]` an empty array is the empty list, and only the plain form can say the
-empty dict;
-- further names are published as `rest`: a list of pairs under it is the pairs, even if one of the
-names is `rest`;
-- a tuple's item that may be left out, has no default, and stands before a given one: the object
-stays as it is.
+- An optional property whose type allows null: null is the value null. Only the plain form can leave
+the property out.
+- `dict[str, T] | list[U]`: an empty array is the empty list. Only the plain form can express the
+empty dict.
+- Further names are published as the property `rest`: a list of pairs there is always read as these
+names, even if one of the names is `rest`.
+- A tuple whose items may be left out: if an item without a default is missing before a given one,
+the object is not changed.
 
-An array that names a key twice is no dict and stays as it is, too. A union is refused if two
-members have the same strict form and one of them needs decoding, or if a strict value of one is a
-plain value of another.
+An array with a repeated key is not a dict, and is not changed either. A union is refused if two
+members have the same strict form and one of them needs decoding, or if a strict value of one member
+is a plain value of another.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from functool.schema.subset import STRUCTURE, text, without
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A schema in strict form, and the way of a value into it and back.
+    """A schema in strict form, and the functions that convert values to that form and back.
 
     Attributes:
-        schema: The strict form, inside of the subset.
-        encode: Brings a plain value into strict form.
-        decode: Brings a value into plain form, whether it is strict, plain, or each in places. What
-            has another shape stays as it is. Neither raises or changes what it is given.
-        reasons: Every place whose values change between the forms or lose a part of their range:
-            path, rule, and how to write it so that nothing has to be encoded.
-        flat_nulls: The names whose null `decode` drops, if dropping nulls at the top is all that it
-            does, else None.
+        schema: The strict form, inside the subset.
+        encode: Converts a plain value to strict form.
+        decode: Converts a value to plain form. The value may be strict, plain or a mixture. A value
+            of another shape is returned unchanged. Neither function raises or modifies its input.
+        reasons: Each place whose values differ between the forms, or lose a part of their range:
+            the path, the rule, and how to avoid the encoding.
+        flat_nulls: If all that `decode` does is to drop nulls at the top level, the names whose
+            null it drops; otherwise None.
     """
 
     schema: dict[str, Any]
@@ -69,24 +69,24 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
 
     Args:
         schema: JSON Schema 2020-12 of an object, such as a tool's arguments. It is not changed.
-        refuse: Whether to raise for what would need encoding, too.
-        rest: The property that publishes what the root's `additionalProperties` admit.
+        refuse: Whether to raise also if a part of the schema would need an encoding.
+        rest: The name of the property that holds the root's `additionalProperties`.
 
     Raises:
-        SchemaError: Something has no strict form, or needs encoding and `refuse` is set. `reasons`
-            names every place.
+        SchemaError: A part of the schema has no strict form, or `refuse` is set and it needs an
+            encoding. `reasons` names every such part.
     """
     plain = deepcopy(dict(schema))
-    if isinstance(whole := resolved(plain, plain), dict):
-        plain = whole
+    if isinstance(target := resolved(plain, plain), dict):
+        plain = target
     plain = plain if plain.keys() & STRUCTURE else {**plain, "type": "object"}
-    live: set[str] = set()
+    decoded: set[str] = set()
     while True:
-        reader = _Reader(plain, rest or "extra", live)
+        reader = _Reader(plain, rest or "extra", decoded)
         form = reader.build(plain, "#")
-        # Whether a recursive type needs decoding is known once it has been read: read again until
-        # the guess was right.
-        if live == (live := {ref for ref in reader.recursive if reader.forms[ref].decode}):
+        # Whether a recursive type needs decoding is only known after reading it. So read the schema
+        # again until the assumption in `decoded` is right.
+        if decoded == (decoded := {ref for ref in reader.recursive if reader.forms[ref].decode}):
             break
     strict = reader.finish(form.strict)
     if problems := reader.broken + (reader.encoded if refuse else []):
@@ -106,13 +106,14 @@ def _run(step: Step | None) -> Callable[[Any], Any]:
 
 
 class _Reader:
-    """Writes a schema in strict form, place by place.
+    """Writes a schema in strict form, part by part.
 
-    `broken` collects what has no strict form, `encoded` what needs encoding.
+    `broken` lists the parts that have no strict form, and `encoded` those that need an encoding.
+    `decoded` holds the references of recursive types that are assumed to need decoding.
     """
 
-    def __init__(self, root: dict[str, Any], rest: str, live: set[str]) -> None:
-        self.root, self.rest, self.live = root, rest, live
+    def __init__(self, root: dict[str, Any], rest: str, decoded: set[str]) -> None:
+        self.root, self.rest, self.decoded = root, rest, decoded
         self.broken: list[str] = []
         self.encoded: list[str] = []
         self.flat_nulls: tuple[str, ...] | None = ()
@@ -127,34 +128,34 @@ class _Reader:
         return Form({"type": "string"})
 
     def link(self, ref: str) -> str:
-        """Return how the strict form writes a reference."""
+        """Return a reference as the strict form writes it."""
         return "#" if ref == "#" else f"#/$defs/{self.names.of(ref)}"
 
     def finish(self, strict: dict[str, Any]) -> dict[str, Any]:
-        """Add the definitions, and refuse unions whose members decoding cannot tell apart."""
+        """Add the definitions. Refuse unions if decoding cannot tell their members apart."""
         if strict.get("type") != "object" and not self.broken:
             self.fail("#", "root-type: the root has to be one object")
         links = {self.link(ref): form.strict for ref, form in self.forms.items()}
         for path, forms, decode in self.unions:
-            if steps.confused(forms, decode, links):
+            if steps.is_ambiguous(forms, decode, links):
                 reason = "decoding cannot tell members apart; give each a constant of its own"
                 self.fail(path, f"same-strict-form: {reason}")
         defs = {link.removeprefix("#/$defs/"): form for link, form in links.items() if link != "#"}
         return {**strict, **({"$defs": defs} if defs else {})}
 
     def build(self, s: Any, path: str) -> Form:
-        """Write one place: its structure, and beside it what describes it."""
+        """Write one part: its structure, and its annotations and descriptions."""
         s = {} if s is True else s
         if reason := subset.malformed(s):
             return self.fail(path, reason)
         if len(s.get("allOf", ())) == 1 and isinstance(s["allOf"][0], dict):
             return self.build({**s["allOf"][0], **without(s, ["allOf"])}, path)
         form = self.shape(s, path)
-        noted = [key for key, value in s.items() if subset.is_noted(key, value)]
-        said = [s["description"]] if isinstance(s.get("description"), str) else []
-        said += [f"{'Default' if key == 'default' else key}: {text(s[key])}." for key in noted]
-        kept = without(s, {*subset.UNSAID, *noted})
-        return form._replace(strict=subset.beside(form.strict, kept, said))
+        moved = [key for key, value in s.items() if subset.moves_to_text(key, value)]
+        texts = [s["description"]] if isinstance(s.get("description"), str) else []
+        texts += [f"{'Default' if key == 'default' else key}: {text(s[key])}." for key in moved]
+        kept = without(s, {*subset.NOT_COPIED, *moved})
+        return form._replace(strict=subset.describe(form.strict, kept, texts))
 
     def shape(self, s: dict[str, Any], path: str) -> Form:
         if "allOf" in s:
@@ -204,7 +205,7 @@ class _Reader:
         if ref not in forms:
             self.recursive.add(ref)
         form, strict = forms.get(ref), {"$ref": self.link(ref)}
-        if (form and form.decode) or (not form and ref in self.live):
+        if (form and form.decode) or (not form and ref in self.decoded):
             return Form(strict, *steps.reference_steps(forms, ref))
         return Form(strict)
 
@@ -217,10 +218,10 @@ class _Reader:
         members = [{**outer, **each} if isinstance(each, dict) else each for each in members]
         forms = [self.build(each, f"{path}/{word}/{i}") for i, each in enumerate(members)]
         strict = {"anyOf": [form.strict for form in forms]}
-        live = [form for form in forms if form.decode]
-        boxes = [form for form in forms if form.strict.get("type", "object") in ("object", "array")]
-        if not live or len(boxes) == 1:
-            return Form(strict, *(live[0][1:] if live else ()))
+        decoded = [form for form in forms if form.decode]
+        nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
+        if not decoded or nested == 1:
+            return Form(strict, *(decoded[0][1:] if decoded else ()))
         decode, encode = steps.union_steps(members, forms, self.root)
         self.unions.append((path, forms, decode))
         return Form(strict, decode, encode)
@@ -275,7 +276,7 @@ class _Reader:
     def open_object(
         self, s: dict[str, Any], path: str, fields: dict[str, Any], inner: steps.Steps
     ) -> Form:
-        """Write an object that takes further names, beside its `fields` or without any."""
+        """Write an object that allows further names besides its `fields`, if it has any."""
         others = shapes.others_of(s, self.root)
         named = bool(fields) or path == "#"
         if named and not (isinstance(others, dict) and others.keys() & STRUCTURE):

@@ -1,4 +1,4 @@
-"""The strict subset of JSON Schema: its keywords, and how to write inside of it."""
+"""The strict subset of JSON Schema: its keywords, and helpers that write schemas in it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ STRUCTURE = {
 _FORMATS = _words("date-time time date duration email hostname ipv4 ipv6 uuid")
 _LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
 AZURE = _words("minLength maxLength default")
-"""The keywords that OpenAI takes and Azure does not."""
+"""The keywords that OpenAI accepts and Azure does not."""
 KEPT = {
     *_words("type enum const $ref anyOf items minItems maxItems properties required"),
     *_words("additionalProperties title description pattern format multipleOf"),
     *_words("minimum maximum exclusiveMinimum exclusiveMaximum $defs definitions"),
 }
-# What the subset lacks is said in a sentence, but for structure and for what says nothing.
-_SILENT = {
+# Keywords outside the subset become sentences in the description. These are just dropped, because
+# they say nothing about values.
+_DROPPED = {
     *_words("$anchor $dynamicAnchor $dynamicRef $recursiveAnchor $recursiveRef"),
     *_words("$schema $id $comment discriminator"),
 }
@@ -37,21 +38,21 @@ _KINDS: dict[str, Any] = {
     "type": (str, list),
     "$ref": str,
 }
-UNSAID = {*STRUCTURE, *_SILENT, *_words("description $defs definitions")}
-"""What a rewritten schema does not copy from the one it was written from."""
+NOT_COPIED = {*STRUCTURE, *_DROPPED, *_words("description $defs definitions")}
+"""The keywords that are not copied to the strict form: they are rewritten, moved or dropped."""
 
 
-def is_noted(key: str, value: Any) -> bool:
-    """Whether a keyword moves into the description."""
+def moves_to_text(key: str, value: Any) -> bool:
+    """Whether a keyword becomes a sentence in the description."""
     if key == "pattern":
         return any(mark in str(value) for mark in _LOOK_AROUND)
     if key == "format":
         return value not in _FORMATS
-    return key in AZURE or key not in KEPT | STRUCTURE | _SILENT
+    return key in AZURE or key not in KEPT | STRUCTURE | _DROPPED
 
 
 def malformed(s: Any) -> str:
-    """Return the rule that a schema breaks if it is none that JSON Schema knows, else ""."""
+    """Return the rule that a malformed schema breaks, or "" for a well-formed one."""
     if not isinstance(s, dict):
         return "boolean-schema: nothing is allowed here; leave it out"
     if isinstance(s.get("items"), list):
@@ -68,12 +69,12 @@ def text(value: Any) -> str:
 
 
 def without(s: Mapping[str, Any], keys: Container[str]) -> dict[str, Any]:
-    """Copy a schema but for some keywords."""
+    """Copy a schema without some keywords."""
     return {key: value for key, value in s.items() if key not in keys}
 
 
 def closed(fields: dict[str, Any]) -> dict[str, Any]:
-    """Write an object of these properties, all of them required."""
+    """Write the schema of an object with exactly these properties, all of them required."""
     return {
         "type": "object",
         "properties": fields,
@@ -83,21 +84,21 @@ def closed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def typed(types: list[str]) -> dict[str, Any]:
-    """Write one type or several."""
+    """Write a `type` keyword with one type or several."""
     return {"type": types if len(types) > 1 else types[0]}
 
 
-def beside(form: dict[str, Any], kept: dict[str, Any], said: list[str]) -> dict[str, Any]:
-    """Write annotations and sentences beside a form; nothing may stand beside a reference."""
-    said = [form["description"], *said] if "description" in form else said
-    about = {**kept, **({"description": " ".join(said)} if said else {})}
+def describe(form: dict[str, Any], kept: dict[str, Any], texts: list[str]) -> dict[str, Any]:
+    """Add annotations and sentences to a form. A reference is wrapped, as it must stand alone."""
+    texts = [form["description"], *texts] if "description" in form else texts
+    about = {**kept, **({"description": " ".join(texts)} if texts else {})}
     return {**({"anyOf": [form]} if about and "$ref" in form else form), **about}
 
 
 def optional(form: dict[str, Any], default: Any, absent: bool) -> dict[str, Any]:
-    """Let a form be null if its property may be absent, and say what null means."""
+    """Let a form also be null if its property may be absent, and describe what null means."""
     if not absent:
-        return form if default is None else beside(form, {}, ["Null is a value of its own here."])
+        return form if default is None else describe(form, {}, ["Null is a value of its own here."])
     if "anyOf" in form:
         form = {**form, "anyOf": [*form["anyOf"], {"type": "null"}]}
     elif form.get("type", "object") in ("object", "array"):
@@ -109,4 +110,4 @@ def optional(form: dict[str, Any], default: Any, absent: bool) -> dict[str, Any]
         types = [*dict.fromkeys([*types_of(form), "null"])]
         form = {**without(form, ["const"]), **typed(types), **choice}
     meaning = "that it is left out" if default is UNSET else "the default"
-    return beside(form, {}, [f"Null means {meaning}."])
+    return describe(form, {}, [f"Null means {meaning}."])

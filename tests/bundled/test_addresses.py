@@ -82,7 +82,7 @@ def test_the_plain_check_lets_private_addresses_through():
 
 def judged(reach, host):
     try:
-        reach.judge(host)
+        reach.check_host(host)
     except UrlNotAllowed:
         return False
     return True
