@@ -193,8 +193,8 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
 def _pattern(text: str) -> str:
     if not _PATTERN.fullmatch(text):
         raise DefinitionError(
-            f"{text!r} is no host pattern: write a host like 'example.com' or '*.example.com', or "
-            "an address"
+            f"{text!r} is not a host pattern: write a host like 'example.com' or '*.example.com', "
+            "or an address"
         )
     return text.lower().removesuffix(".")
 

@@ -78,7 +78,7 @@ def prepared(code: str, tools: Collection[str]) -> Program:
                 lines[new.lineno] = min(line, lines.get(new.lineno, line))
     except SyntaxError as error:
         raise ProgramRefused(
-            f"The program was not run: it is no Python (line {error.lineno}: {error.msg})."
+            f"The program was not run: it is not Python (line {error.lineno}: {error.msg})."
         ) from None
     except (RecursionError, MemoryError, ValueError):
         raise ProgramRefused(

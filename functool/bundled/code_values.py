@@ -254,7 +254,7 @@ def hidden_problems(
             lines.append(f"{path}: {problem.get('expected', '')}")
         else:
             lines.append(
-                f"{', '.join(tops) or 'they'}: of untrusted values it is not said what is wrong"
+                f"{', '.join(tops) or 'they'}: what is wrong with untrusted values is hidden"
             )
     return "Invalid arguments. " + "; ".join(dict.fromkeys(lines))
 

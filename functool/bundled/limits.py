@@ -242,7 +242,7 @@ def _parents(chosen: str | os.PathLike[str] | None) -> list[Path]:
 
 def _check(limits: ShellLimits) -> None:
     if not isinstance(limits, ShellLimits):
-        raise DefinitionError(f"shell_tool: limits={limits!r} is no ShellLimits")
+        raise DefinitionError(f"shell_tool: limits={limits!r} is not a ShellLimits")
     values = {name: getattr(limits, name) for name in LEAST}
     if all(value is None for value in values.values()):
         raise DefinitionError(

@@ -361,7 +361,7 @@ def _check_pins(document: Document, chosen: Iterable[Operation], pinned: Mapping
     if differences:
         raise DefinitionError(
             f"the OpenAPI document is not the one that was pinned ({differences});"
-            " look at it and pin it anew"
+            " review it and pin it again"
         )
 
 

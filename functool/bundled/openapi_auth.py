@@ -57,8 +57,8 @@ class Keyring:
                 )
             if not _place(schemes[name]):
                 raise DefinitionError(
-                    f"the security scheme {name!r} is no API key with a place, and neither"
-                    " bearer nor basic"
+                    f"the security scheme {name!r} is neither an API key with a place,"
+                    " nor bearer, nor basic"
                 )
         self._secrets = dict(auth)
         self._schemes = schemes
@@ -87,7 +87,7 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
     place = _place(scheme)
     if place == "basic":
         if not isinstance(secret, tuple) or len(secret) != 2:
-            raise ToolError(f"The credentials for {name!r} are not set up rightly.")
+            raise ToolError(f"The credentials for {name!r} are not set up correctly.")
         pair = base64.b64encode(":".join(secret).encode()).decode()
         found.headers["Authorization"] = f"Basic {pair}"
         return
@@ -96,7 +96,7 @@ def _add(found: Credentials, name: str, scheme: Mapping[str, Any], secret: Any) 
         or not secret
         or any(ord(c) < 33 or ord(c) > 126 for c in secret)
     ):
-        raise ToolError(f"The credentials for {name!r} are not set up rightly.")
+        raise ToolError(f"The credentials for {name!r} are not set up correctly.")
     if place == "bearer":
         found.headers["Authorization"] = f"Bearer {secret}"
     elif place == "header":

@@ -242,7 +242,7 @@ def _yaml(text: str) -> Any:
         return yaml.load(text, Loader=Loader)
     except yaml.YAMLError as error:
         raise DefinitionError(
-            f"the OpenAPI document is no valid YAML: {str(error)[:200]}"
+            f"the OpenAPI document is not valid YAML: {str(error)[:200]}"
         ) from error
 
 
@@ -267,7 +267,7 @@ def _check_events(yaml: Any, events: Iterable[Any]) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None and tag not in _YAML_TAGS:
             raise DefinitionError(
-                f"the OpenAPI document is no valid YAML of JSON's types: tag {tag[:100]!r},"
+                f"the OpenAPI document is not valid YAML of JSON's types: tag {tag[:100]!r},"
                 f" line {line}"
             )
 

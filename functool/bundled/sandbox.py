@@ -62,7 +62,7 @@ class Sandbox:
         """
         if workdir == "/":
             raise DefinitionError(
-                "shell_tool: a sandbox whose working directory is / would be none"
+                "shell_tool: a sandbox whose working directory is / would protect nothing"
             )
         self._fixed = [program, *_namespaces(network), *_system(network, max_file_size)]
         self._workdir = Path(workdir)

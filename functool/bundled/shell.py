@@ -236,7 +236,7 @@ def _variables(env: Mapping[str, str] | None) -> Mapping[str, str]:
         texts = isinstance(name, str) and isinstance(value, str)
         if not texts or not name or "=" in name or "\0" in name + value:
             raise DefinitionError(
-                f"shell_tool: env has {name!r}, which is no variable with a text as its value"
+                f"shell_tool: env has {name!r}, which is not a valid name with a text as its value"
             )
     return env or {}
 

@@ -260,7 +260,7 @@ def _object(text: Any) -> dict[str, Any]:
     try:
         found = json.loads(str(text))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the arguments are no JSON: {error}") from None
+        raise ValueError(f"the arguments are not JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError("the arguments are one JSON object")
     return found

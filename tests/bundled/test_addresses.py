@@ -123,7 +123,7 @@ def test_host_patterns_open_names_and_only_addresses_open_addresses(pattern, hos
 )
 def test_what_is_no_host_pattern_is_refused_at_definition(entry):
     """An entry that could never match is the author's mistake."""
-    with pytest.raises(DefinitionError, match="no host pattern"):
+    with pytest.raises(DefinitionError, match="not a host pattern"):
         Reach([entry])
 
 

@@ -155,7 +155,7 @@ def test_a_program_reads_the_answer_and_not_the_data():
         ("global pay", "another meaning"),
         ("import itertools\nitertools.takewhile", "a comprehension"),
         ("_functool_call('pay', {})", "reserved"),
-        ("if:", "no Python"),
+        ("if:", "not Python"),
         ("x = '\ud800'", "not valid JSON"),
         ("(" * 5000 + ")" * 5000, "The program was not run"),
         ("-" * 50000 + "1", "The program was not run"),

@@ -142,7 +142,7 @@ def test_limits_that_are_none(shell, limits, problem):
     """A limit that limits nothing, or that no command could live with, is an error at definition."""
     with pytest.raises(DefinitionError, match=problem):
         shell(**limits)
-    with pytest.raises(DefinitionError, match="is no ShellLimits"):
+    with pytest.raises(DefinitionError, match="is not a ShellLimits"):
         Limiter({"memory": 1}, sandboxed=True)
 
 

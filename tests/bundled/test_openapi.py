@@ -484,7 +484,7 @@ def test_a_secret_of_the_wrong_kind_is_not_sent(server, secret):
     """A secret that its scheme cannot carry is an error, and nothing is sent."""
     result = call(secured(server, [{"token": []}], {"token": lambda: secret}), "x")
 
-    assert result.error.message == "The credentials for 'token' are not set up rightly."
+    assert result.error.message == "The credentials for 'token' are not set up correctly."
     assert server.connections == 0
 
 
@@ -507,7 +507,7 @@ def test_a_secret_for_a_scheme_without_a_place_is_refused(scheme):
     spec = document(get(security=[{"s": []}]), components={"securitySchemes": {"s": scheme}})
 
     with pytest.raises(
-        DefinitionError, match="'s' is no API key with a place, and neither bearer nor basic"
+        DefinitionError, match="'s' is neither an API key with a place, nor bearer, nor basic"
     ):
         openapi_tools(spec, base_url="https://example.com", auth={"s": "secret"})
     assert list(openapi_tools(spec, base_url="https://example.com", auth={})) == ["x"]

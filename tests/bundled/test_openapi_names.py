@@ -145,7 +145,7 @@ def test_a_header_that_a_server_takes_for_a_reserved_one_is_none(name):
     assert is_reserved(name) and not is_reserved(f"X-{name}")
     assert tool.schema.parameters["properties"] == {}
     keyed = {**HEAD, "paths": {}, "components": {"securitySchemes": {"k": scheme}}}
-    with pytest.raises(DefinitionError, match="no API key with a place"):
+    with pytest.raises(DefinitionError, match="neither an API key with a place"):
         openapi_tools(keyed, base_url="https://a.example", auth="secret")
 
 

@@ -131,7 +131,7 @@ def test_a_security_scheme_that_refers_to_nothing_takes_no_secret():
     spec = document(get(security=[{"bad": []}]), components={"securitySchemes": schemes})
 
     assert list(openapi_tools(spec, base_url="https://a.example", auth={"good": "s"})) == ["x"]
-    with pytest.raises(DefinitionError, match="'bad' is no API key with a place"):
+    with pytest.raises(DefinitionError, match="'bad' is neither an API key with a place"):
         openapi_tools(spec, base_url="https://a.example", auth={"bad": "s"})
 
 
