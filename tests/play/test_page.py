@@ -703,6 +703,7 @@ def test_a_question_of_a_server(playground, open_page, tmp_path):
     card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
     card.get_by_text("Approve as edited").click()
     page.locator("#result", has_text="accept {'city': 'Rome', 'nights': 3}").wait_for()
+    card.wait_for(state="detached")
     page.click("#call")
     card.get_by_text("Refuse").click()
     page.locator("#result", has_text="decline").wait_for()

@@ -42,6 +42,8 @@ function made(request) {
     problem.textContent = "";
     try {
       await post("/api/answer", { id: request.id, how, ...more });
+      // The list may still hold the request for a moment: nobody should answer it twice.
+      cards.get(request.id)?.remove();
       say(`${named(request)} was ${how === "deny" ? "refused" : "approved"}`);
     } catch (error) { problem.textContent = error.message; }
   };
