@@ -30,9 +30,8 @@ with needs(
     from functool.integrations.opentelemetry import instrument
 
 
-agents.set_tracing_disabled(
-    True
-)  # The tracing of openai-agents sends to OpenAI; the trace here is OpenTelemetry's.
+# The tracing of openai-agents sends to OpenAI; the trace here is OpenTelemetry's.
+agents.set_tracing_disabled(True)
 exporter = InMemorySpanExporter()
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))

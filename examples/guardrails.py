@@ -59,9 +59,8 @@ async def main() -> None:
         )
         print(f"{id}  {arguments}\n   {deeds}: {result.text}")
         if request := result.metadata.get("approval"):
-            context.approve(
-                request
-            )  # Here a host would show `request.arguments` to a person first.
+            # Here a host would show `request.arguments` to a person first.
+            context.approve(request)
 
     await call("1", table="orders")
     await call("2", table="customers")

@@ -143,9 +143,8 @@ class ControlGroup:
         Raises:
             OSError: This process may not make it, or the group lacks what the limits need.
         """
-        if (
-            limits.cgroup is not None
-        ):  # The host gave this directory to this process to make groups in.
+        # The host gave such a directory to this process to make groups in.
+        if limits.cgroup is not None:
             with suppress(OSError):
                 _write(parent / "cgroup.subtree_control", "+memory +pids")
         self._seconds = limits.cpu_seconds

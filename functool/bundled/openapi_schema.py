@@ -252,9 +252,8 @@ def _pattern_runs(pattern: str) -> bool:
         return False
     try:
         SchemaValidator(core_schema.str_schema(pattern=pattern))
-        with (
-            warnings.catch_warnings()
-        ):  # Nested sets have a meaning in Rust, but not in JavaScript.
+        # Nested sets have a meaning in Rust, but not in JavaScript.
+        with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)
             re.compile(pattern)
     except (SchemaError, re.error, ValueError, RecursionError, OverflowError, FutureWarning):

@@ -128,9 +128,8 @@ class _Tools(Toolset):
         """Add new tools, and return whether there were any."""
         self._link = link
         new = [definition for definition in definitions if definition.name not in self._known]
-        new = new[
-            : max(0, MAX_TOOLS - len(self._known))
-        ]  # A server may list other names each time.
+        # A server may list other names each time.
+        new = new[: max(0, MAX_TOOLS - len(self._known))]
         for definition in new:
             self._known.add(definition.name)
             name = untrusted.local_name(self._prefix + definition.name, self._local)

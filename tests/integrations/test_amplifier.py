@@ -808,9 +808,8 @@ def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
     ]
     for _ in range(3):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if (
-            done.returncode >= 0
-        ):  # Killed by a signal at its own exit, as its runtime now and then is, the validator has no verdict.
+        # Killed by a signal at its own exit, as its runtime now and then is, the validator has no verdict.
+        if done.returncode >= 0:
             break
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASSED" in done.stdout

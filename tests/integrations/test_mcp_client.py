@@ -458,9 +458,8 @@ def test_a_change_that_comes_during_a_listing():
     async def main():
         server = Server("hasty", on_list_tools=list_tools, on_call_tool=call_tool)
         async with mcp.connect(server, mode="legacy") as toolset:
-            await toolset.call(
-                ToolCall(name="echo", arguments={"fail": True})
-            )  # So that the list is looked at again.
+            # So that the list is looked at again.
+            await toolset.call(ToolCall(name="echo", arguments={"fail": True}))
             return [await toolset.call(ToolCall(name="echo")) for _ in range(2)]
 
     second, third = asyncio.run(asyncio.wait_for(main(), 60))

@@ -117,9 +117,8 @@ def test_failure_is_recorded(exporter: InMemorySpanExporter, provider: TracerPro
         "ArgumentError",
         "ValueError",
     ]
-    assert (
-        "70000000001" not in failed.to_json()
-    )  # A short number would be found in the ids of the span, too.
+    # A short number would be found in the ids of the span, too.
+    assert "70000000001" not in failed.to_json()
     assert told.status.description == "ValueError: -70000000001 is negative"
 
 
