@@ -37,6 +37,19 @@ from functool import (
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
+from tests.schemas import (
+    BOOL,
+    INT,
+    MAYBE_INT,
+    MAYBE_STR,
+    NULL,
+    STR,
+    any_of,
+    array,
+    dict_of,
+    obj,
+    ref,
+)
 from tests.support import call
 
 SECRET = "s3cr3t-v4lue"
@@ -713,9 +726,7 @@ def foreign(properties, **schema):
 def test_a_foreign_schema_keeps_the_doors_promises(text):
     """Bad text is an `ArgumentError` for a JSON Schema of somebody else's too, and no handler runs."""
     got = []
-    tool = SchemaTool(
-        "f", "F.", {"type": "object", "properties": {"n": {"type": "integer"}}}, got.append
-    )
+    tool = SchemaTool("f", "F.", obj({"n": INT}), got.append)
 
     assert call(tool, text).error.type == "ArgumentError"
     assert got == []
@@ -723,17 +734,11 @@ def test_a_foreign_schema_keeps_the_doors_promises(text):
 
 def test_a_foreign_schema_fills_defaults_and_drops_nulls():
     """Defaults are filled in; null for an optional argument that admits none means that it was left out."""
-    tool = foreign(
-        {
-            "a": {"type": "integer", "default": 3},
-            "b": {"type": "string"},
-            "c": {"type": ["string", "null"]},
-        }
-    )
+    tool = foreign({"a": {**INT, "default": 3}, "b": STR, "c": MAYBE_STR})
 
     assert call(tool, {"a": None, "b": None, "c": None}).value == {"a": 3, "c": None}
     assert (
-        call(foreign({"a": {"type": "integer"}}, required=["a"]), {"a": None}).text
+        call(foreign({"a": INT}, required=["a"]), {"a": None}).text
         == "Invalid arguments. a: expected an integer"
     )
 
@@ -743,7 +748,7 @@ def test_the_definitions_of_a_foreign_schema_are_read(word):
     """Whether null is a value, and whether a text is a packed list, is read through a reference too, in old schemas as in new ones."""
     tool = foreign(
         {"u": {"$ref": f"#/{word}/U"}, "xs": {"$ref": f"#/{word}/L"}},
-        **{word: {"U": {"type": ["integer", "null"]}, "L": {"type": "array"}}},
+        **{word: {"U": MAYBE_INT, "L": {"type": "array"}}},
     )
 
     assert call(tool, {"u": None, "xs": "[1]"}).value == {"u": None, "xs": [1]}
@@ -751,13 +756,7 @@ def test_the_definitions_of_a_foreign_schema_are_read(word):
 
 def test_a_foreign_schema_never_repeats_a_value():
     """jsonschema's own messages repeat values; ours do not."""
-    tool = foreign(
-        {
-            "a": {"enum": ["x", "y"]},
-            "b": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "c": {"pattern": "^q$"},
-        }
-    )
+    tool = foreign({"a": {"enum": ["x", "y"]}, "b": dict_of(INT), "c": {"pattern": "^q$"}})
     text = call(tool, {"a": SECRET, "b": {SECRET: SECRET}, "c": SECRET}).text
 
     assert SECRET not in text
@@ -766,7 +765,7 @@ def test_a_foreign_schema_never_repeats_a_value():
 
 def test_a_hostile_pattern_cannot_hang():
     """A pattern runs on a linear engine."""
-    tool = foreign({"a": {"type": "string", "pattern": "^(a+)+$"}})
+    tool = foreign({"a": {**STR, "pattern": "^(a+)+$"}})
 
     assert call(tool, {"a": "a" * 50_000 + "!"}).error.type == "ArgumentError"
     assert call(tool, {"a": "aaa"}).success
@@ -782,7 +781,7 @@ def test_references_are_never_fetched(tmp_path):
 
 def test_a_reference_loop_is_refused():
     """A `$ref` that leads to itself is an `ArgumentError`, not a crash."""
-    tool = foreign({"a": {"$ref": "#/$defs/a"}}, **{"$defs": {"a": {"$ref": "#/$defs/a"}}})
+    tool = foreign({"a": ref("a")}, **{"$defs": {"a": ref("a")}})
 
     assert (
         call(tool, {"a": 1}).text
@@ -793,10 +792,7 @@ def test_a_reference_loop_is_refused():
 def test_pattern_properties_run_on_the_linear_engine():
     """`patternProperties` binds matching names, hostile patterns included."""
     tool = SchemaTool(
-        "f",
-        "F.",
-        {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}},
-        lambda a: a,
+        "f", "F.", {"type": "object", "patternProperties": {"^(x+)+$": INT}}, lambda a: a
     )
 
     assert call(tool, {"xx": "no"}).error.type == "ArgumentError"
@@ -805,11 +801,9 @@ def test_pattern_properties_run_on_the_linear_engine():
 
 def test_closed_pattern_properties_run_on_the_linear_engine():
     """What stands beside `patternProperties` and needs to know what they match neither hangs nor lets an unknown name through."""
-    hostile = {"type": "object", "patternProperties": {"^(x+)+$": {"type": "integer"}}}
+    hostile = {"type": "object", "patternProperties": {"^(x+)+$": INT}}
     closed = SchemaTool("f", "F.", {**hostile, "additionalProperties": False}, lambda a: a)
-    typed = SchemaTool(
-        "f", "F.", {**hostile, "additionalProperties": {"type": "boolean"}}, lambda a: a
-    )
+    typed = SchemaTool("f", "F.", {**hostile, "additionalProperties": BOOL}, lambda a: a)
     unevaluated = SchemaTool("f", "F.", {**hostile, "unevaluatedProperties": False}, lambda a: a)
     name = "x" * 50 + "!"
 
@@ -838,7 +832,7 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
             "o.zz: unknown argument; known: a, b",
         ),
         (
-            {"additionalProperties": {"type": "integer"}},
+            {"additionalProperties": INT},
             {"known": "a", "x-1": "a", "zz": "a"},
             "[key]: expected an integer",
         ),
@@ -846,7 +840,7 @@ def test_closed_pattern_properties_run_on_the_linear_engine():
 )
 def test_the_unknown_names_in_a_foreign_schema_are_named(schema, arguments, words):
     """A name is unknown where neither `properties` nor `patternProperties` know it; each is answered at its place."""
-    inner = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
+    inner = obj({"a": {}, "b": {}}, additionalProperties=False)
     tool = foreign({"known": {}, "o": inner}, patternProperties={"^x-": {}}, **schema)
 
     assert call(tool, arguments).text.startswith(f"Invalid arguments. {words}")
@@ -854,7 +848,7 @@ def test_the_unknown_names_in_a_foreign_schema_are_named(schema, arguments, word
 
 def test_a_great_many_mistakes_are_a_short_answer():
     """Of a hundred thousand mistakes a hundred are looked at, and six are said."""
-    numbers = {"type": "array", "items": {"type": "integer"}}
+    numbers = array(INT)
     text = call(foreign({"xs": numbers}), {"xs": ["a"] * 100_000}).text
 
     assert text.startswith(
@@ -878,9 +872,7 @@ def test_unevaluated_properties_are_refused_by_name():
         {"o": {"bta": 3}},
     ).text
     assert text == "Invalid arguments. o.bta: unknown argument; did you mean 'beta'?"
-    text = call(
-        foreign({}, **parts, unevaluatedProperties={"type": "integer"}), {"a": "x", "zz": "x"}
-    ).text
+    text = call(foreign({}, **parts, unevaluatedProperties=INT), {"a": "x", "zz": "x"}).text
     assert text == "Invalid arguments. [key]: expected an integer"
 
 
@@ -891,7 +883,7 @@ def test_an_open_schema_takes_other_names():
     assert closed.error.type == "ArgumentError" and "did you mean 'abc'" in closed.text
     assert call(foreign({"a": {}}), {"b": 1}).value == {"b": 1}
     assert call(foreign({"a": {}}, additionalProperties=True), {"b": 1}).value == {"b": 1}
-    assert call(foreign({"a": {}}, additionalProperties={"type": "integer"}), {"b": "x"}).is_error
+    assert call(foreign({"a": {}}, additionalProperties=INT), {"b": "x"}).is_error
 
 
 def test_the_handler_cannot_change_what_was_sent():
@@ -1001,26 +993,17 @@ def test_the_words_of_a_mistake(annotation, value, words):
     assert send(annotation, {"x": value}).message == f"Invalid arguments. {words}"
 
 
-FOREIGN = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["city"],
-    "properties": {
-        "city": {"type": "string", "minLength": 2, "maxLength": 5, "pattern": "^[a-z]+$"},
-        "days": {"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 2},
+FOREIGN = obj(
+    {
+        "city": {**STR, "minLength": 2, "maxLength": 5, "pattern": "^[a-z]+$"},
+        "days": {**INT, "minimum": 1, "maximum": 9, "multipleOf": 2},
         "mode": {"enum": ["fast", "slow"]},
         "kind": {"const": "K"},
-        "xs": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
-        "o": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
-        "u": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-        "deep": {
-            "oneOf": [
-                {"type": "object", "properties": {"k": {"type": "integer"}}},
-                {"const": "a"},
-                {"const": "b"},
-            ]
-        },
-        "other": {"not": {"type": "string"}},
+        "xs": array(INT, minItems=1),
+        "o": obj({"a": INT}, required=["a"]),
+        "u": any_of(INT, NULL),
+        "deep": {"oneOf": [obj({"k": INT}), {"const": "a"}, {"const": "b"}]},
+        "other": {"not": STR},
         "either": {"type": ["integer", "boolean"]},
         "mixed": {"enum": ["a", 1, None, {"k": "v"}]},
         "fixed": {"const": "two words"},
@@ -1028,7 +1011,9 @@ FOREIGN = {
         "two": {"type": "object", "required": ["l", "r"]},
         "never": False,
     },
-}
+    additionalProperties=False,
+    required=["city"],
+)
 
 
 @pytest.mark.parametrize(
@@ -1114,12 +1099,7 @@ def test_the_words_of_a_wrong_name(arguments, words):
 def test_a_wrong_name_is_repeated_only_if_it_looks_like_one(name, shown):
     """Letters, digits, `_`, `-` and `$`, at most 64: anything else may be a secret, a link or an instruction, and is not repeated."""
     tool, got = tool_of(int)
-    foreign = SchemaTool(
-        "f",
-        "F.",
-        {"type": "object", "properties": {"x": {}}, "additionalProperties": False},
-        got.append,
-    )
+    foreign = SchemaTool("f", "F.", obj({"x": {}}, additionalProperties=False), got.append)
     once = json.dumps({"x": 1, name: 2})
     twice = f"{once[:-1]}, {json.dumps(name)}: 3}}"
 
@@ -1230,12 +1210,7 @@ def test_arguments_that_are_no_object():
 
 def test_every_door_checks_and_names():
     """A foreign schema's door fills in defaults and reads packed lists; a wrapper's door knows the names of the tool within."""
-    door = SchemaBinder(
-        {
-            "type": "object",
-            "properties": {"n": {"type": "integer", "default": 3}, "o": {"type": "array"}},
-        }
-    )
+    door = SchemaBinder(obj({"n": {**INT, "default": 3}, "o": {"type": "array"}}))
 
     assert door.values('{"o": "[1]"}') == {"n": 3, "o": [1]}
     assert PassingBinder(door).sent_form({"n": 1}) == {"n": 1}
@@ -1317,8 +1292,7 @@ def test_many_mistakes_are_not_all_looked_at():
 
 
 DOUBLING = {
-    f"n{i}": {"anyOf": [{"$ref": f"#/$defs/n{i + 1}"}] * 2} if i < 28 else {"type": "string"}
-    for i in range(29)
+    f"n{i}": {"anyOf": [{"$ref": f"#/$defs/n{i + 1}"}] * 2} if i < 28 else STR for i in range(29)
 }
 
 
@@ -1351,7 +1325,7 @@ def test_items_are_unique_as_json_schema_says(items, unique):
     tool = SchemaTool(
         "f",
         "F.",
-        {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}},
+        obj({"a": {"type": "array", "uniqueItems": True}}),
         lambda arguments: len(arguments["a"]),
     )
 
@@ -1554,8 +1528,8 @@ def test_an_unknown_name_is_told_what_is_known():
     def take(p: Empty) -> None:
         pass
 
-    names = {f"n{i}": {"type": "string"} for i in range(21)}
-    many = {"type": "object", "properties": names, "additionalProperties": False}
+    names = {f"n{i}": STR for i in range(21)}
+    many = obj(names, additionalProperties=False)
 
     with pytest.raises(
         ArgumentError, match=r"p.x: unknown argument; no other names are known here$"
