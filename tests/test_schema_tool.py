@@ -14,13 +14,10 @@ from functool import (
     ToolError,
     ToolResult,
 )
+from tests.schemas import INT, STR, any_of, dict_of, obj, ref
 from tests.support import call
 
-PARAMETERS = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}},
-    "required": ["city"],
-}
+PARAMETERS = obj({"city": STR, "days": {**INT, "default": 1}}, required=["city"])
 
 
 def test_handlers_take_arguments_and_perhaps_the_context():
@@ -73,9 +70,7 @@ def test_a_result_or_an_error_of_the_handler():
     assert call(SchemaTool("f", "F.", PARAMETERS, refuse), {"city": "x"}).text == "closed"
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"type": "array"}, {"type": "string"}, [], None, "object"], ids=str
-)
+@pytest.mark.parametrize("parameters", [{"type": "array"}, STR, [], None, "object"], ids=str)
 def test_parameters_are_the_schema_of_an_object(parameters):
     """Another root is refused at definition."""
     with pytest.raises(DefinitionError, match="object"):
@@ -91,7 +86,7 @@ def test_parameters_that_are_no_schema_are_refused(properties):
         DefinitionError,
         match=r"^f \(.*test_schema_tool.py:\d+\): the parameters are no JSON Schema",
     ):
-        SchemaTool("f", "F.", {"type": "object", "properties": properties}, lambda arguments: 1)
+        SchemaTool("f", "F.", obj(properties), lambda arguments: 1)
 
 
 def test_empty_parameters_take_no_arguments():
@@ -119,14 +114,7 @@ def test_a_builtin_handler_gets_the_arguments():
 
 def test_strict_schemas_are_encoded_and_decoded():
     """A foreign schema has a strict form too, and the handler sees the plain one."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "n": {"type": "integer"},
-        },
-        "required": ["m"],
-    }
+    schema = obj({"m": dict_of(INT), "n": INT}, required=["m"])
     tool = SchemaTool("f", "F.", schema, lambda arguments: arguments, strict=True)
 
     assert tool.schema.parameters["required"] == ["m", "n"] and tool.schema.plain == schema
@@ -138,7 +126,7 @@ def test_strict_schemas_are_encoded_and_decoded():
 
 def test_the_callers_schema_is_not_shared():
     """Changing the dict afterwards does not change what is checked."""
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    schema = obj({"n": {"type": "integer"}})
     tool = SchemaTool("f", "F.", schema, lambda arguments: arguments)
     schema["properties"]["n"]["type"] = "string"
     schema["properties"]["m"] = {}
@@ -157,12 +145,7 @@ def test_a_builtin_class_is_a_handler():
 
 def test_strict_publishes_further_names_as_pairs():
     """What `additionalProperties` admit is published as a list of pairs, and reaches the handler flat, however it was sent."""
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "string"}},
-        "required": ["a"],
-        "additionalProperties": {"type": "integer"},
-    }
+    schema = obj({"a": STR}, required=["a"], additionalProperties=INT)
     tool = SchemaTool("t", "T.", schema, lambda arguments: arguments, strict=True)
 
     assert list(tool.schema.parameters["properties"]) == ["a", "extra"]
@@ -177,9 +160,9 @@ def test_a_name_that_was_not_evaluated_is_refused():
     """`unevaluatedProperties` refuses a name that only another branch knows, and says which."""
     schema = {
         "type": "object",
-        "properties": {"kind": {"type": "string"}},
+        "properties": {"kind": STR},
         "if": {"properties": {"kind": {"const": "x"}}, "required": ["kind"]},
-        "then": {"properties": {"extra": {"type": "integer"}}},
+        "then": {"properties": {"extra": INT}},
         "unevaluatedProperties": False,
     }
     tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
@@ -191,7 +174,7 @@ def test_a_name_that_was_not_evaluated_is_refused():
 def test_equal_items_are_equal_at_every_depth():
     """`uniqueItems` compares values as JSON does: 1 is 1.0, true is not 1, and lists and objects count too."""
     items = {"type": "array", "uniqueItems": True}
-    schema = {"type": "object", "properties": {"items": items}}
+    schema = obj({"items": items})
     tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
 
     for distinct in ([1, True], [[1], [2]], [{"a": [1]}, {"a": [2]}], ["", None, False]):
@@ -250,7 +233,7 @@ def test_a_named_meta_schema_changes_no_engine(schema, value):
     ("part", "value"),
     [
         ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 100_000),
-        ({"allOf": [{"$ref": "#/$defs/same"}] * 5_000}, [1] * 20_000),
+        ({"allOf": [ref("same")] * 5_000}, [1] * 20_000),
         ({"allOf": [{"items": True}] * 5_000}, [1] * 500_000),
         ({"allOf": [{"additionalProperties": True}] * 5_000}, {f"k{n}": 1 for n in range(20_000)}),
     ],
@@ -280,7 +263,7 @@ def test_long_keywords_and_long_values_count(part, value):
             {"a": 1, "b": 1},
             {"b": 1},
         ),
-        ({"anyOf": [{"patternProperties": {"^x": {"const": 1}}}, {}]}, {"x": 1}, {"x": 2}),
+        (any_of({"patternProperties": {"^x": {"const": 1}}}, {}), {"x": 1}, {"x": 2}),
         ({"dependentSchemas": {"a": {"patternProperties": {".": {}}}}}, {"a": 1, "b": 1}, {"b": 1}),
         ({"patternProperties": {"^x": {}}, "additionalProperties": {}}, {"y": 1}, None),
     ],
@@ -299,7 +282,7 @@ def test_what_patterns_match_is_evaluated(schema, good, bad):
     ("part", "good", "bad"),
     [
         ({"prefixItems": [{}, {}]}, [1, 2], [1, 2, 3]),
-        ({"contains": {"type": "integer"}}, [1, 2], [1, "x"]),
+        ({"contains": INT}, [1, 2], [1, "x"]),
         ({"if": {"prefixItems": [{"const": 1}]}, "else": {"items": {}}}, [2, 3], [1, 3]),
     ],
 )
@@ -322,7 +305,7 @@ def test_many_evaluated_items_are_counted_once(part):
 def test_ordinary_patterns_and_enums_pass_on_long_arguments():
     """The budget is for hostile schemas: a megabyte of base64 and a thousand choices fit."""
     parts = {
-        "data": {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
+        "data": {**STR, "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
         "codes": {"items": {"enum": [f"C{n}" for n in range(250)]}},
         "names": {"items": {"pattern": r"^[\w .-]{1,64}$"}},
     }
@@ -351,8 +334,8 @@ def test_references_are_seen_from_the_identifier_of_the_root():
     schema = {
         "$id": "https://example.com/root.json",
         "type": "object",
-        "properties": {"a": {"$ref": "part.json"}, "b": {"$ref": "#/$defs/part"}},
-        "$defs": {"part": {"$id": "part.json", "type": "integer"}},
+        "properties": {"a": {"$ref": "part.json"}, "b": ref("part")},
+        "$defs": {"part": {**INT, "$id": "part.json"}},
     }
     tool = SchemaTool("x", "", schema, lambda given: "ok")
 
