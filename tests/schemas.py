@@ -30,3 +30,8 @@ def any_of(*members: Any, **more: Any) -> dict[str, Any]:
 def ref(name: str, **more: Any) -> dict[str, Any]:
     """A reference to a definition."""
     return {"$ref": f"#/$defs/{name}", **more}
+
+
+def tuple_of(*items: Any, **more: Any) -> dict[str, Any]:
+    """A list whose items are described one by one."""
+    return {"type": "array", "prefixItems": [*items], **more}
