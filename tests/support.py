@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from functool import Context, Tool, ToolCall, ToolResult
+from functool import Context, SchemaTool, Tool, ToolCall, ToolResult
 
 
 def call(
@@ -30,6 +30,11 @@ def ask(
 ) -> ToolResult:
     """Ask an agent that is a tool."""
     return call(agent, {"input": text}, context, id=id)
+
+
+def foreign(schema: Any, handler: Any = dict, **options: Any) -> SchemaTool:
+    """A tool of somebody else's schema. Unless it has another handler, it answers with its arguments."""
+    return SchemaTool("f", "F.", schema, handler, **options)
 
 
 async def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
