@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import (
     Annotated,
     Any,
-    Generic,
     Literal,
     LiteralString,
     NamedTuple,
@@ -36,7 +35,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import SchemaValidator, ValidationError
-from typing_extensions import NotRequired, Required, TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack
 
 from functool import Context, DefinitionError, FunctionTool, Inject, SchemaTool, ToolCall, Toolset
 from functool.schema.admits import admits_null, kinds_of, takes_only_containers
@@ -45,6 +44,7 @@ from functool.schema.json_schema import Names
 from functool.schema.rewrite import rewritten
 from functool.schema.signature import describe, returned_schema
 from functool.tool_model import ToolModel
+from tests import sample_tools
 from tests.schemas import (
     BOOL,
     INT,
@@ -130,12 +130,9 @@ def test_the_plain_schema():
 
 def test_a_tool_without_arguments():
     """No parameters: an empty, closed object."""
-    assert (
-        schema_of(lambda: None)
-        if False
-        else FunctionTool(lambda: None, name="f").schema.parameters
-        == obj({}, additionalProperties=False)
-    )
+    tool = FunctionTool(lambda: None, name="f")
+
+    assert tool.schema.parameters == obj({}, additionalProperties=False)
 
 
 def test_recursive_types():
@@ -158,72 +155,22 @@ def test_rest_arguments():
 
     def untyped(**rest): ...
 
-    assert schema_of(typed)["additionalProperties"]["properties"]["n"] == {
-        **INT,
-        "default": 3,
-        "description": "N.",
-    }
-    assert (
-        schema_of(trees)["additionalProperties"] == ref("Tree")
-        and "Tree" in schema_of(trees)["$defs"]
-    )
+    inner = schema_of(typed)["additionalProperties"]["properties"]
+    assert inner == {"n": {**INT, "default": 3, "description": "N."}}
+    assert schema_of(trees)["additionalProperties"] == ref("Tree")
+    assert "Tree" in schema_of(trees)["$defs"]
     assert schema_of(untyped)["additionalProperties"] is True
 
 
 def test_unpacked_types_are_read_as_they_stand():
     """A TypedDict in `Unpack` may be generic, local and postponed: each value is what its own annotation says."""
-    source = """
-from __future__ import annotations
-
-def outer():
-    class Options(TypedDict, Generic[T]):
-        one: T
-        many: NotRequired[list[T]]
-        day: NotRequired[Day]
-        plain: Annotated[T, "Said."]
-
-    class Later(Options[int], total=False):
-        size: int
-        must: Required[Day]
-
-    class Day(BaseModel):
-        n: int
-
-    def go(**options: Unpack[Options[int]]):
-        return options
-
-    def on(**options: Unpack[Later]):
-        return options
-
-    return go, on, Day
-"""
-    names = {
-        "TypedDict": TypedDict,
-        "Generic": Generic,
-        "T": T,
-        "NotRequired": NotRequired,
-        "Required": Required,
-        "Unpack": Unpack,
-    }
-    space = {
-        **names,
-        "BaseModel": BaseModel,
-        "Annotated": Annotated,
-        "FunctionTool": FunctionTool,
-        "__name__": "made",
-    }
-    exec(source.replace("return go, on,", "return FunctionTool(go), FunctionTool(on),"), space)
-    go, on, day = space["outer"]()
+    go, on, day = sample_tools.postponed()
 
     assert go.schema.parameters["required"] == ["one", "plain"]
     assert go.schema.parameters["properties"]["many"] == array(INT)
     assert go.schema.parameters["properties"]["plain"] == {**INT, "description": "Said."}
-    assert run(go, one=1, many=[2], day={"n": 3}, plain=4).value == {
-        "one": 1,
-        "many": [2],
-        "day": day(n=3),
-        "plain": 4,
-    }
+    sent = {"one": 1, "many": [2], "day": {"n": 3}, "plain": 4}
+    assert run(go, **sent).value == {**sent, "day": day(n=3)}
     assert "one: expected an integer" in run(go, one="x", plain=4).text
     assert on.schema.parameters["required"] == ["one", "plain", "must"]
 
@@ -556,8 +503,7 @@ def test_an_annotation_that_raises_is_named():
         def __get_pydantic_core_schema__(cls, source, handler):
             raise ValueError("no core today")
 
-    def take(x: Broken):
-        """Take."""
+    def take(x: Broken): ...
 
     with pytest.raises(DefinitionError, match="parameter 'x'.*no core today"):
         FunctionTool(take)
@@ -566,8 +512,7 @@ def test_an_annotation_that_raises_is_named():
 def test_an_annotation_that_cannot_be_hashed():
     """A type with unhashable metadata is a type like any other."""
 
-    def take(xs: list[Annotated[int, {"unit": "m"}]]):
-        """Take."""
+    def take(xs: list[Annotated[int, {"unit": "m"}]]): ...
 
     assert schema_of(take)["properties"]["xs"]["items"] == INT
 
@@ -575,8 +520,7 @@ def test_an_annotation_that_cannot_be_hashed():
 def test_further_keywords_without_a_json_schema():
     """The parameter that JSON cannot say is named, also if it is `**rest`."""
 
-    def take(x: int, **rest: Callable[[], int]):
-        """Take."""
+    def take(x: int, **rest: Callable[[], int]): ...
 
     with pytest.raises(DefinitionError, match="'rest'.* has no JSON Schema"):
         FunctionTool(take)
@@ -588,8 +532,7 @@ def test_a_field_of_a_type_that_does_not_exist():
     class Half(TypedDict):
         part: "Missing"  # noqa: F821
 
-    def take(x: Half):
-        """Take."""
+    def take(x: Half): ...
 
     with pytest.raises(DefinitionError, match="cannot be resolved: parameter 'x'.*Half") as caught:
         FunctionTool(take).schema
@@ -603,8 +546,7 @@ def test_a_default_that_json_cannot_say_is_left_out():
     class Holder(BaseModel):
         thing: Any = object()
 
-    def take(x: Holder):
-        """Take."""
+    def take(x: Holder): ...
 
     assert schema_of(take)["$defs"]["Holder"]["properties"] == {"thing": {}}
 
@@ -678,8 +620,7 @@ def test_a_type_that_pydantic_serializes_by_a_function_of_its_own_keeps_its_sche
 def test_inject_without_a_function_is_refused(mark):
     """What was meant to be hidden never becomes a parameter that the model sets because the provider was forgotten."""
 
-    def greet(user: Annotated[str, mark]):
-        """Greet."""
+    def greet(user: Annotated[str, mark]): ...
 
     with pytest.raises(
         DefinitionError,
@@ -692,11 +633,9 @@ def test_inject_without_a_function_is_refused(mark):
 def test_nothing_is_injected_into_starred_parameters(hidden):
     """A starred parameter takes any number of values, so none is injected into it: it is refused by name."""
 
-    def many(*them: hidden):
-        """Take many."""
+    def many(*them: hidden): ...
 
-    def named(**them: hidden):
-        """Take named ones."""
+    def named(**them: hidden): ...
 
     for function in (many, named):
         with pytest.raises(
@@ -816,8 +755,7 @@ def test_a_tool_model_takes_the_choices_that_it_publishes():
 def test_any_key_has_no_property_names():
     """Keys of any text are published without `propertyNames`."""
 
-    def count(a: dict[str, int], b: dict[Any, int], c: dict[Any | int, int]) -> None:
-        """Count."""
+    def count(a: dict[str, int], b: dict[Any, int], c: dict[Any | int, int]) -> None: ...
 
     plain = dict_of(INT)
 
