@@ -13,6 +13,7 @@ import pytest
 
 from functool import (
     Context,
+    FunctionTool,
     GuardrailError,
     InputGuardrail,
     OutputGuardrail,
@@ -44,6 +45,16 @@ def ask(
 ) -> ToolResult:
     """Ask an agent that is a tool."""
     return call(agent, {"input": text}, context, id=id)
+
+
+def taking(annotation: Any, **options: Any) -> FunctionTool[..., Any]:
+    """A tool of one parameter `x` with this annotation, which answers with what it received."""
+
+    def take(x):  # type: ignore[no-untyped-def]
+        return x
+
+    take.__annotations__ = {"x": annotation}
+    return FunctionTool(take, **options)
 
 
 def foreign(schema: Any, handler: Any = dict, **options: Any) -> SchemaTool:
