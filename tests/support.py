@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from functool import Context, Tool, ToolCall, ToolResult
@@ -67,3 +68,11 @@ def listening(port: int, process: subprocess.Popen[Any]) -> None:
                 return
         time.sleep(0.05)
     raise RuntimeError(f"the server ended with exit code {process.returncode}")
+
+
+def alive(pid: int | str) -> bool:
+    """Say whether a process runs: one that has ended and was not waited for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
