@@ -257,3 +257,10 @@ def test_the_face_is_sorted_and_complete():
     )
     assert sorted(functool.__all__) == sorted(public)
     assert len(functool.__all__) <= FACE_NAMES
+
+
+def test_one_place_keeps_pydantic_from_its_prebuilt_validators():
+    """`_use_prebuilt`, the one private-looking parameter of pydantic, is passed in one place."""
+    texts = {path.name: path.read_text() for path in ROOT.rglob("*.py")}
+
+    assert [name for name, text in texts.items() if "_use_prebuilt=" in text] == ["core.py"]
