@@ -264,3 +264,10 @@ def test_one_place_keeps_pydantic_from_its_prebuilt_validators():
     texts = {path.name: path.read_text() for path in ROOT.rglob("*.py")}
 
     assert [name for name, text in texts.items() if "_use_prebuilt=" in text] == ["core.py"]
+
+
+def test_whoever_catches_everything_says_why():
+    """An `except BaseException` also catches a cancellation, so a comment gives the reason."""
+    lines = [(path, line) for path in ALL for line in path.read_text().splitlines()]
+
+    assert [at for at in lines if "except BaseException" in at[1] and "#" not in at[1]] == []
