@@ -1,6 +1,7 @@
 """What the tests of guardrails share: a tool that says something."""
 
 from functool import FunctionTool
+from tests.support import call
 
 
 def echo_tool(value, **options):
@@ -11,3 +12,8 @@ def echo_tool(value, **options):
         return value
 
     return FunctionTool(echo, **options)
+
+
+def said(value, *output_guardrails):
+    """The result of a tool that says something, behind output guardrails."""
+    return call(echo_tool(value, output_guardrails=output_guardrails))
