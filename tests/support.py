@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +151,11 @@ def listening(port: int, process: subprocess.Popen[Any]) -> None:
                 return
         time.sleep(0.05)
     raise RuntimeError(f"the server ended with exit code {process.returncode}")
+
+
+def alive(pid: int | str) -> bool:
+    """Say whether a process runs: one that has ended and was not waited for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -177,7 +177,7 @@ class CoreShapes(Shapes):
         super().__init__(core, strict)
         self.known: frozenset[str] = frozenset(property_names(parts.root))
         self._definitions = {part.get("ref"): part for part in core.get("definitions", ())}
-        self.required: frozenset[str] = frozenset(parts.required)
+        self.required: frozenset[str] = frozenset(parts.root.get("required", ()))
         self.root: Shape = self.of(core)._replace(kinds="o")
 
     def _read(self, source: Any) -> Shape:
