@@ -2,7 +2,7 @@
 
 Elixir starts this program; `normandy_port.exs` beside this file shows how. To see both at work:
 
-    elixir examples/normandy_port.exs python3
+    elixir examples/normandy_port.exs .venv/bin/python
 
 Elixir writes one request a line to the standard input of this program:
 

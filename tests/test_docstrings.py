@@ -350,7 +350,7 @@ def test_a_heading_inside_of_a_section_is_its_text():
     assert parse("@return:\nArgs:") == Docstring("", {}, "Args:")
 
 
-@pytest.mark.parametrize("odd", [None, 5, b"Search.", property()])
+@pytest.mark.parametrize("odd", [None, 5, b"Search.", property()], ids=repr)
 def test_what_is_no_text_says_nothing(odd):
     """The `__doc__` of a callable may be anything: what is no text is no docstring."""
     assert parse(odd) == Docstring()

@@ -14,6 +14,7 @@ from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, 
 from functool.dialects import CallRefused, openai_chat
 from tests import mutations, signatures
 from tests.bfcl import lines
+from tests.schemas import INT, MAYBE_INT, NULL, STR, any_of, array, dict_of, obj, ref
 
 SIGNATURES = int(os.environ.get("FUNCTOOL_SIGNATURES", "120"))
 
@@ -49,38 +50,29 @@ foreign = SchemaTool(
     {
         "type": "object",
         "properties": {
-            "n": {"type": "integer"},
+            "n": INT,
             "level": {"enum": [1, 2, "top"]},
-            "node": {"$ref": "#/$defs/node"},
-            "more": {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]},
+            "node": ref("node"),
+            "more": any_of({**STR, "maxLength": 2}, NULL),
             "any": True,
-            "open": {"type": "object", "additionalProperties": True},
-            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "list": {"type": "array", "items": {"type": "integer"}},
-            "pair": {
-                "type": "array",
-                "prefixItems": [{"type": "string", "minLength": 3}, {"type": "integer"}],
-                "items": {"type": "null"},
-            },
-            "word": {"type": "string", "pattern": "^[a-z]+$"},
+            "open": dict_of(True),
+            "map": dict_of(INT),
+            "list": array(INT),
+            "pair": array(NULL, prefixItems=[{**STR, "minLength": 3}, INT]),
+            "word": {**STR, "pattern": "^[a-z]+$"},
             "fixed": {"const": "on"},
-            "one": {"oneOf": [{"type": "string", "maxLength": 2}, {"type": "array"}]},
+            "one": {"oneOf": [{**STR, "maxLength": 2}, {"type": "array"}]},
             "mixed": {"type": ["string", "boolean"], "enum": ["a", 1, True]},
-            "whole": {"type": ["integer", "null"]},
-            "opt": {"type": "integer"},
+            "whole": MAYBE_INT,
+            "opt": INT,
         },
         "required": ["n"],
         "additionalProperties": False,
         "$defs": {
-            "node": {
-                "type": "object",
-                "properties": {
-                    "next": {"$ref": "#/$defs/node"},
-                    "v": {"type": "integer"},
-                    "t": {"enum": ["top", "end"]},
-                },
-                "additionalProperties": False,
-            }
+            "node": obj(
+                {"next": ref("node"), "v": INT, "t": {"enum": ["top", "end"]}},
+                additionalProperties=False,
+            )
         },
     },
     lambda arguments: arguments,
@@ -99,11 +91,7 @@ def unbounded(
 patterned = SchemaTool(
     "patterned",
     "Names that fit a pattern.",
-    {
-        "type": "object",
-        "patternProperties": {"^x-": {"type": "integer", "minimum": 5}},
-        "additionalProperties": False,
-    },
+    dict_of(False, patternProperties={"^x-": {**INT, "minimum": 5}}),
     lambda arguments: arguments,
 )
 renamed = SchemaTool(
@@ -114,28 +102,18 @@ renamed = SchemaTool(
         "properties": {
             "p": {
                 "$id": "https://example.com/p",
-                "$defs": {"a": {"type": "string", "minLength": 2}},
+                "$defs": {"a": {**STR, "minLength": 2}},
                 "$ref": "#/$defs/a",
             }
         },
-        "$defs": {"a": {"type": "integer"}},
+        "$defs": {"a": INT},
     },
     lambda arguments: arguments,
 )
 strict = SchemaTool(
     "strict",
     "Pairs for names.",
-    {
-        "type": "object",
-        "properties": {
-            "m": {
-                "type": "object",
-                "additionalProperties": {"type": "integer"},
-                "minProperties": 1,
-            }
-        },
-        "required": ["m"],
-    },
+    obj({"m": dict_of(INT, minProperties=1)}, required=["m"]),
     lambda arguments: arguments,
     strict=True,
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from functool.schema.json_schema import UNSET, children, resolved
+from functool.schema.json_schema import children, resolved
+from functool.schema.shapes import NAMES, is_type, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
+TYPES = frozenset(NAMES.values())
 _NUMBERS = {"integer", "number"}
 _MEANT: dict[type, set[str]] = {
     bool: {"boolean"} | _NUMBERS,
@@ -19,47 +21,52 @@ _MEANT: dict[type, set[str]] = {
 }
 
 
-def admits_null(schema: Any, root: Any, depth: int = 0) -> bool:
+def admits_null(schema: Any, root: Any) -> bool:
     """Whether a JSON Schema allows null. Its references point into `root`."""
-    schema = resolved(root, schema)
-    if schema is True or schema is UNSET or depth > _DEEPEST:
-        return True
-    if not isinstance(schema, Mapping):
-        return False
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            return any(admits_null(member, root, depth + 1) for member in schema[keyword])
-    if not all(admits_null(member, root, depth + 1) for member in schema.get("allOf", ())):
-        return False
-    if "const" in schema:
-        return schema["const"] is None
-    if "enum" in schema and None not in schema["enum"]:
-        return False
-    kinds = schema.get("type", "null")
-    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+    return "null" in _admitted(schema, root, {})
 
 
-def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
+def takes_only_containers(schema: Any, root: Any) -> bool:
     """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
-        return False
-    if members := _members(schema):
-        rest = [member for member in members if member != {"type": "null"}]
-        return bool(rest) and all(takes_only_containers(m, root, depth + 1) for m in rest)
-    kinds = schema.get("type")
-    kinds = set(kinds if isinstance(kinds, list) else [kinds]) - {"null"}
+    kinds = _admitted(schema, root, {}) - {"null"}
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def kinds_of(schemas: Iterable[Any]) -> set[str]:
-    """Return the types in JSON Schemas at any depth.
+def _admitted(
+    schema: Any, root: Any, known: dict[int, frozenset[str]], depth: int = 0
+) -> frozenset[str]:
+    """Return the types that a JSON Schema allows.
 
-    The set also holds `any` if a schema allows anything, the keywords `$ref`, `enum` and `const` if
-    a schema has them, and `listed number` if an `enum` or `const` lists a number.
+    A reference that leads nowhere, or back to itself, allows all. `known` holds the types by the id
+    of each schema: many references may lead to the same one.
+    """
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = kinds = TYPES
+    node = resolved(root, schema)
+    if not isinstance(node, Mapping) or depth > _DEEPEST:
+        return kinds if node is not False else frozenset()
+    if "type" in node:
+        kinds &= {*types_of(node)}
+    if (values := values_of(node)) is not None:
+        kinds = frozenset(kind for kind in kinds if any(is_type(v, [kind]) for v in values))
+    for word in ("anyOf", "oneOf"):
+        if word in node:
+            kinds &= {k for part in node[word] for k in _admitted(part, root, known, depth + 1)}
+    for part in node.get("allOf", ()):
+        kinds &= _admitted(part, root, known, depth + 1)
+    known[id(schema)] = kinds
+    return kinds
+
+
+def kinds_of(root: Mapping[str, Any]) -> set[str]:
+    """Return the types in a JSON Schema of arguments, at any depth below its root.
+
+    The set also holds `any` if a part allows anything, the keywords `$ref`, `enum` and `const` if
+    a part has them, and `listed number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
-    todo = [*schemas]
+    todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
     while todo:
         schema = todo.pop()
         if not isinstance(schema, Mapping):
