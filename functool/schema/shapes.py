@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from functool.schema.json_schema import UNSET, resolved
@@ -59,6 +58,22 @@ def others_of(schema: Mapping[str, Any], root: Any) -> Any:
     return others if others is not None else "properties" not in schema and schema is not root
 
 
+def entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the keys or positions in an object or a list, and the values there."""
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+def part_at(schema: Mapping[str, Any], key: Any, root: Any) -> Any:
+    """Return the schema of the property `key`, or of the item at this position."""
+    if isinstance(key, int):
+        first = schema.get("prefixItems", ())
+        return first[key] if key < len(first) else schema.get("items", True)
+    fields = schema.get("properties", {})
+    return fields[key] if key in fields else others_of(schema, root)
+
+
 def is_type(value: Any, types: Sequence[str]) -> bool:
     """Whether a value has one of these types. 1.0 is an integer, too."""
     name = NAMES.get(type(value))
@@ -109,12 +124,8 @@ def _is_alike(schema: Mapping[str, Any], value: Any) -> bool:
 def _parts(schema: Mapping[str, Any], value: Any, root: Any) -> Iterator[tuple[Any, Any]]:
     """Yield what a value has to agree with, too: the parts of a schema and the values for them."""
     yield from ((member, value) for member in schema.get("allOf", ()))
-    if isinstance(value, dict) and types_of(schema):
-        fields, others = schema.get("properties", {}), others_of(schema, root)
-        yield from ((fields.get(name, others), item) for name, item in value.items())
-    elif isinstance(value, list):
-        items = schema.get("prefixItems") or repeat(schema.get("items", True))
-        yield from zip(items, value, strict=False)
+    if isinstance(value, list) or types_of(schema):
+        yield from ((part_at(schema, key, root), item) for key, item in entries(value))
 
 
 def has_tags(schema: Any, value: Any, root: Any) -> bool:
