@@ -370,6 +370,12 @@ def test_builtins_without_a_signature(func):
         assert tool.schema.parameters["type"] == "object"
 
 
+def test_a_mistake_about_a_builtin_method_names_it():
+    """A builtin method has neither a file nor a module, and its error has its name all the same."""
+    with pytest.raises(DefinitionError, match=r"^str\.join \(\?\): timeout"):
+        FunctionTool(str.join, timeout=0)
+
+
 def test_modules_of_typed_functions():
     """Every public function of some modules is a tool, or is refused with a `DefinitionError` that says why."""
     import shutil
