@@ -39,6 +39,17 @@ def run_kind(func: Any) -> str:
     return "generator" if inspect.isgeneratorfunction(func) else "function"
 
 
+def takes(func: Any, count: int) -> bool:
+    """Whether a callable takes `count` positional arguments: without a signature, one."""
+    try:
+        inspect.signature(func).bind(*[None] * count)
+    except ValueError:
+        return count == 1
+    except TypeError:
+        return False
+    return True
+
+
 def has_own_signature(func: Any) -> bool:
     """Whether the defaults in the signature are really those of this callable."""
     func = getattr(func, "__func__", func)

@@ -34,11 +34,6 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
         ) from error
 
 
-def named_parameters(func: Callable[..., Any]) -> list[str]:
-    """Return the names of all parameters, including hidden ones."""
-    return list(signature_of(func).parameters)
-
-
 def fixed_keywords(func: Any) -> set[str]:
     """Return the keywords that a partial has set. A model neither sees nor sets them."""
     fixed: set[str] = set()
