@@ -367,8 +367,10 @@ class Tool(ABC):
         async def body() -> ToolResult:
             result = await self._result_of(await self._start_body(trip), trip)
             trip.label(result)
-            return result
+            return trip.labelled(result)
 
+        if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
+            trip.view.add_sources([self._name])
         proceed: Proceed = body
         for func in self._arounds:
             proceed = partial(inline, func, trip.call, trip.view, proceed)

@@ -175,6 +175,14 @@ class Trip:
         names = metadata_of(result).get("sources", ())
         self.labels += tuple(names) if isinstance(names, (list, tuple)) else ()
 
+    def labelled(self, result: ToolResult) -> ToolResult:
+        """Add the labels to the result of a body, because a layer around it may store it."""
+        inner = self.view.inner_sources or ()
+        names = [*dict.fromkeys(map(str, (*inner, *self.labels)))]
+        if not names:
+            return result
+        return changed(result, metadata={**metadata_of(result), "sources": names})
+
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
         if wanted_results and self._context is not None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from functool import Context, Tool, ToolCall, ToolResult
+from functool import Context, FunctionTool, Tool, ToolCall, ToolError, ToolResult, ToolSettings
 
 
 def call(
@@ -67,3 +67,21 @@ def listening(port: int, process: subprocess.Popen[Any]) -> None:
                 return
         time.sleep(0.05)
     raise RuntimeError(f"the server ended with exit code {process.returncode}")
+
+
+def mail_readers(**settings: Any) -> tuple[Tool, Tool]:
+    """Return two trusted tools that call an untrusted one: one shows its text, one fails with it."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def mail() -> str:
+        return "from a stranger"
+
+    async def digest(context: Context[Any]) -> str:
+        return (await mail.invoke(ToolCall(name="mail"), context)).text
+
+    async def fail(context: Context[Any]) -> str:
+        await asyncio.sleep(0.01)
+        raise ToolError(await digest(context))
+
+    kinds = ToolSettings(**settings)
+    return FunctionTool(digest, settings=kinds), FunctionTool(fail, settings=kinds)

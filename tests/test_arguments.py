@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import functools
 import json
 import math
 import uuid
@@ -1613,3 +1614,47 @@ def test_an_object_in_the_place_of_a_named_tuple_is_told_to_be_a_list():
     )
     assert call(search, {"price": {"low": 1}}).text == "1-9"
     assert call(search, {"price": [1, 2]}).text == "1-2"
+
+
+class Reading(BaseModel):
+    at: float | datetime.date
+    by_level: dict[float, str] = {}
+
+
+@dataclasses.dataclass
+class Level:
+    height: float | datetime.date
+
+
+class Loose(BaseModel, allow_inf_nan=True):
+    at: float | datetime.date
+
+
+@pytest.mark.parametrize("text", ["NaN", "-inf", "1e999", " Infinity "])
+def test_no_float_inside_of_a_class_becomes_infinite(text):
+    """In a union with a text, and as the key of a dict, it is refused as everywhere else."""
+    for kind, sent in (
+        (Reading, {"at": text}),
+        (Reading, {"at": 1, "by_level": {text: "x"}}),
+        (Level, {"height": text}),
+        (list[Level], [{"height": text}]),
+    ):
+        with pytest.raises(ArgumentError):
+            tool_of(kind)[0].bind({"x": sent})
+    assert not math.isfinite(tool_of(Loose)[0].bind({"x": {"at": text}}).values["x"].at)
+
+
+def test_a_model_cannot_set_the_keyword_of_a_partial():
+    """Neither a named parameter nor `**kwargs` takes a keyword that the partial has set."""
+
+    def send(text: str, sender: str = "nobody", **headers: str) -> str:
+        return f"{text} {sender} {headers}"
+
+    for fixed in ({"sender": "us"}, {"token": "ours"}):
+        tool = FunctionTool(functools.partial(send, **fixed))
+        [name] = fixed
+        assert name not in tool.schema.plain["properties"]
+        refused = call(tool, {"text": "hi", name: "them"})
+        assert refused.error.type == "ArgumentError"
+        assert f"{name}: unknown argument" in refused.text
+        assert call(tool, {"text": "hi", "x": "y"}).success

@@ -70,7 +70,8 @@ class FunctionBinder:
         self._short = 0 if self._decode else min(_LARGE if limit is None else limit // 4, _LARGE)
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
-        self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
+        taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
+        self._reserved = taken if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
         self._quoted = [_quoted(name) for name in names]
         inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
