@@ -106,7 +106,7 @@ class Tool(ABC):
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
         except DefinitionError as error:
             raise at_caller(error, name) from error.__cause__
-        except (AttributeError, LookupError, TypeError) as error:
+        except (AttributeError, LookupError, RecursionError, TypeError) as error:
             wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
             raise at_caller(wrong, name) from error
 

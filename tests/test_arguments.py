@@ -1658,3 +1658,56 @@ def test_a_model_cannot_set_the_keyword_of_a_partial():
         assert refused.error.type == "ArgumentError"
         assert f"{name}: unknown argument" in refused.text
         assert call(tool, {"text": "hi", "x": "y"}).success
+
+
+class Both(BaseModel):
+    op: Literal["both"]
+    left: "Term"
+    right: Annotated["Term", Field(description="the other one")]
+
+
+class Either(BaseModel):
+    op: Literal["either"]
+    left: "Term"
+    right: "Term"
+
+
+class Leaf(BaseModel):
+    op: Literal["leaf"]
+    value: float
+
+
+Term = Annotated[Both | Either | Leaf, Field(discriminator="op")]
+Both.model_rebuild()
+Either.model_rebuild()
+
+
+def test_a_deep_tree_of_a_recursive_union_is_checked_in_linear_time():
+    """Each level doubled the work: a tree of forty levels never ended."""
+
+    def tree(leaf):
+        for _ in range(40):
+            leaf = {"op": "both", "left": leaf, "right": {"op": "leaf", "value": 1}}
+        return {"x": leaf}
+
+    tool, got = tool_of(Term)
+    assert call(tool, tree({"op": "leaf", "value": 1e100})).success
+    assert len(got) == 1
+    wrong = call(tool, tree({"op": "leaf", "value": 1, "valeu": 2})).text
+    assert wrong.endswith("left.valeu: unknown argument; did you mean 'value'?")
+    assert "true or false" not in call(tool, tree({"op": "leaf", "value": True})).text
+
+
+def test_thousands_of_problems_are_counted_only():
+    """pydantic would make a dict of each, and a megabyte of text may have a million."""
+    error = send(dict[str, int], {"x": {f"n{i}": "no" for i in range(20_001)}})
+
+    assert error.message == "Invalid arguments. there are 20,001 problems, too many to name"
+
+
+def test_the_traceback_of_an_argument_error_shows_no_value():
+    """pydantic's own error repeats values, so it is no part of the chain."""
+    for arguments in ({"x": "a secret"}, '{"x": "a secret"}'):
+        with pytest.raises(ArgumentError) as refused:
+            tool_of(int)[0].bind(arguments)
+        assert refused.value.__context__ is None

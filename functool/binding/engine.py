@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -30,6 +30,13 @@ _LOOPS = {
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor")
 
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
+
+_UNICODE = re.compile(r"\\[wWdDsSpP]")
+_CLASS = 40
+"""How many characters a class of Unicode characters is worth when a pattern is compiled."""
+
+_MOST_KEPT = 4_000
+"""The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
 
 _steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
@@ -65,9 +72,21 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
         # A reference leads to where more is evaluated; jsonschema follows it.
         if _asks_evaluated.get() and not word.endswith("ef"):
             return _evaluated(word, validator, wanted, instance, schema)
-        return check(validator, wanted, instance, schema)
+        return _counted(check(validator, wanted, instance, schema))
 
     return step
+
+
+def _counted(errors: Any) -> Iterator[Any]:
+    """Yield the mismatches of a keyword, and count each as steps.
+
+    jsonschema writes the whole value into each message. Nobody reads it, so it is dropped.
+    """
+    for error in errors or ():
+        if error.message:
+            _spend(4 + len(error.message) // 200)
+            error.message, error.args = "", ()
+        yield error
 
 
 def _count(wanted: Any, deep: bool) -> int:
@@ -117,7 +136,7 @@ def _evaluated_names(word: str, wanted: Any, instance: dict[str, Any]) -> Any:
     if word == "properties":
         return wanted.keys() & instance.keys()
     if word == "patternProperties":
-        return [name for name in instance if any(_matches(source, name) for source in wanted)]
+        return [name for name in instance if any(matches(source, name) for source in wanted)]
     return instance if word in ("additionalProperties", "unevaluatedProperties") else ()
 
 
@@ -165,17 +184,45 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _matches(pattern: str, text: str) -> bool | None:
-    """Whether a pattern matches somewhere in a text; None if the engine does not support it."""
+def _has_repeats(items: Iterable[Any]) -> bool:
+    """Whether two hashable keys are equal.
+
+    A set would be quadratic for numbers that a stranger has chosen to have the same hash.
+    """
+    groups: dict[int, list[Any]] = {}
+    for item in items:
+        group = groups.setdefault(hash(item), [])
+        _spend(len(group))
+        if item in group:
+            return True
+        group.append(item)
+    return False
+
+
+def matches(pattern: str, text: str) -> bool | None:
+    """Whether a pattern matches somewhere in a text; None if the engine does not support it.
+
+    Use it inside `bounded_work`.
+    """
     # The time grows with the length of the text times that of the pattern, repetitions expanded.
     _spend(_length(pattern) * (100 + len(text)) // 500)
-    search = linear_pattern(pattern)
+    large = _length(pattern, _CLASS) > _MOST_KEPT
+    search = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
     return None if search is None else bool(search(text))
 
 
+@lru_cache(maxsize=128)
+def _compiled(pattern: str) -> Callable[[str], bool] | None:
+    _spend(_length(pattern, _CLASS))
+    return linear_pattern.__wrapped__(pattern)
+
+
 @lru_cache(maxsize=512)
-def _length(pattern: str) -> int:
-    """Return the approximate length of a pattern after expanding each `{n}`."""
+def _length(pattern: str, of_class: int = 1) -> int:
+    r"""Return the approximate length of a pattern after expanding each `{n}`.
+
+    A class of Unicode characters such as `\w` counts as `of_class`.
+    """
     sums, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         if token[0] == "(":
@@ -188,8 +235,8 @@ def _length(pattern: str) -> int:
             sums[-1] += last * (times - 1)
             last *= times
         else:
-            last = 1
-            sums[-1] += 1
+            last = of_class if _UNICODE.search(token[0]) else 1
+            sums[-1] += last
     return sum(sums)
 
 
@@ -219,20 +266,20 @@ def _validator_class() -> Any:
     from jsonschema.validators import extend
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if isinstance(instance, str) and _matches(wanted, instance) is False:
+        if isinstance(instance, str) and matches(wanted, instance) is False:
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
             for name, value in instance.items():
-                if _matches(source, name):
+                if matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
     def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         patterns = schema.get("patternProperties") or ()
         known = schema.get("properties") or ()
         for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name in known or any(_matches(source, name) for source in patterns):
+            if name in known or any(matches(source, name) for source in patterns):
                 continue
             if wanted is False:
                 yield SchemaMismatch("", path=[name])
@@ -241,7 +288,7 @@ def _validator_class() -> Any:
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         items = instance if wanted and isinstance(instance, list) else []
-        if len(set(map(_hashable, items))) < len(items):
+        if _has_repeats(map(_hashable, items)):
             yield SchemaMismatch("an item is repeated")
 
     def unevaluated(

@@ -97,12 +97,15 @@ class FunctionBinder:
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted))).decode()
             validate = self._validate if len(text) < _LARGE else self._validate_large
+        values: dict[str, Any] | None = None
         try:
-            values: dict[str, Any] = validate(text, strict=True)
+            values = validate(text, strict=True)
         except ValidationError:
-            values = self._check_again(text)
+            pass  # Its text repeats values, so no ArgumentError may be raised inside of this block.
         except Exception as error:
             raise validator_failed(error) from error
+        if values is None:
+            values = self._check_again(text)
         else:
             # If the text was decoded and written again, it holds no repeated name.
             counted = self._decode or (self._flat and text.count(":") == len(values))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from functool.schema.json_schema import UNSET, children, resolved
 
-_DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
 _NUMBERS = {"integer", "number"}
 _MEANT: dict[type, set[str]] = {
     bool: {"boolean"} | _NUMBERS,
@@ -19,17 +18,46 @@ _MEANT: dict[type, set[str]] = {
 }
 
 
-def admits_null(schema: Any, root: Any, depth: int = 0) -> bool:
-    """Whether a JSON Schema allows null. Its references point into `root`."""
-    schema = resolved(root, schema)
-    if schema is True or schema is UNSET or depth > _DEEPEST:
+def admits_null(schema: Any, root: Any, known: dict[int, bool] | None = None) -> bool:
+    """Whether a JSON Schema allows null. Its references point into `root`.
+
+    `known` keeps the answers for parts of `root`. A union may use the same part many times.
+    """
+    return _remembered(_admits_null, schema, root, {} if known is None else known, True)
+
+
+def takes_only_containers(schema: Any, root: Any, known: dict[int, bool] | None = None) -> bool:
+    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else.
+
+    `known` is as in `admits_null`.
+    """
+    return _remembered(_takes_containers, schema, root, {} if known is None else known, False)
+
+
+def _remembered(
+    ask: Callable[[Any, Any, dict[int, bool]], bool],
+    schema: Any,
+    root: Any,
+    known: dict[int, bool],
+    of_itself: bool,
+) -> bool:
+    """Return an answer, which is computed once. A union that contains itself is `of_itself`."""
+    key = id(schema)
+    if key not in known:
+        known[key] = of_itself
+        known[key] = ask(resolved(root, schema), root, known)
+    return known[key]
+
+
+def _admits_null(schema: Any, root: Any, known: dict[int, bool]) -> bool:
+    if schema is True or schema is UNSET:
         return True
     if not isinstance(schema, Mapping):
         return False
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
-            return any(admits_null(member, root, depth + 1) for member in schema[keyword])
-    if not all(admits_null(member, root, depth + 1) for member in schema.get("allOf", ())):
+            return any(admits_null(member, root, known) for member in schema[keyword])
+    if not all(admits_null(member, root, known) for member in schema.get("allOf", ())):
         return False
     if "const" in schema:
         return schema["const"] is None
@@ -39,14 +67,12 @@ def admits_null(schema: Any, root: Any, depth: int = 0) -> bool:
     return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
 
 
-def takes_only_containers(schema: Any, root: Any, depth: int = 0) -> bool:
-    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+def _takes_containers(schema: Any, root: Any, known: dict[int, bool]) -> bool:
+    if not isinstance(schema, Mapping):
         return False
     if members := _members(schema):
         rest = [member for member in members if member != {"type": "null"}]
-        return bool(rest) and all(takes_only_containers(m, root, depth + 1) for m in rest)
+        return bool(rest) and all(takes_only_containers(m, root, known) for m in rest)
     kinds = schema.get("type")
     kinds = set(kinds if isinstance(kinds, list) else [kinds]) - {"null"}
     return bool(kinds) and kinds <= {"array", "object"}
@@ -80,19 +106,39 @@ def kinds_of(schemas: Iterable[Any]) -> set[str]:
 
 
 def find_bool_for_number(
-    value: Any, schema: Any, root: Any, path: tuple[Any, ...] = ()
+    value: Any,
+    schema: Any,
+    root: Any,
+    path: tuple[Any, ...] = (),
+    known: dict[tuple[int, int], Any] | None = None,
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
+
+    `known` keeps the answers for lists and objects: members of a recursive union look at the same
+    ones.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
+    if not isinstance(value, (dict, list)):
+        return _bool_for_number(value, schema, root, path, {})
+    known, key = {} if known is None else known, (id(value), id(schema))
+    if key not in known:
+        known[key] = None
+        known[key] = _bool_for_number(value, schema, root, path, known)
+    found: tuple[tuple[Any, ...], str] | None = known[key]
+    return found
+
+
+def _bool_for_number(
+    value: Any, schema: Any, root: Any, path: tuple[Any, ...], known: dict[tuple[int, int], Any]
+) -> tuple[tuple[Any, ...], str] | None:
     schema = resolved(root, schema)
     if not isinstance(schema, Mapping):
         return None
     if members := _members(schema):
         likely = [member for member in members if _may_match(value, resolved(root, member))]
-        found = [find_bool_for_number(value, member, root, path) for member in likely]
+        found = [find_bool_for_number(value, member, root, path, known) for member in likely]
         return found[0] if found and all(found) else None
     kind = schema.get("type")
     if isinstance(value, bool):
@@ -105,20 +151,33 @@ def find_bool_for_number(
             return path, "one of the choices, not a boolean"
     if kind == "number" and not _is_finite(value):
         return path, "a finite number"
-    parts = ((key, item, _part_at(schema, key)) for key, item in _items(value))
-    hits = (find_bool_for_number(item, part, root, (*path, key)) for key, item, part in parts)
+    parts = ((k, item, part) for k, item in _items(value) if (part := _part_at(schema, k)))
+    hits = (find_bool_for_number(item, part, root, (*path, k), known) for k, item, part in parts)
     return next(filter(None, hits), None)
 
 
 def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
     """Return the property names at the path `steps`. In a union, those of all members."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping):
-        return []
-    found = [name for member in _members(schema) for name in names_at(member, steps, root)]
-    if not steps:
-        return [*found, *schema.get("properties", ())]
-    return [*found, *names_at(_part_at(schema, steps[0]), steps[1:], root)]
+    here = _with_members([schema], root)
+    for step in steps:
+        here = _with_members([_part_at(part, step) for part in here], root)
+    return [name for part in here for name in part.get("properties", ())]
+
+
+def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
+    """Return schemas and the members of their unions, without references, each once."""
+    found: dict[int, Mapping[str, Any]] = {}
+    todo, seen = [*reversed(schemas)], set[int]()
+    while todo:
+        schema = todo.pop()
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        part = resolved(root, schema)
+        if isinstance(part, Mapping) and id(part) not in found:
+            found[id(part)] = part
+            todo += reversed(_members(part))
+    return [*found.values()]
 
 
 def _members(schema: Mapping[str, Any]) -> Any:
