@@ -88,7 +88,7 @@ def cleaned(schema: Any) -> Any:
 def has_hidden(schema: Any) -> bool:
     """Whether a schema has hidden characters, also in its names and values."""
     if isinstance(schema, str):
-        return any(map(is_hidden, schema))
+        return any(map(is_hidden, set(schema)))
     if isinstance(schema, dict):
         return any(has_hidden(key) or has_hidden(value) for key, value in schema.items())
     return isinstance(schema, list) and any(map(has_hidden, schema))

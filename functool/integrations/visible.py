@@ -16,13 +16,19 @@ def visible(text: str) -> str:
     Escapes and marks of direction are removed as well. Line ends and tabs stay, and so does the
     selector that colours an emoji.
     """
-    if text.isascii():
-        return text if text.isprintable() else "".join(c for c in text if not is_hidden(c))
-    kept: list[str] = []
-    for char in text:
-        stray = char == COLOURED and not (kept and unicodedata.category(kept[-1]) in ("So", "Sm"))
-        if not (stray or is_hidden(char)):
-            kept.append(char)
+    if text.isascii() and text.isprintable():
+        return text
+    # Each different character is judged once, because a server may send many millions.
+    chars = set(text)
+    shown = {char for char in chars if not is_hidden(char)}
+    plain = text if len(shown) == len(chars) else "".join(filter(shown.__contains__, text))
+    first, *pieces = plain.split(COLOURED)
+    kept, last = [first], first[-1:]
+    for piece in pieces:
+        if last and unicodedata.category(last) in ("So", "Sm"):
+            kept.append(last := COLOURED)
+        kept.append(piece)
+        last = piece[-1:] or last
     return "".join(kept)
 
 

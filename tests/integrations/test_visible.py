@@ -2,6 +2,7 @@
 
 import pytest
 
+from functool.integrations import visible as module
 from functool.integrations.visible import is_hidden, visible
 
 
@@ -33,3 +34,12 @@ def test_what_a_person_does_not_see_is_taken_out(text, seen):
 def test_a_hidden_character_is_one_that_nobody_sees():
     """Line ends and tabs are seen, escapes and tags are not."""
     assert [is_hidden(char) for char in "a\n\t\x1b\u200b\U000e0041"] == [False] * 3 + [True] * 3
+
+
+def test_each_different_character_is_judged_once(monkeypatch):
+    """A text of many millions of characters costs no judgement of each of them."""
+    judged = []
+    monkeypatch.setattr(module, "is_hidden", lambda char: judged.append(char) or is_hidden(char))
+
+    assert visible("é\x1ba" * 1_000) == "éa" * 1_000
+    assert sorted(judged) == ["\x1b", "a", "é"]
