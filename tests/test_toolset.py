@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import itertools
 import re
 import signal
 import threading
@@ -22,7 +23,7 @@ from functool import (
     WrapperTool,
 )
 from functool.testing import MockTool
-from tests.support import cancelled, heard
+from tests.support import cancelled, heard, in_threads
 
 
 @FunctionTool
@@ -364,17 +365,8 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
 
 def test_call_sync_from_another_thread():
     """Threads of the host's own may call."""
-    results = []
-    threads = [
-        threading.Thread(
-            target=lambda i=i: results.append(Toolset([add]).call_sync(one("add", a=i)).value)
-        )
-        for i in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    numbers = itertools.count()
+    results = in_threads(8, lambda: Toolset([add]).call_sync(one("add", a=next(numbers))).value)
 
     assert sorted(results) == list(range(1, 9))
 

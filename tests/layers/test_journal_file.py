@@ -7,8 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from functool import FunctionTool, ToolCall, ToolSettings
 from functool.executors import inline
 from functool.layers import journal_file, journal_once
 from functool.layers.journal import Journal, JournalError
+from tests.support import in_threads
 
 ROOT = Path(__file__).parents[2]
 
@@ -253,12 +254,10 @@ def test_a_result_that_cannot_be_recorded_is_still_answered(tmp_path, pay, caplo
         resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "j-wal").stat().st_size, hard))
         return "done"
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     tool = journal.once(grow, run="r")
-    try:
+    with files_of_at_most(soft):
         result = call(tool)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert result.value == "done"
     assert result.metadata["journal"] == {"key": "r/grow/1", "stored": False}
@@ -321,14 +320,7 @@ def test_threads_may_open_one_new_file_together(tmp_path):
     opened = []
     for number in range(15):
         path = tmp_path / f"j{number}"
-        threads = [
-            threading.Thread(target=lambda path=path: opened.append(Journal(path)))
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        opened += in_threads(8, partial(Journal, path))
 
     assert len(opened) == 8 * 15
 
