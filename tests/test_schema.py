@@ -59,7 +59,7 @@ from tests.schemas import (
     obj,
     ref,
 )
-from tests.support import call
+from tests.support import call, foreign
 
 T = TypeVar("T")
 
@@ -99,19 +99,13 @@ def test_the_plain_schema():
             d: A d.
         """
 
+    share = {"minimum": 0, "maximum": 1, "examples": [0.5]}
     assert schema_of(go) == {
         "type": "object",
         "properties": {
             "a": {**INT, "description": "An a."},
             "b": {**STR, "default": "x"},
-            "c": {
-                **NUM,
-                "minimum": 0,
-                "maximum": 1,
-                "examples": [0.5],
-                "title": "See",
-                "default": 0.5,
-            },
+            "c": {**NUM, **share, "title": "See", "default": 0.5},
             "d": ref("Inner", default={"n": 3}, description="A d."),
             "e": any_of(array({**STR, "enum": ["p", "q"]}), NULL, default=None),
         },
@@ -343,11 +337,8 @@ def test_describe_alone():
 
     parts = describe(go)
 
-    assert ([p.name for p in parts.parameters], parts.rest, parts.hidden) == (
-        ["a"],
-        "rest",
-        {"context": Context},
-    )
+    assert [parameter.name for parameter in parts.parameters] == ["a"]
+    assert (parts.rest, parts.hidden) == ("rest", {"context": Context})
     with pytest.raises(Unresolved, match="Nowhere"):
         describe(late)
 
@@ -648,10 +639,8 @@ def test_inject_without_a_function_is_refused(mark):
 
     def greet(user: Annotated[str, mark]): ...
 
-    with pytest.raises(
-        DefinitionError,
-        match=r"greet .*parameter 'user': Inject needs a function of the context: Annotated\[",
-    ):
+    said = r"greet .*parameter 'user': Inject needs a function of the context: Annotated\["
+    with pytest.raises(DefinitionError, match=said):
         FunctionTool(greet)
 
 
@@ -755,10 +744,8 @@ def test_the_keys_of_every_kind_of_dict(kind):
 
     tool = FunctionTool(count)
 
-    assert tool.schema.plain["properties"]["by"]["propertyNames"] == {
-        **STR,
-        "pattern": "^-?[0-9]+$",
-    }
+    names = tool.schema.plain["properties"]["by"]["propertyNames"]
+    assert names == {**STR, "pattern": "^-?[0-9]+$"}
     assert called(tool, by={"1": 1, "2": 2}) == "3"
 
 
@@ -863,16 +850,8 @@ def test_a_method_names_a_type_of_its_class():
 def test_null_means_the_default_behind_any_reference():
     """Null for an argument with a default means the default, wherever its definition stands."""
     seen = []
-    tool = SchemaTool(
-        "go",
-        "Go.",
-        {
-            "type": "object",
-            "properties": {"n": {"$ref": "#/$defs/group/n", "default": 3}},
-            "$defs": {"group": {"n": INT}},
-        },
-        lambda arguments: seen.append(arguments),
-    )
+    n = {"$ref": "#/$defs/group/n", "default": 3}
+    tool = foreign(obj({"n": n}, **{"$defs": {"group": {"n": INT}}}), seen.append)
 
     assert called(tool, n=None) == "" and called(tool, n=4) == ""
     assert seen == [{"n": 3}, {"n": 4}]
@@ -1029,9 +1008,9 @@ def test_the_plain_schema_closes_nested_types():
     assert found == {
         "Price": False,
         "Movie": False,
+        "Checked": False,
         "Opened": True,
         "Lenient": None,
-        "Checked": False,
         "Seat": None,
         "Own": None,
     }
