@@ -1283,10 +1283,8 @@ def test_a_limit_of_bytes_is_a_positive_int(limit):
 
 def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch):
     """Only a name with an escape in it makes the binder look at every name."""
-    read = []
-    monkeypatch.setattr(
-        "functool.binding.json_text._refuse_repeats", lambda text: read.append(text)
-    )
+    read, loads = [], json.loads
+    monkeypatch.setattr(json, "loads", lambda *given, **how: read.append(1) or loads(*given, **how))
 
     def take(text: str, size: Size):
         return text
@@ -1295,7 +1293,7 @@ def test_a_backslash_in_a_value_is_no_reason_to_read_the_text_again(monkeypatch)
     values = {"text": 'a\n"b" \\', "size": {"width": 1}}
 
     assert call(tool, json.dumps(values)).success and read == []
-    assert call(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and len(read) == 1
+    assert call(tool, '{"te\\u0078t": "a", "size": {"width": 1}}').success and read == [1]
 
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from functool import FunctionTool
 from functool.cli import main
 from functool.integrations.click import export
 from tests.command_line import PIPES, PROGRAM, SERVER, serving
+from tests.support import python
 
 ROOT = Path(__file__).parents[1]
 
@@ -383,10 +384,7 @@ def test_a_bad_definition_is_told_by_its_own_line(folder):
 def test_a_missing_extra_says_what_to_install():
     """Without click the command says what to install and nothing else; to a program it is an ImportError."""
     code = "import sys; sys.modules['click'] = None; sys.argv = [sys.argv[1]]\nimport functool.cli"
-    told = [
-        subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True)
-        for name in ("bin/functool", "other")
-    ]
+    told = [python(code, name) for name in ("bin/functool", "other")]
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
 
     assert [done.returncode for done in told] == [1, 1]
@@ -530,7 +528,7 @@ def test_help_imports_nothing_of_the_core():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print([name for name in ('pydantic', 'asyncio', 'rich', 'mcp', 'jsonschema') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert done.stdout.splitlines()[-1] == "[]"
 

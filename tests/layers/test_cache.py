@@ -1,8 +1,6 @@
 """`cached`: answers of read-only tools, kept for a time."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -20,7 +18,7 @@ from functool import (
 )
 from functool.guardrails import budget, require_approval
 from functool.layers.catalog import Catalog
-from tests.support import call, foreign, in_threads
+from tests.support import call, foreign, in_threads, python
 
 cache = pytest.importorskip("functool.layers.cache", exc_type=ImportError)
 cached = cache.cached
@@ -318,7 +316,7 @@ def test_mistakes_are_refused_at_definition(arguments, options):
 def test_a_missing_extra_says_what_to_install():
     """Without cachetools the import names the extra."""
     code = "import sys; sys.modules['cachetools'] = None; import functool.layers.cache"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert "pip install 'functool[cache]'" in done.stderr
 

@@ -17,7 +17,7 @@ from functool import FunctionTool, ToolCall, ToolSettings
 from functool.executors import inline
 from functool.layers import journal_file, journal_once
 from functool.layers.journal import Journal, JournalError
-from tests.support import in_threads
+from tests.support import in_threads, python
 
 ROOT = Path(__file__).parents[2]
 
@@ -364,18 +364,15 @@ def test_eight_processes_share_a_file(tmp_path):
 @pytest.mark.parametrize("harmless", [False, True])
 def test_a_killed_owner_is_noticed_at_once(tmp_path, harmless):
     """Where the owner was killed inside the body, the next caller need not wait for its lease."""
-    code = (
-        "import asyncio, os, signal, sys\n"
-        "from functool import FunctionTool, ToolCall\n"
-        "from functool.layers.journal import Journal\n"
-        "def pay(): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "tool = Journal(sys.argv[1]).once(FunctionTool(pay), run='r')\n"
-        "asyncio.run(tool(ToolCall(name='pay', id='1')))\n"
-    )
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "j")], cwd=ROOT, check=False
-    )
-    assert killed.returncode == -9
+    code = """
+import asyncio, os, signal, sys
+from functool import FunctionTool, ToolCall
+from functool.layers.journal import Journal
+def pay(): os.kill(os.getpid(), signal.SIGKILL)
+tool = Journal(sys.argv[1]).once(FunctionTool(pay), run='r')
+asyncio.run(tool(ToolCall(name='pay', id='1')))
+"""
+    assert python(code, str(tmp_path / "j"), cwd=ROOT).returncode == -9
     journal = Journal(tmp_path / "j")
 
     def pay() -> str:

@@ -3,8 +3,6 @@
 import json
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -18,7 +16,7 @@ from functool import (
 from functool.guardrails import block, require_approval
 from tests import bfcl
 from tests.schemas import BOOL, INT, NULL, NUM, STR, any_of, array, obj, ref
-from tests.support import call, foreign, heard
+from tests.support import call, foreign, heard, python
 
 repair = pytest.importorskip("functool.layers.repair", exc_type=ImportError)
 repaired = repair.repaired
@@ -285,7 +283,7 @@ def test_the_kind_that_came_in():
 def test_a_missing_extra_says_what_to_install():
     """Without json-repair the import names the extra."""
     code = "import sys; sys.modules['json_repair'] = None; import functool.layers.repair"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert "pip install 'functool[repair]'" in done.stderr
 
