@@ -383,8 +383,9 @@ def test_a_bad_definition_is_told_by_its_own_line(folder):
 
 def test_a_missing_extra_says_what_to_install():
     """Without click the command says what to install and nothing else; to a program it is an ImportError."""
-    code = "import sys; sys.modules['click'] = None; sys.argv = [sys.argv[1]]\nimport functool.cli"
-    told = [python(code, name) for name in ("bin/functool", "other")]
+    code = "import sys; sys.modules['click'] = None\n"
+    lines = "from functool.__main__ import main; main()", "import functool.cli"
+    told = [python(code + line) for line in lines]
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
 
     assert [done.returncode for done in told] == [1, 1]

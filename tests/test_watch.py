@@ -192,10 +192,14 @@ REFUSED = [
     (plan, '{"code": "a\n', '"}', ""),
     (plan, '{"days"}', "", ""),
     (plan, '{"days": 1,}', "", ""),
-    (plan, '{"color": "re\\u0064x"', "}", "color"),
+    (plan, '{"color": "re\\u0064x', '"}', "color"),
     (plan, '{"code": "a\\u0062cd', '"}', "code"),
     (theirs, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
     (plan, '{"days": ' + "1" * 250 + "x}", "", ""),
+    (plan, "{d", "ays: 1}", ""),
+    (plan, '{"days": 1 "', 'mode": "fast"}', ""),
+    (plan, '{"spot": {"x": [], "x": 1}, "days": {', "}}", "days"),
+    (plan, '{"spot": {"x": [], "z"', ": 1}}", "spot.z"),
 ]
 
 
