@@ -60,7 +60,7 @@ from tests.schemas import (
     obj,
     ref,
 )
-from tests.support import call, foreign
+from tests.support import call, foreign, taking
 
 T = TypeVar("T")
 
@@ -250,10 +250,6 @@ def test_each_schema_is_its_own():
 
 class Plain:
     """A class that pydantic does not know."""
-
-
-class Options(TypedDict):
-    a: int
 
 
 def two_contexts(a: Context, b: Context): ...
@@ -491,7 +487,7 @@ def test_models_defined_later_resolve_later():
     class Early(BaseModel):
         late: "Late"
 
-    tool = FunctionTool(_take(Early))
+    tool = taking(Early)
 
     class Late(BaseModel):
         n: int
@@ -499,13 +495,6 @@ def test_models_defined_later_resolve_later():
     Early.model_rebuild(_types_namespace={"Late": Late})
 
     assert tool.schema.parameters["$defs"]["Late"]["properties"] == {"n": INT}
-
-
-def _take(kind):
-    def take(x): ...
-
-    take.__annotations__ = {"x": kind}
-    return take
 
 
 def test_unions_and_python_versions():

@@ -73,15 +73,15 @@ def test_the_road_answers_with_one_result():
 
 def test_call_is_invoke():
     """`tool(call, context)` is `tool.invoke(call, context)`."""
-    result = call(Echo(), {"x": 2})
-
-    assert result.value == {"x": 2, "y": 7}
 
     class Deps(Echo):
         async def run(self, call, context):
-            return ToolResult.of(context.deps)
+            return ToolResult.of([call.arguments["x"], context and context.deps])
 
-    assert call(Deps(), {"x": 2}, Context("mine")).value == "mine"
+    made = ToolCall(name="echo", arguments={"x": 2}, id="c1")
+
+    assert asyncio.run(Deps()(made, Context("mine"))).value == [2, "mine"]
+    assert asyncio.run(Deps()(made)) == asyncio.run(Deps().invoke(made))
 
 
 class Noisy(Echo):
