@@ -4,6 +4,8 @@ import asyncio
 import secrets
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -124,6 +126,23 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
         while not (said := condition()):
             await asyncio.sleep(0.005)
     return said
+
+
+def python(code: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a piece of Python in a process of its own, and return what it said."""
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def in_threads(count: int, work: Callable[[], Any]) -> list[Any]:
+    """Do something in so many threads at once, and return what each returned, in the order of their ends."""
+    done: list[Any] = []
+    threads = [threading.Thread(target=lambda: done.append(work())) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return done
 
 
 def time_passes(seconds: float) -> None:
