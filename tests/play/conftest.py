@@ -11,22 +11,21 @@ import pytest
 KIT = Path(__file__).with_name("kit.py")
 ASSETS = Path(__file__).parents[2] / "docs" / "assets"
 CHROMIUM = shutil.which("chromium")
+MAIN = [sys.executable, "-c", "from functool.cli import main; main()"]
 
 
 class Playground:
     """A running `functool play`."""
 
     def __init__(self, *words, cwd, env=None):
-        command = [sys.executable, "-c", "from functool.cli import main; main()", "play", *words]
         # The tests of the page need many browsers: the operator's token may be exchanged by each.
-        environment = {**os.environ, **(env or {})}
         self.process = subprocess.Popen(
-            command,
+            [*MAIN, "play", *words],
             cwd=cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={**os.environ, **(env or {})},
         )
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://"), self.process.stderr.read()
@@ -115,3 +114,9 @@ def open_page(browser):
     for context in contexts:
         context.close()
     assert troubles == []
+
+
+@pytest.fixture
+def page(kit, open_page):
+    """A page of the kit's playground."""
+    return open_page(kit)
