@@ -31,6 +31,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    WithJsonSchema,
     WrapSerializer,
     model_validator,
 )
@@ -160,6 +161,20 @@ def test_rest_arguments():
     assert schema_of(trees)["additionalProperties"] == ref("Tree")
     assert "Tree" in schema_of(trees)["$defs"]
     assert schema_of(untyped)["additionalProperties"] is True
+
+
+def test_rest_arguments_of_a_name_that_a_parameter_has_too():
+    """Two models of one name, one of a parameter and one of `**kwargs`, keep their definitions."""
+    one = type("Size", (BaseModel,), {"__annotations__": {"a": int}, "__module__": "one"})
+    two = type("Size", (BaseModel,), {"__annotations__": {"b": int}, "__module__": "two"})
+
+    def go(size: one, **rest: two): ...
+
+    schema = schema_of(go)
+    named = schema["properties"]["size"]["$ref"].rpartition("/")[2]
+
+    assert list(schema["$defs"][named]["properties"]) == ["a"]
+    assert list(schema["additionalProperties"]["properties"]) == ["b"]
 
 
 def test_unpacked_types_are_read_as_they_stand():
@@ -299,6 +314,12 @@ def test_builtins_without_a_signature(func):
         assert tool.schema.parameters["type"] == "object"
 
 
+def test_a_mistake_about_a_builtin_method_names_it():
+    """A builtin method has neither a file nor a module, and its error has its name all the same."""
+    with pytest.raises(DefinitionError, match=r"^str\.join \(\?\): timeout"):
+        FunctionTool(str.join, timeout=0)
+
+
 def test_modules_of_typed_functions():
     """Every public function of some modules is a tool, or is refused with a `DefinitionError` that says why."""
     import shutil
@@ -425,6 +446,17 @@ def test_takes_only_containers(schema, only):
     assert takes_only_containers(schema, ROOT) is only
 
 
+def test_definitions_that_refer_to_one_another_many_times_are_read_once():
+    """A chain of definitions with many references each is no chain of powers of that number."""
+    defs = {
+        f"D{i}": {"anyOf": [{"$ref": f"#/$defs/D{i + 1}"} for _ in range(30)]} for i in range(7)
+    }
+    root = {"$defs": {**defs, "D7": {"type": "array"}}}
+
+    assert not admits_null({"$ref": "#/$defs/D0"}, root)
+    assert takes_only_containers({"$ref": "#/$defs/D0"}, root)
+
+
 @pytest.mark.parametrize(
     ("schema", "kinds"),
     [
@@ -446,7 +478,8 @@ def test_takes_only_containers(schema, only):
 )
 def test_kinds_of(schema, kinds):
     """Every type that a schema names, and marks for what says nothing, references and listed values."""
-    assert kinds_of([schema]) == kinds
+    assert kinds_of({"properties": {"a": schema}}) == kinds
+    assert kinds_of({"$defs": {"A": schema}}) == kinds
 
 
 def test_the_definitions_that_hold_themselves():
@@ -783,6 +816,21 @@ def test_the_text_of_a_decimal():
     for sent in ("", "a", "1,5", "NaN", "--1", "1.2.3"):
         assert not published.is_valid(sent)
         assert called(pay, amount=sent, tip=1).startswith("Invalid arguments.")
+
+
+def test_a_schema_of_an_authors_own_may_name_several_types():
+    """A list of types stands anywhere, also in a member of a union, and wrong values are refused."""
+
+    class Size(BaseModel):
+        n: Annotated[int, WithJsonSchema({"type": ["integer", "string"]})] | list[int]
+
+    @FunctionTool
+    def go(size: Size) -> int:
+        """Go."""
+        return size.n
+
+    assert called(go, size={"n": "3"}) == "3"
+    assert called(go, size={"n": "x", "m": True}).startswith("Invalid arguments.")
 
 
 def test_a_literal_string_is_a_string():

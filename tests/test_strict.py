@@ -1,4 +1,4 @@
-"""The strict subset: what leaves it, what a schema becomes in it, and how values travel there and back."""
+"""The strict subset: what leaves it, what a schema becomes in it, and how values travel back."""
 
 from __future__ import annotations
 
@@ -478,7 +478,6 @@ def test_an_object_with_any_names_becomes_pairs(schema: Any, strict: Any, plain:
     made = one(schema, K={"format": "uuid", "title": "K"})
 
     assert form(made) == strict
-    assert made.encode({"v": plain}) == {"v": as_pairs(plain)}
     assert made.decode({"v": as_pairs(plain)}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
     assert made.flat_nulls is None
@@ -491,7 +490,6 @@ def test_a_dict_of_dicts_becomes_pairs_of_pairs() -> None:
     plain, sent = {"v": {"a": {"b": 1}}}, {"v": as_pairs({"a": as_pairs({"b": 1})})}
 
     assert form(made) == pairs(pairs(INT))
-    assert made.encode(plain) == sent
     assert made.decode(sent) == made.decode(plain) == plain
 
 
@@ -515,7 +513,6 @@ def test_what_is_no_array_of_pairs_stays(value: Any) -> None:
     made = one(dict_of(INT))
 
     assert made.decode({"v": value}) == {"v": value}
-    assert made.encode({"v": value}) == {"v": value}
     assert made.decode(value) == value
 
 
@@ -528,7 +525,6 @@ def test_a_tuple_of_unlike_items_becomes_an_object() -> None:
 
     assert form(one(MIXED)) == closed(item_0=INT, item_1=STR)
     assert form(one(tuple_of(x, y, minItems=2, maxItems=2))) == closed(item_0=x, item_1=y)
-    assert one(MIXED).encode({"v": [1, "a"]}) == {"v": {"item_0": 1, "item_1": "a"}}
     assert one(MIXED).decode({"v": {"item_0": 1, "item_1": "a"}}) == {"v": [1, "a"]}
     assert one(MIXED).decode({"v": [1, "a"]}) == {"v": [1, "a"]}
     assert places(one(MIXED).reasons) == ["#/properties/v: keyword-prefixItems"]
@@ -552,8 +548,6 @@ def test_a_tuple_of_unlike_items_becomes_an_object() -> None:
 def test_what_is_no_tuple_stays(value: Any) -> None:
     """Too many, too few or strange items are left to validation."""
     assert one(MIXED).decode({"v": value}) == {"v": value}
-    assert one(MIXED).encode({"v": [1, "a", 2]}) == {"v": [1, "a", 2]}
-    assert one(MIXED).encode({"v": {"item_0": 1}}) == {"v": {"item_0": 1}}
 
 
 class Triple(NamedTuple):
@@ -579,7 +573,6 @@ def test_a_named_tuple_may_end_early(plain: Any, sent: Any) -> None:
     """Items with a default are nullable, and null at the end makes the tuple shorter."""
     made = of(Triple)
 
-    assert made.encode({"v": plain}) == {"v": sent}
     assert made.decode({"v": sent}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
 
@@ -588,7 +581,6 @@ def test_a_tuple_without_a_least_length_may_be_empty() -> None:
     """Each item of a tuple that says no `minItems` may be left out, also the first."""
     made = one(tuple_of(INT, STR))
 
-    assert made.encode({"v": []}) == {"v": {"item_0": None, "item_1": None}}
     assert made.decode({"v": {"item_0": None, "item_1": None}}) == {"v": []}
     assert made.decode({"v": {"item_0": 1, "item_1": None}}) == {"v": [1]}
 
@@ -619,7 +611,6 @@ def test_null_drops_what_may_be_left_out() -> None:
     assert made.decode(full) == {"p": {"b": None, "c": None}, "q": {"a": 1, "b": 1, "c": 1}}
     assert made.decode({"p": {"a": None}, "q": None}) == {"p": {}}
     assert made.decode({"p": None, "q": None, "z": None}) == {"p": None, "z": None}
-    assert made.encode({"p": {"c": 1}}) == {"p": {"a": None, "c": 1}, "q": None}
     assert made.flat_nulls is None
 
 
@@ -637,17 +628,9 @@ def test_an_optional_null_can_be_left_out_in_the_plain_form_only() -> None:
     """A type that admits null keeps it, so an absent one has no strict form and stays absent."""
     made = one({**MAYBE_INT, "default": 5}, required=False)
 
-    assert made.encode({}) == {}
     assert made.decode({}) == {}
-    assert made.decode({"v": None}) == made.encode({"v": None}) == {"v": None}
+    assert made.decode({"v": None}) == {"v": None}
     assert made.flat_nulls == ()
-
-
-def test_keys_come_in_the_order_of_the_schema() -> None:
-    """An encoded object has its keys as the schema lists them."""
-    made = codec(obj(a={**INT, "default": 1}, b=INT, required=["b"]))
-
-    assert [*made.encode({"z": 0, "b": 1})] == ["a", "b", "z"]
 
 
 # Further names
@@ -662,12 +645,10 @@ def test_further_names_become_one_property() -> None:
     assert violations(made.schema) == []
     assert made.schema["properties"]["options"] == pairs(pairs(INT))
     assert made.schema["required"] == ["a", "options"]
-    assert made.encode({"x": {"y": 2}}) == {"a": None, "options": [pair]}
     assert made.decode({"a": None, "options": [pair]}) == {"x": {"y": 2}}
     assert made.decode({"a": 1, "x": {"y": 2}}) == {"a": 1, "x": {"y": 2}}
     assert made.decode({"a": 1, "x": [{"key": "y", "value": 2}]}) == {"a": 1, "x": {"y": 2}}
     assert made.decode({"options": {"y": 2}}) == {"options": {"y": 2}}
-    assert made.encode({"a": 1}) == {"a": 1, "options": []}
     assert made.decode({"a": 1, "options": []}) == {"a": 1}
     assert made.flat_nulls is None
 
@@ -701,7 +682,6 @@ def test_further_names_of_an_inner_object() -> None:
 
     assert form(made) == closed(extra=INT, extra_=pairs(STR))
     assert made.decode({"v": sent}) == {"v": plain}
-    assert made.encode({"v": plain}) == {"v": sent}
 
 
 def test_a_further_name_that_is_the_published_one_is_read_as_the_pairs() -> None:
@@ -710,7 +690,7 @@ def test_a_further_name_that_is_the_published_one_is_read_as_the_pairs() -> None
     value = {"rest": [{"key": "a", "value": []}]}
 
     assert made.decode(value) == {"a": []}
-    assert made.decode(made.encode(value)) == value
+    assert made.decode({"rest": [{"key": "rest", "value": value["rest"]}]}) == value
     assert made.decode({"rest": [1]}) == {"rest": [1]}
 
 
@@ -747,7 +727,6 @@ def test_members_are_told_apart_by_their_shape() -> None:
 
     for sent in (strict, plain, mixed):
         assert made.decode({"v": sent}) == {"v": plain}
-    assert made.encode({"v": plain}) == {"v": strict}
 
 
 def test_a_value_of_no_member_stays() -> None:
@@ -755,7 +734,7 @@ def test_a_value_of_no_member_stays() -> None:
     made = of(list[Cat | Dog])
     value = {"v": [{"kind": "cow", "lives": None}, 3, None, "x", {"kind": "cat", "lives": "many"}]}
 
-    assert made.decode(value) == made.encode(value) == value
+    assert made.decode(value) == value
 
 
 def test_a_mistake_inside_of_a_member_is_decoded_around() -> None:
@@ -776,7 +755,6 @@ def test_a_union_of_one_object_and_scalars_needs_no_telling_apart() -> None:
 
     assert made.decode({"v": {"kind": "cow", "lives": None}}) == {"v": {"kind": "cow"}}
     assert made.decode({"v": 3}) == {"v": 3}
-    assert made.encode({"v": {"kind": "cat"}}) == {"v": {"kind": "cat", "lives": None}}
 
 
 class Defaulted(BaseModel):
@@ -851,9 +829,8 @@ def test_an_empty_array_is_the_empty_list() -> None:
     """Of a dict and a list the empty array is the list; the empty dict stays plain, and everything else is told apart."""
     made = of(dict[str, int] | list[int])
 
-    assert made.decode({"v": []}) == made.encode({"v": []}) == {"v": []}
-    assert made.decode({"v": {}}) == made.encode({"v": {}}) == {"v": {}}
-    assert made.encode({"v": {"a": 1}}) == {"v": [{"key": "a", "value": 1}]}
+    assert made.decode({"v": []}) == {"v": []}
+    assert made.decode({"v": {}}) == {"v": {}}
     assert made.decode({"v": [{"key": "a", "value": 1}]}) == {"v": {"a": 1}}
 
 
@@ -878,14 +855,13 @@ def test_types_that_recurse_through_each_other() -> None:
     sent = {"v": {"b": {"c": {"a": {"b": {"c": {"a": None, "n": None}}}, "n": None}}}}
 
     assert made.decode(sent) == {"v": {"b": {"c": {"a": {"b": {"c": {"a": None}}}}}}}
-    assert made.encode(made.decode(sent)) == sent
 
 
 @pytest.mark.parametrize(
     ("op", "depth"), [("not", 1), ("not", 98), ("all", 1), ("all", 48), ("via", 98)]
 )
 def test_deep_values_are_decoded(op: str, depth: int) -> None:
-    """A value of nearly a hundred levels, with a union in each, is decoded and encoded."""
+    """A value of nearly a hundred levels, with a union in each, is decoded."""
 
     def branch(name: str, of: Any) -> dict[str, Any]:
         return obj(op={"const": name}, of=of, n=INT, required=["op", "of"])
@@ -902,10 +878,12 @@ def test_deep_values_are_decoded(op: str, depth: int) -> None:
         F={"oneOf": [ref("E"), NULL]},
     )
     plain: Any = {"a": True}
+    sent: Any = [{"key": "a", "value": True}]
     for _ in range(depth):
         plain = {"op": op, "of": [plain, "x"] if op == "all" else plain}
+        sent = {"op": op, "of": [sent, "x"] if op == "all" else sent, "n": None}
 
-    assert made.decode(made.encode({"v": plain})) == {"v": plain}
+    assert made.decode({"v": sent}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
 
 
@@ -918,17 +896,14 @@ def test_members_with_the_same_names_do_not_multiply() -> None:
         )
 
     made = one(ref("E"), E=any_of(branch("a"), branch("b"), branch("c"), INT))
-    plain: Any = 1
-    for _ in range(40):
-        plain = {"left": plain, "right": 1, "op": "c"}
-    wrong: Any = "x"
-    read: Any = "x"
-    for _ in range(40):
-        wrong = {"left": wrong, "right": 1, "n": None, "op": "c"}
-        read = {"left": read, "right": 1, "op": "c"}
+    for innermost in (1, "x"):
+        sent: Any = innermost
+        read: Any = innermost
+        for _ in range(40):
+            sent = {"left": sent, "right": 1, "n": None, "op": "c"}
+            read = {"left": read, "right": 1, "op": "c"}
 
-    assert made.decode(made.encode({"v": plain})) == {"v": plain}
-    assert made.decode({"v": wrong}) == {"v": read}
+        assert made.decode({"v": sent}) == {"v": read}
 
 
 def test_references_are_kept_and_named_once() -> None:
@@ -1164,7 +1139,7 @@ def test_nothing_that_is_given_is_changed() -> None:
     before = copy.deepcopy((schema, value))
     made = codec(schema)
 
-    assert made.encode(made.decode(value)) == value
+    assert made.decode(value) == {"a": {"x": 1}, "b": [1, "z"], "c": None, "y": 1}
     made.schema["properties"]["c"]["anyOf"].clear()
     made.schema["properties"]["a"]["items"].clear()
 
@@ -1177,7 +1152,6 @@ def test_a_mapping_is_read_like_a_dict() -> None:
     made = codec(MappingProxyType(obj(a=INT, required=[])))
 
     assert made.decode(MappingProxyType({"a": None})) == {}
-    assert made.encode(MappingProxyType({})) == {"a": None}
 
 
 json_values = st.recursive(
@@ -1208,12 +1182,11 @@ TAKERS = [
 
 @given(value=json_values, made=st.sampled_from(TAKERS))
 def test_wrong_values_never_raise(value: Any, made: Codec) -> None:
-    """Any JSON value at all passes through both directions."""
+    """Any JSON value at all passes through."""
     before = copy.deepcopy(value)
 
     for sent in (value, {"v": value}, {"v": [value]}):
         made.decode(sent)
-        made.encode(sent)
 
     assert value == before
 
@@ -1274,7 +1247,7 @@ def test_any_schema_becomes_strict_or_is_refused(fields: Any, a: Any, b: Any, ju
 
     assert violations(made.schema) == []
     jsonschema.Draft202012Validator.check_schema(made.schema)
-    made.decode(made.encode({"a": junk}))
+    made.decode({"a": junk})
 
 
 @given(schema=json_values)
@@ -1482,7 +1455,7 @@ SPECS = st.recursive(LEAVES | st.builds(node), larger, max_leaves=4)
     ]
 )
 def test_laws(data: Any, fields: dict[str, tuple[Spec, bool]], mode: str) -> None:
-    """For every type and value: the form meets the subset, encoding is undone, and the plain, strict and mixed forms decode alike."""
+    """For every type and value: the form meets the subset, and the plain, strict and mixed forms decode alike."""
     spec = record(fields, False)
     try:
         made = codec(spec.annotation.model_json_schema())
@@ -1493,7 +1466,6 @@ def test_laws(data: Any, fields: dict[str, tuple[Spec, bool]], mode: str) -> Non
 
     assert violations(made.schema) == []
     assert made.decode(plain) == plain
-    assert made.decode(made.encode(plain)) == plain
     assert made.decode(sent) == plain
     if mode == "strict":
         jsonschema.Draft202012Validator(made.schema).validate(sent)

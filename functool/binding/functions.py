@@ -90,10 +90,9 @@ class FunctionBinder:
         self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
         self._quoted = [_quoted(name) for name in names]
-        inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
-        kinds = kinds_of(inner)
+        kinds = kinds_of(parts.root)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = bool(parts.definitions and Names(parts.root).cycles())
+        recursive = "$ref" in kinds and bool(Names(parts.root).cycles())
         self._nests = "any" in kinds or recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
@@ -217,7 +216,7 @@ class FunctionBinder:
         """
         if not self._reserved.isdisjoint(values):
             name = sorted(self._reserved.intersection(values))[0]
-            raise ArgumentError([unknown_name(name, list(self._parts.properties))])
+            raise ArgumentError([unknown_name(name, list(self._root["properties"]))])
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
     @_computed_once
@@ -244,13 +243,13 @@ class FunctionBinder:
     @_computed_once
     def _containers(self) -> list[str]:
         """The parameters that accept a list or an object, but no string."""
-        properties = self._parts.properties.items()
+        properties = self._root["properties"].items()
         return [wire for wire, part in properties if takes_only_containers(part, self._root)]
 
     @_computed_once
     def _defaults(self) -> list[tuple[str, Any]]:
         """The defaults from the schema, by parameter name."""
-        properties = self._parts.properties
+        properties = self._root["properties"]
         found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
         return [(name, schema["default"]) for name, schema in found if "default" in schema]
 
