@@ -3,15 +3,15 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import PROGRAM
+
 KIT = Path(__file__).with_name("kit.py")
 ASSETS = Path(__file__).parents[2] / "docs" / "assets"
 CHROMIUM = shutil.which("chromium")
-MAIN = [sys.executable, "-c", "from functool.cli import main; main()"]
 
 
 class Playground:
@@ -20,7 +20,7 @@ class Playground:
     def __init__(self, *words, cwd, env=None):
         # The tests of the page need many browsers: the operator's token may be exchanged by each.
         self.process = subprocess.Popen(
-            [*MAIN, "play", *words],
+            [*PROGRAM, "play", *words],
             cwd=cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

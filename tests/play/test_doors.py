@@ -11,7 +11,8 @@ pytest.importorskip("httpx2")
 import httpx2
 
 from functool.play.doors import Door
-from tests.play.conftest import KIT, MAIN
+from tests.command_line import PROGRAM
+from tests.play.conftest import KIT
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_another_host_needs_a_token():
 
 def test_the_command_refuses_in_a_line(tmp_path):
     """The command says what to do, before it listens."""
-    words = [*MAIN, "play", str(KIT), "--host", "0.0.0.0"]
+    words = [*PROGRAM, "play", str(KIT), "--host", "0.0.0.0"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 1

@@ -16,7 +16,8 @@ from functool import Context, FunctionTool, ToolCall
 from functool.guardrails import require_approval
 from functool.layers.inbox import Inbox
 from functool.layers.journal import Journal
-from tests.play.conftest import ASSETS, KIT, MAIN, TOKEN
+from tests.command_line import SERVER
+from tests.play.conftest import ASSETS, KIT, TOKEN
 from tests.play.kit import PROGRAM
 
 ROOT = Path(__file__).parents[2]
@@ -676,7 +677,7 @@ def test_a_question_of_a_server(foreign):
 
 def test_an_approval_of_a_served_tool(playground, open_page):
     """A tool that another `functool serve` asks about is approved on the page."""
-    command = f"mcp:{MAIN[0]} -c {MAIN[2]!r} serve {KIT}:remove"
+    command = f"mcp:{SERVER} {KIT}:remove"
     page = open_page(playground(command))
     card = start(page, "remove", path="/srv/old")
     card.locator("pre", has_text="/srv/old").wait_for()
