@@ -492,13 +492,12 @@ def test_approvals_go_to_the_sessions_approval_system(
     assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
 
 
-def test_a_person_sees_all_of_what_will_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_sees_all_of_what_will_run(mounted: Any) -> None:
     """Characters that hide or turn a text are written out, and what is too long to be read is refused."""
     ran.clear()
     approvals = Approvals("Allow")
-    host = Host(monkeypatch, amplifier.mount(delete), approval_system=approvals)
     paths = ["a\u202etxt.\u200b\x9b2J\x7f", "a" * 20_000]
-    _, late = run(host.run([("delete", {"path": path}) for path in paths]))
+    _, late = mounted(delete, approvals=approvals).run([("delete", {"path": p}) for p in paths])
     ((prompt, *_),) = approvals.asked
     assert prompt.isascii() and prompt.isprintable()
     assert r"a\u202etxt.\u200b\u009b2J\u007f" in prompt
