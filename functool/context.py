@@ -317,11 +317,8 @@ class Context(Generic[Deps]):
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, asyncio.CancelledError) as error:
-                if (
-                    isinstance(error, asyncio.CancelledError)
-                    and (task := asyncio.current_task())
-                    and task.cancelling()
-                ):
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                     raise
                 logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
