@@ -130,7 +130,7 @@ class Shapes(ABC):
         if not self._strict or shape == OPEN:
             return shape
         if "object" in shape:
-            fields = {"properties": shape["object"].get("properties")}
+            fields: Limits = {"properties": shape["object"].get("properties")}
             is_closed = _others(shape["object"]) is False
             return shape if is_closed else {**shape, "array": {}, "object": fields}
         is_tuple = "array" in shape and _items(shape["array"]) is UNSET
