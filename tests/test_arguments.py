@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import decimal
 import enum
 import json
 import math
@@ -121,14 +120,8 @@ BOTH = [json.dumps, lambda value: value]
         (bool, True, True),
         (bool, "yes", True),
         (str, "x", "x"),
-        (datetime.date, "2026-11-21", datetime.date(2026, 11, 21)),
         (datetime.timedelta, "PT5S", datetime.timedelta(seconds=5)),
-        (decimal.Decimal, "1.10", decimal.Decimal("1.10")),
-        (Color, "blue", Color.BLUE),
         (Level, 1, Level.LOW),
-        (bytes, "ab", b"ab"),
-        (set[int], [1, 2, 2], {1, 2}),
-        (tuple[int, str], [1, "a"], (1, "a")),
         (Point, {"x": 1.5, "n": "3"}, Point(x=1.5, n=3)),
         (Size, {"width": 2}, Size(2.0)),
         (list[Point], [{"x": 1}], [Point(x=1)]),

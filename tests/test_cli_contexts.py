@@ -53,11 +53,11 @@ async def later():
 
 @contextmanager
 def managed():
-    print("open", file=sys.stderr)
+    print("open")
     try:
         yield Context("managed")
     finally:
-        print("close", file=sys.stderr)
+        print("close")
 
 
 @asynccontextmanager

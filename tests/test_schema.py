@@ -31,6 +31,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    WithJsonSchema,
     WrapSerializer,
     model_validator,
 )
@@ -311,6 +312,12 @@ def test_builtins_without_a_signature(func):
         assert "wrap it in a function" in str(error) or "schema" in str(error)
     else:
         assert tool.schema.parameters["type"] == "object"
+
+
+def test_a_mistake_about_a_builtin_method_names_it():
+    """A builtin method has neither a file nor a module, and its error has its name all the same."""
+    with pytest.raises(DefinitionError, match=r"^str\.join \(\?\): timeout"):
+        FunctionTool(str.join, timeout=0)
 
 
 def test_modules_of_typed_functions():
@@ -809,6 +816,21 @@ def test_the_text_of_a_decimal():
     for sent in ("", "a", "1,5", "NaN", "--1", "1.2.3"):
         assert not published.is_valid(sent)
         assert called(pay, amount=sent, tip=1).startswith("Invalid arguments.")
+
+
+def test_a_schema_of_an_authors_own_may_name_several_types():
+    """A list of types stands anywhere, also in a member of a union, and wrong values are refused."""
+
+    class Size(BaseModel):
+        n: Annotated[int, WithJsonSchema({"type": ["integer", "string"]})] | list[int]
+
+    @FunctionTool
+    def go(size: Size) -> int:
+        """Go."""
+        return size.n
+
+    assert called(go, size={"n": "3"}) == "3"
+    assert called(go, size={"n": "x", "m": True}).startswith("Invalid arguments.")
 
 
 def test_a_literal_string_is_a_string():

@@ -154,7 +154,7 @@ class JsonShapes(Shapes):
         if isinstance(members, list):
             shape = self._union(members)
         else:
-            shape = dict.fromkeys(KINDS, source)
+            shape = {kind: source for kind in KINDS}
             if isinstance(values, list):
                 kinds &= {_kind(NAMES.get(type(value), "")) for value in values}
         return {kind: limits for kind, limits in shape.items() if kind in kinds}

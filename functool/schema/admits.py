@@ -7,18 +7,11 @@ from math import isfinite
 from typing import Any
 
 from functool.schema.json_schema import children, resolved
-from functool.schema.shapes import NAMES, is_type, types_of, values_of
+from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
 TYPES = frozenset(NAMES.values())
-_NUMBERS = {"integer", "number"}
-_MEANT: dict[type, set[str]] = {
-    bool: {"boolean"} | _NUMBERS,
-    int: _NUMBERS,
-    str: {"string"} | _NUMBERS,
-    list: {"array"},
-    dict: {"object"},
-}
+_NUMBERS = ("integer", "number")
 
 
 def admits_null(schema: Any, root: Any) -> bool:
@@ -103,7 +96,7 @@ def find_bool_for_number(
         return found[0] if found and all(found) else None
     kind = schema.get("type")
     if isinstance(value, bool):
-        if kind in ("integer", "number"):
+        if kind in _NUMBERS:
             return path, f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
         if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
             return path, f"a valid {schema['format']}, not a boolean"
@@ -112,7 +105,7 @@ def find_bool_for_number(
             return path, "one of the choices, not a boolean"
     if kind == "number" and not _is_finite(value):
         return path, "a finite number"
-    parts = ((key, item, _part_at(schema, key)) for key, item in _items(value))
+    parts = ((key, item, part_at(schema, key, root)) for key, item in entries(value))
     hits = (find_bool_for_number(item, part, root, (*path, key)) for key, item, part in parts)
     return next(filter(None, hits), None)
 
@@ -125,32 +118,19 @@ def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
     found = [name for member in _members(schema) for name in names_at(member, steps, root)]
     if not steps:
         return [*found, *schema.get("properties", ())]
-    return [*found, *names_at(_part_at(schema, steps[0]), steps[1:], root)]
+    return [*found, *names_at(part_at(schema, steps[0], root), steps[1:], root)]
 
 
 def _members(schema: Mapping[str, Any]) -> Any:
     return schema.get("anyOf") or schema.get("oneOf") or ()
 
 
-def _items(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.items()
-    return enumerate(value) if isinstance(value, list) else ()
-
-
-def _part_at(schema: Mapping[str, Any], key: Any) -> Any:
-    """Return the schema of the item or property `key`."""
-    if isinstance(key, int):
-        first = schema.get("prefixItems", ())
-        return first[key] if key < len(first) else schema.get("items")
-    return schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-
-
 def _may_match(value: Any, schema: Any) -> bool:
-    """Whether a value may belong to a member of a union, by type. A bool never belongs to a str."""
-    kinds = _MEANT.get(type(value))
+    """Whether a value may belong to a member of a union, by type. Any scalar may be a number."""
     named = schema.get("type") if isinstance(schema, Mapping) else None
-    return not (kinds and isinstance(named, str)) or named in kinds
+    if named in _NUMBERS:
+        return not isinstance(value, (list, dict))
+    return not isinstance(named, str) or named == NAMES[type(value)]
 
 
 def _is_finite(value: Any) -> bool:
