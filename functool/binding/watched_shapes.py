@@ -152,9 +152,9 @@ class JsonShapes(Shapes):
         kinds = {_kind(name) for name in ([named] if isinstance(named, str) else named)}
         members = source.get("anyOf") or source.get("oneOf")
         if isinstance(members, list):
-            shape = self._union(members)
+            shape: Shape = self._union(members)
         else:
-            shape = {kind: source for kind in KINDS}
+            shape = dict.fromkeys(KINDS, source)
             if isinstance(values, list):
                 kinds &= {_kind(NAMES.get(type(value), "")) for value in values}
         return {kind: limits for kind, limits in shape.items() if kind in kinds}
