@@ -84,7 +84,10 @@ class SchemaBinder:
                 problems = [self._problem(error) for error in errors]
         except TooMuchWork as error:
             raise ArgumentError(str(error)) from None
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            # Where jsonschema's parts in Rust meet the end of the stack, they raise no Exception.
             wrong = "the arguments could not be checked against the tool's schema"
             raise ArgumentError(wrong) from error
         return list({str(problem): problem for problem in problems}.values())
