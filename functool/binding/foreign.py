@@ -86,8 +86,7 @@ class SchemaBinder:
             raise ArgumentError(str(error)) from None
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:
-            # Where jsonschema's parts in Rust meet the end of the stack, they raise no Exception.
+        except BaseException as error:  # At the end of the stack, Rust code raises no Exception.
             wrong = "the arguments could not be checked against the tool's schema"
             raise ArgumentError(wrong) from error
         return list({str(problem): problem for problem in problems}.values())

@@ -14,7 +14,7 @@ from uuid import uuid4
 from functool.call import ToolCall, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
-from functool.guardrails.asking import InputGuardrail
+from functool.guardrails.asking import InputGuardrail, arguments_of
 from functool.guardrails.text import compiled_patterns
 
 Per: TypeAlias = Literal["tool", "context"]
@@ -29,14 +29,7 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     compiled = compiled_patterns(patterns)
 
     def block(call: ToolCall, context: Context[Any]) -> None:
-        given = call.arguments
-        arguments = dict(given) if isinstance(given, Mapping) else {"": given}
-        known = context.schema.plain.get("properties", {}) if context.schema else {}
-        missing = argument is not None and argument not in arguments
-        # A call may leave out an optional argument. But if the schema lacks names of the arguments,
-        # there are aliases, and the argument may be there under another name.
-        if missing and not (argument in known and arguments.keys() <= known.keys()):
-            raise LookupError(f"the tool has no argument {argument!r} to look at")
+        arguments = arguments_of(call, context, [] if argument is None else [argument])
         for text in _texts(arguments if argument is None else arguments.get(argument)):
             if any(pattern.search(text) for pattern in compiled):
                 what = f"argument {argument!r}" if argument else "call"
