@@ -88,7 +88,9 @@ class SchemaBinder:
                 problems = [self._problem(error, parts) for error in errors]
         except TooMuchWork as error:
             raise ArgumentError(str(error)) from None
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # At the end of the stack, Rust code raises no Exception.
             wrong = "the arguments could not be checked against the tool's schema"
             raise ArgumentError(wrong) from error
         return list({str(problem): problem for problem in problems}.values())

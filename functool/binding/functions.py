@@ -79,7 +79,7 @@ class FunctionBinder:
     def __init__(
         self, parts: FunctionSchema, codec: Codec | None = None, limit: int | None = None
     ) -> None:
-        self._parts = parts
+        self._parts, self._root = parts, parts.root
         self._limit = limit
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
@@ -91,9 +91,9 @@ class FunctionBinder:
         self._reserved = taken if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
         self._quoted = [_quoted(name) for name in names]
-        kinds = kinds_of(parts.root)
+        kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = "$ref" in kinds and bool(Names(parts.root).cycles())
+        recursive = "$ref" in kinds and bool(Names(self._root).cycles())
         self._nests = "any" in kinds or recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
@@ -265,10 +265,6 @@ class FunctionBinder:
     @_computed_once
     def _known(self) -> set[str]:
         return set(property_names(self._root))
-
-    @_computed_once
-    def _root(self) -> dict[str, Any]:
-        return self._parts.root
 
 
 def validator_failed(error: Exception) -> ArgumentError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +15,7 @@ from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
 from functool.guardrails.approval import require_approval
-from functool.guardrails.asking import InputGuardrail
+from functool.guardrails.asking import InputGuardrail, arguments_of
 from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
@@ -53,11 +54,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
         """Return the sources of each untrusted value, by its JSON pointer."""
-        given = call.arguments if isinstance(call.arguments, Mapping) else {}
-        plain = context.schema.plain.get("properties", {}) if context.schema else {}
-        for name in arguments:
-            if name not in given and name not in plain:
-                raise LookupError(f"the tool has no argument {name!r} to look at")
+        given = arguments_of(call, context, arguments)
         names = [name for name in arguments or given if name in given]
         labels = _labels(call)
         places = {f"/{_escaped(name)}" for name in names}
@@ -184,15 +181,11 @@ def _is_known(text: str, texts: Iterable[str], known: Any) -> bool:
 
 def _contains(written: str, text: str) -> bool:
     """Whether a text occurs in another one as whole words."""
-    start = written.find(text)
-    while start >= 0:
-        end = start + len(text)
-        within_left = written[start - 1 : start].isalnum() and text[0].isalnum()
-        within_right = written[end : end + 1].isalnum() and text[-1].isalnum()
-        if not (within_left or within_right):
-            return True
-        start = written.find(text, start + 1)
-    return False
+    if text not in written:
+        return False
+    before = r"(?<![^\W_])" if text[0].isalnum() else ""
+    after = r"(?![^\W_])" if text[-1].isalnum() else ""
+    return re.search(before + re.escape(text) + after, written) is not None
 
 
 def _text(value: Any) -> str:
