@@ -214,12 +214,11 @@ class _Reader:
         members = [{**outer, **each} if isinstance(each, dict) else each for each in members]
         forms = [self.build(each, f"{path}/{word}/{i}") for i, each in enumerate(members)]
         strict = {"anyOf": [form.strict for form in forms]}
-        decoded = [form for form in forms if form.decode]
+        decode = next((form.decode for form in forms if form.decode), None)
         nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
-        if not decoded or nested == 1:
-            return Form(strict, decoded[0].decode if decoded else None)
-        decode = partial(steps.decode_union, members, forms, self.root)
-        self.unions.append((path, forms, decode))
+        if decode and nested > 1:
+            decode = partial(steps.decode_union, members, forms, self.root)
+            self.unions.append((path, forms, decode))
         return Form(strict, decode)
 
     def array(self, s: dict[str, Any], path: str) -> Form:
