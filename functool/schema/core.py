@@ -13,7 +13,6 @@ from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.rewrite import rewritten
 
-
 T = TypeVar("T")
 
 
