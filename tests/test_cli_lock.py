@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from functool.cli import main
 from functool.cli.compatibility import changes
+from tests.schemas import INT, MAYBE_STR, NULL, NUM, STR, any_of, array, ref, tuple_of
 
 
 def obj(required=(), extra=False, **properties):
@@ -22,17 +23,41 @@ def obj(required=(), extra=False, **properties):
     }
 
 
-STR, INT, NUM = {"type": "string"}, {"type": "integer"}, {"type": "number"}
-NULL = {"type": "null"}
-TREE = {
-    **obj(root={"$ref": "#/$defs/Node"}),
-    "$defs": {"Node": obj(name=STR, children={"type": "array", "items": {"$ref": "#/$defs/Node"}})},
-}
-TREE_NARROWED = {
-    **TREE,
-    "$defs": {
-        "Node": obj(["name"], name=STR, children=TREE["$defs"]["Node"]["properties"]["children"])
-    },
+TREE = {**obj(root=ref("Node")), "$defs": {"Node": obj(name=STR, children=array(ref("Node")))}}
+NAMED = {"Node": obj(["name"], name=STR, children=array(ref("Node")))}
+
+# The argument `a`: its old schema, the new one, and what is said of each change that breaks a caller.
+NARROWER = {
+    "another type": (STR, INT, "no longer takes the type string"),
+    "narrowed number": (NUM, INT, "no longer takes the type number"),
+    "narrowed types": (MAYBE_STR, STR, "no longer takes the type null"),
+    "narrowed union": (any_of(STR, NULL), STR, "no longer takes the type null"),
+    "another member": (any_of(STR, INT), any_of(STR, NULL), "no longer takes the type integer"),
+    "narrowed enum": ({"enum": ["x", "y"]}, {"enum": ["y"]}, 'no longer takes "x"'),
+    "enum to const": ({"enum": [1, 2]}, {"const": 1}, "no longer takes 2"),
+    "enum instead of any": (STR, {**STR, "enum": ["x"]}, 'no longer takes anything but "x"'),
+    "tighter minimum": ({**INT, "minimum": 0}, {**INT, "minimum": 1}, "minimum is tighter"),
+    "exclusive minimum": (
+        {**INT, "minimum": 0},
+        {**INT, "exclusiveMinimum": 0},
+        "minimum is tighter",
+    ),
+    "new maximum": (INT, {**INT, "maximum": 9}, "maximum is tighter"),
+    "shorter text": (STR, {**STR, "maxLength": 9}, "maxLength is tighter"),
+    "longer list": ({"type": "array"}, {"type": "array", "minItems": 1}, "minItems is tighter"),
+    "other steps": ({**INT, "multipleOf": 4}, {**INT, "multipleOf": 3}, "multipleOf is tighter"),
+    "new pattern": (STR, {**STR, "pattern": "^x"}, "pattern is new or has changed"),
+    "a type beside a union": (
+        {"type": "array"},
+        {"type": "object", "anyOf": [True, {"minProperties": 1}]},
+        "no longer takes the type array",
+    ),
+    "a type against its union": (
+        any_of(STR, NULL),
+        {**STR, "anyOf": [STR, NULL]},
+        "no longer takes the type null",
+    ),
+    "a reference to nowhere": (STR, ref("Gone"), "$ref is new or has changed"),
 }
 
 # Arguments: the old schema, the new one, and what is said of each change that breaks a caller.
@@ -40,69 +65,14 @@ BREAKING = {
     "removed": (obj(a=STR, b=STR), obj(a=STR), ["b: was removed"]),
     "added and required": (obj(a=STR), obj(["b"], a=STR, b=STR), ["b: is new and required"]),
     "required now": (obj(a=STR), obj(["a"], a=STR), ["a: is required now"]),
-    "another type": (obj(a=STR), obj(a=INT), ["a: no longer takes the type string"]),
-    "narrowed number": (obj(a=NUM), obj(a=INT), ["a: no longer takes the type number"]),
-    "narrowed types": (
-        obj(a={"type": ["string", "null"]}),
-        obj(a=STR),
-        ["a: no longer takes the type null"],
-    ),
-    "narrowed union": (
-        obj(a={"anyOf": [STR, NULL]}),
-        obj(a=STR),
-        ["a: no longer takes the type null"],
-    ),
-    "another member": (
-        obj(a={"anyOf": [STR, INT]}),
-        obj(a={"anyOf": [STR, NULL]}),
-        ["a: no longer takes the type integer"],
-    ),
-    "narrowed enum": (
-        obj(a={"enum": ["x", "y"]}),
-        obj(a={"enum": ["y"]}),
-        ['a: no longer takes "x"'],
-    ),
-    "enum to const": (obj(a={"enum": [1, 2]}), obj(a={"const": 1}), ["a: no longer takes 2"]),
-    "enum instead of any": (
-        obj(a=STR),
-        obj(a={"type": "string", "enum": ["x"]}),
-        ['a: no longer takes anything but "x"'],
-    ),
-    "tighter minimum": (
-        obj(a={**INT, "minimum": 0}),
-        obj(a={**INT, "minimum": 1}),
-        ["a: minimum is tighter"],
-    ),
-    "exclusive minimum": (
-        obj(a={**INT, "minimum": 0}),
-        obj(a={**INT, "exclusiveMinimum": 0}),
-        ["a: minimum is tighter"],
-    ),
-    "new maximum": (obj(a=INT), obj(a={**INT, "maximum": 9}), ["a: maximum is tighter"]),
-    "shorter text": (obj(a=STR), obj(a={**STR, "maxLength": 9}), ["a: maxLength is tighter"]),
-    "longer list": (
-        obj(a={"type": "array"}),
-        obj(a={"type": "array", "minItems": 1}),
-        ["a: minItems is tighter"],
-    ),
-    "other steps": (
-        obj(a={**INT, "multipleOf": 4}),
-        obj(a={**INT, "multipleOf": 3}),
-        ["a: multipleOf is tighter"],
-    ),
-    "new pattern": (
-        obj(a=STR),
-        obj(a={**STR, "pattern": "^x"}),
-        ["a: pattern is new or has changed"],
-    ),
     "inside of a list": (
-        obj(a={"type": "array", "items": STR}),
-        obj(a={"type": "array", "items": INT}),
+        obj(a=array(STR)),
+        obj(a=array(INT)),
         ["a[]: no longer takes the type string"],
     ),
     "inside of a tuple": (
-        obj(a={"type": "array", "prefixItems": [STR, STR], "items": False}),
-        obj(a={"type": "array", "prefixItems": [STR], "items": False}),
+        obj(a=tuple_of(STR, STR, items=False)),
+        obj(a=tuple_of(STR, items=False)),
         ["a[1]: no longer takes anything that the schema does not name"],
     ),
     "inside of an object": (
@@ -121,22 +91,16 @@ BREAKING = {
         obj(extra=INT, b=STR),
         ["b: no longer takes the type integer"],
     ),
-    "a type beside a union": (
-        obj(a={"type": "array"}),
-        obj(a={"type": "object", "anyOf": [True, {"minProperties": 1}]}),
-        ["a: no longer takes the type array"],
-    ),
-    "a type against its union": (
-        obj(a={"anyOf": [STR, NULL]}),
-        obj(a={"type": "string", "anyOf": [STR, NULL]}),
-        ["a: no longer takes the type null"],
-    ),
-    "behind a reference": (TREE, TREE_NARROWED, ["root.name: is required now"]),
-    "a reference to nowhere": (
-        obj(a=STR),
-        obj(a={"$ref": "#/$defs/Gone"}),
-        ["a: $ref is new or has changed"],
-    ),
+    "behind a reference": (TREE, {**TREE, "$defs": NAMED}, ["root.name: is required now"]),
+}
+
+# The argument `a` again: changes that break nobody, since it takes more than before.
+WIDER = {
+    "wider type": (INT, NUM),
+    "wider union": (STR, any_of(STR, NULL)),
+    "wider enum": ({"enum": ["x"]}, {"enum": ["y", "x"]}),
+    "looser limits": ({**INT, "minimum": 1, "maximum": 5}, {**INT, "exclusiveMinimum": 0}),
+    "divided steps": ({**INT, "multipleOf": 4}, {**INT, "multipleOf": 2}),
 }
 
 # Arguments again: what is said of changes that break nobody.
@@ -148,31 +112,10 @@ HARMLESS = {
     ),
     "optional argument": (obj(a=STR), obj(a=STR, b=STR), ["b: takes more than before"]),
     "optional now": (obj(["a"], a=STR), obj(a=STR), ["a: takes more than before"]),
-    "wider type": (obj(a=INT), obj(a=NUM), ["a: takes more than before"]),
-    "wider union": (obj(a=STR), obj(a={"anyOf": [STR, NULL]}), ["a: takes more than before"]),
-    "wider enum": (
-        obj(a={"enum": ["x"]}),
-        obj(a={"enum": ["y", "x"]}),
-        ["a: takes more than before"],
-    ),
-    "looser limits": (
-        obj(a={**INT, "minimum": 1, "maximum": 5}),
-        obj(a={**INT, "exclusiveMinimum": 0}),
-        ["a: takes more than before"],
-    ),
-    "divided steps": (
-        obj(a={**INT, "multipleOf": 4}),
-        obj(a={**INT, "multipleOf": 2}),
-        ["a: takes more than before"],
-    ),
     "open": (obj(), obj(extra=True), ["the arguments: takes more than before"]),
     "another order": (obj(a=STR, b=INT), obj(b=INT, a=STR), []),
     "const and enum": (obj(a={"const": 1}), obj(a={"enum": [1]}), []),
-    "an inlined reference": (
-        {**obj(a={"$ref": "#/$defs/A"}), "$defs": {"A": STR}},
-        obj(a=STR),
-        [],
-    ),
+    "an inlined reference": ({**obj(a=ref("A")), "$defs": {"A": STR}}, obj(a=STR), []),
     "descriptions": (
         obj(a={**STR, "description": "old"}),
         obj(a={**STR, "description": "new"}),
@@ -190,13 +133,13 @@ OUTPUTS = {
     ),
     "optional field removed": (obj(a=STR, b=STR), obj(a=STR), ["the result's b was removed"]),
     "field inside removed": (
-        {"type": "array", "items": obj(a=STR, b=STR)},
-        {"type": "array", "items": obj(a=STR)},
+        array(obj(a=STR, b=STR)),
+        array(obj(a=STR)),
         ["the result's [].b was removed"],
     ),
     "optional now": (obj(["a"], a=STR), obj(a=STR), ["the result's a may be absent now"]),
     "another type": (obj(a=STR), obj(a=INT), ["the result's a may be integer now"]),
-    "null": (obj(a=STR), obj(a={"anyOf": [STR, NULL]}), ["the result's a may be null now"]),
+    "null": (obj(a=STR), obj(a=any_of(STR, NULL)), ["the result's a may be null now"]),
     "no form": (STR, None, ["the result no longer has a schema"]),
     "field added": (obj(["a"], a=STR), obj(["a", "b"], a=STR, b=STR), []),
     "narrower": (obj(a=NUM), obj(a=INT), []),
@@ -210,10 +153,23 @@ def texts(old, new, breaks, part="parameters"):
     return [change.text for change in found if change.breaks == breaks]
 
 
+@pytest.mark.parametrize(("old", "new", "said"), NARROWER.values(), ids=NARROWER)
+def test_what_refuses_an_old_value_breaks(old, new, said):
+    """A change by which a value of an argument no longer fits breaks a caller, and says where."""
+    assert texts(obj(a=old), obj(a=new), True) == [f"a: {said}"]
+
+
 @pytest.mark.parametrize(("old", "new", "said"), BREAKING.values(), ids=BREAKING)
 def test_what_refuses_an_old_call_breaks(old, new, said):
     """A change by which a call that fitted no longer fits breaks a caller, and says where."""
     assert texts(old, new, True) == said
+
+
+@pytest.mark.parametrize(("old", "new"), WIDER.values(), ids=WIDER)
+def test_what_admits_every_old_value_does_not(old, new):
+    """A change after which every old value of an argument still fits breaks nobody, and is told."""
+    assert texts(obj(a=old), obj(a=new), True) == []
+    assert texts(obj(a=old), obj(a=new), False) == ["a: takes more than before"]
 
 
 @pytest.mark.parametrize(("old", "new", "said"), HARMLESS.values(), ids=HARMLESS)

@@ -75,24 +75,17 @@ def test_errors_carry_their_data():
     assert SchemaError("m", ["a", "b"]).reasons == ("a", "b")
     assert ArgumentError("whole").problems == ({"path": "", "expected": "whole"},)
     assert ApprovalRequired("m", REQUEST).request is REQUEST
-    assert (UnknownToolError("x", ["y"]).name, UnknownToolError("x", ["y"]).choices) == (
-        "x",
-        ("y",),
-    )
+    unknown = UnknownToolError("x", ["y"])
+    assert (unknown.name, unknown.choices) == ("x", ("y",))
     assert ToolTimeoutError("m").still_running is False
     assert Tripwire().results == []
 
 
 def test_an_argument_error_names_field_problem_and_choices():
     """The text is for a model: where, what is expected, and what there is to choose."""
-    text = str(
-        ArgumentError(
-            [
-                {"path": "items[2].price", "expected": "a number"},
-                {"path": "mode", "expected": "one of the choices", "choices": ("fast", "deep")},
-            ]
-        )
-    )
+    price = {"path": "items[2].price", "expected": "a number"}
+    mode = {"path": "mode", "expected": "one of the choices", "choices": ("fast", "deep")}
+    text = str(ArgumentError([price, mode]))
 
     assert "items[2].price: expected a number" in text
     assert "mode: expected one of the choices (choices: fast, deep)" in text

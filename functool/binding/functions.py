@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
 
@@ -47,9 +46,27 @@ _NESTING = {"object", "any", "$ref"}
 _LARGE = 65_536
 """The length, in characters, from which the text of arguments counts as long."""
 
+T = TypeVar("T")
+
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 logger: logging.Logger = logging.getLogger("functool")
+
+
+class _computed_once(Generic[T]):
+    """A `functools.cached_property` that never asks for the object's `__dict__`.
+
+    On Python 3.11 and 3.12, an object whose `__dict__` was asked for reads each attribute four
+    times as slowly. A binder reads ten of them in each call.
+    """
+
+    def __init__(self, func: Callable[[Any], T]) -> None:
+        self._func = func
+
+    def __get__(self, binder: Any, owner: type) -> T:
+        value = self._func(binder)
+        setattr(binder, self._func.__name__, value)
+        return value
 
 
 class FunctionBinder:
@@ -202,11 +219,11 @@ class FunctionBinder:
             raise ArgumentError([unknown_name(name, list(self._root["properties"]))])
         return {self._renamed.get(wire, wire): value for wire, value in values.items()}
 
-    @cached_property
+    @_computed_once
     def _validate_closed(self) -> Any:
         return self._validator("allow" if self._parts.rest else "forbid")
 
-    @cached_property
+    @_computed_once
     def _validate_large(self) -> Any:
         """The validator for long text. It stops at the first problem of each list."""
         return self._validator("allow" if self._parts.rest else "forbid", first_only=True)
@@ -223,29 +240,29 @@ class FunctionBinder:
         new_core: Any = {**core, "schema": root} if core["type"] == "definitions" else root
         return compiled(new_core, {"allow_inf_nan": False}).validate_json
 
-    @cached_property
+    @_computed_once
     def _containers(self) -> list[str]:
         """The parameters that accept a list or an object, but no string."""
         properties = self._root["properties"].items()
         return [wire for wire, part in properties if takes_only_containers(part, self._root)]
 
-    @cached_property
+    @_computed_once
     def _defaults(self) -> list[tuple[str, Any]]:
         """The defaults from the schema, by parameter name."""
         properties = self._root["properties"]
         found = [(p.name, properties[p.wire]) for p in self._parts.parameters if p.factory is None]
         return [(name, schema["default"]) for name, schema in found if "default" in schema]
 
-    @cached_property
+    @_computed_once
     def _is_canonical(self) -> bool:
         """Whether arguments as sent are already in canonical form."""
         return not (self._containers or self._droppable or self._renamed or self._defaults)
 
-    @cached_property
+    @_computed_once
     def _known(self) -> set[str]:
         return set(property_names(self._root))
 
-    @cached_property
+    @_computed_once
     def _root(self) -> dict[str, Any]:
         return self._parts.root
 

@@ -82,7 +82,7 @@ class Link:
         try:
             async with asyncio.timeout(self._patience):
                 self._client, definitions = await ready
-        except BaseException as error:
+        except BaseException as error:  # A cancelled caller leaves no connection.
             self._task.cancel()
             await self.close()
             if isinstance(error, Exception):
@@ -184,7 +184,7 @@ class Link:
         try:
             async with asyncio.timeout(self._patience):
                 definitions = await _list(client)
-        except BaseException as error:
+        except BaseException as error:  # A cancelled question has no answer.
             self._doubtful = True
             if isinstance(error, Exception):
                 return False

@@ -29,6 +29,7 @@ from functool.errors import DefinitionError
 from functool.schema.admits import admits_null
 from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
+from functool.schema.json_schema import Names
 from functool.schema.parameters import (
     EMPTY,
     Parameter,
@@ -203,6 +204,13 @@ def _compile(parts: FunctionSchema) -> None:
         wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"
         raise DefinitionError(f"parameter {_culprit(parts)!r} {wrong}") from error
     parts.root = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
+    further = schema["additionalProperties"]
+    if isinstance(further, dict) and "$ref" in further:
+        names = Names(parts.root)
+        name = names.of(further["$ref"])
+        if name not in names.cycles():  # As pydantic does at the root of a schema.
+            parts.root["additionalProperties"] = {**names.target(name), **further}
+            del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
         parameter.nullable = admits_null(found, parts.root)
