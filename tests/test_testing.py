@@ -49,6 +49,7 @@ def good(query: str, limit: int = 10) -> str:
 def test_a_good_tool_has_nothing_wrong():
     """An empty list is good."""
     assert check_tool(good) == []
+    assert check_tool(FunctionTool(look)) == []
 
 
 def bare(query): ...

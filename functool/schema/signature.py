@@ -213,7 +213,7 @@ def _compile(parts: FunctionSchema) -> None:
             del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
-        parameter.nullable = admits_null(found, parts.root)
+        parameter.nullable = not parameter.required and admits_null(found, parts.root)
         default = parameter.plain_default()
         if default is not EMPTY:
             found["default"] = default
