@@ -77,7 +77,7 @@ class FunctionBinder:
         inner = (*parts.properties.values(), *parts.definitions.values(), parts.rest_schema)
         kinds = kinds_of(inner)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = bool(parts.definitions and Names(parts.root).cycles())
+        recursive = bool(parts.definitions and Names(parts.root).cycles)
         self._nests = "any" in kinds or recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds

@@ -17,10 +17,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from functool.binding.json_text import MAX_DEPTH, linear_pattern, shown_name
+from functool.binding.engine import TooMuchWork, bounded_work, matches
+from functool.binding.json_text import MAX_DEPTH, shown_name
 from functool.binding.problems import path_text
 from functool.binding.watched_shapes import OPEN, Shape, Shapes
 from functool.errors import ArgumentError
@@ -95,6 +97,8 @@ class Watch:
             self._scan(text)
         except ArgumentError as error:
             self._error = error
+        except Exception:  # A stranger's schema may be malformed. The binder will refuse the call.
+            self._silent = True
         self._base += len(text)
         return self._error
 
@@ -221,9 +225,10 @@ class Watch:
         if not self._keeps:
             return
         whole = self._unescaped()
-        search = None if shape.pattern is None else linear_pattern(shape.pattern)
-        no_choice = shape.choices is not None and whole not in shape.choices
-        if no_choice or (search is not None and not search(whole)):
+        wrong = shape.choices is not None and whole not in shape.choices
+        with suppress(TooMuchWork), bounded_work():
+            wrong = wrong or (shape.pattern is not None and matches(shape.pattern, whole) is False)
+        if wrong:
             self._suspect('"', self._base + end)
 
     def _end_name(self, end: int) -> None:
@@ -325,5 +330,6 @@ def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watc
     """Return a new watch. The shapes of a binder are computed once."""
     shapes = _shapes_of.get(binder)
     if shapes is None:
-        shapes = _shapes_of[binder] = make()
+        with suppress(RecursionError, AttributeError, TypeError):  # A stranger's schema.
+            shapes = _shapes_of[binder] = make()
     return Watch(shapes, binder.values, limit)

@@ -21,6 +21,8 @@ from dataclasses import replace
 from typing import Any, overload
 
 from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, Toolset, WrapperTool
+from functool.binding.json_text import MAX_DEPTH
+from functool.executors import in_thread
 from functool.layers.some_tools import OneTool, each
 from functool.schema.json_schema import resolved
 
@@ -32,7 +34,7 @@ except ImportError as _error:
 MAX_TEXT = 50_000
 """The most characters of arguments that are repaired."""
 
-_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n?(.*?)\s*(```)?\s*", re.DOTALL)
+_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n?")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]\w)"
 _TOKEN = re.compile(rf"({_NUMBER})|(\w+)|([^\w\s{{}}\[\]:,\"'`\\])")
@@ -75,12 +77,14 @@ class RepairedTool(WrapperTool):
         Raises:
             ArgumentError: They do not fit, and cannot be repaired.
         """
-        note = self._repair(arguments)
+        note = None if self._accepts(arguments) else self._repair(arguments)
         return self.tool.bind(arguments if note is None else note["became"])
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool, with repaired arguments if they need it."""
-        note = self._repair(call.arguments)
+        # On a thread: json-repair takes seconds for some texts, and may not hold the event loop.
+        accepted = self._accepts(call.arguments)
+        note = None if accepted else await in_thread(self._repair, call.arguments)
         if note is None:
             return await self.tool.invoke(call, context)
         repaired_call = replace(
@@ -93,8 +97,8 @@ class RepairedTool(WrapperTool):
         return result
 
     def _repair(self, arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
-        """Return the report of a repair. None if none is needed, or none is possible."""
-        if self._accepts(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
+        """Return the report of a repair, or None if none is possible."""
+        if not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
             return None
         plain = self.schema.plain
         for did, found, closed in _candidates(arguments):
@@ -118,9 +122,8 @@ class RepairedTool(WrapperTool):
 def _candidates(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
     """Yield the repairs made, the object that they give, and how many closing braces they add."""
     did: list[str] = []
-    fenced = _FENCE.fullmatch(text)
-    if fenced and text.lstrip().startswith("```"):
-        did, text = ["code fence"], fenced[1]
+    if fence := _FENCE.match(text):
+        did, text = ["code fence"], text[fence.end() :].rstrip().removesuffix("```").rstrip()
     for _ in range(3):
         inner = _json(text)
         if not isinstance(inner, str):
@@ -187,6 +190,8 @@ def _missing_closers(text: str) -> str | None:
             quote = character
         elif character in "{[":
             open_.append(character)
+            if len(open_) > MAX_DEPTH:  # No tool takes it, and json-repair takes minutes.
+                return None
         elif character in "}]" and (not open_ or _CLOSERS[open_.pop()] != character):
             return None
     if not open_:

@@ -313,3 +313,35 @@ def test_a_stream_is_not_judged_before_it_can_be_repaired():
 
     assert [watch.feed(letter) for letter in text] == [None] * len(text)
     assert asyncio.run(repaired(listed)(ToolCall(name="listed", arguments=text))).value == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```json\n" + " " * 40_000 + "x", "```" * 16_000, "{'" * 20_000, "{" * 101 + "}" * 101],
+    ids=["spaces", "fences", "braces", "depth"],
+)
+def test_a_hostile_text_is_refused_at_once(text):
+    """The fence was found in cubic time, and json-repair takes minutes for deep braces."""
+
+    def look(x: str = "") -> str:
+        raise AssertionError
+
+    assert call(repaired(FunctionTool(look)), text).error.type == "ArgumentError"
+
+
+def test_a_repair_holds_no_event_loop():
+    """json-repair runs on a thread, so that other calls go on."""
+    beside = []
+
+    def look(x: int) -> int:
+        return x
+
+    async def both():
+        tool = repaired(FunctionTool(look))
+        waiting = asyncio.ensure_future(tool.invoke(ToolCall(name="look", arguments="{'x': 1}")))
+        while not waiting.done():
+            beside.append(await asyncio.sleep(0))
+        return await waiting
+
+    assert asyncio.run(both()).value == 1
+    assert len(beside) > 2
