@@ -210,7 +210,7 @@ def _compile(parts: FunctionSchema) -> None:
     if isinstance(further, dict) and "$ref" in further:
         names = Names(parts.root)
         name = names.of(further["$ref"])
-        if name not in names.cycles():  # As pydantic does at the root of a schema.
+        if name not in names.cycles:  # As pydantic does at the root of a schema.
             parts.root["additionalProperties"] = {**names.target(name), **further}
             del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:
