@@ -25,13 +25,12 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
-    ToolDisabledError,
     ToolEvent,
     ToolPrompts,
     ToolResult,
+    Toolset,
     ToolSettings,
 )
-from functool.call import failure_of
 from functool.executors import in_thread
 from functool.integrations.values import json_or_text
 from functool.layers.some_tools import one_tool
@@ -293,19 +292,16 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
     async def run(self: Any, tool_call: LanguageModelFunction) -> ToolCallResponse:
         if self.functool_approver is None:  # Grants of a person hold for this run only.
             self.functool_approver = Context(approver=approver).fresh().approver
-        asks, about = self.functool_approver, {"tool": self}
-        context: Context[Any] = Context(self.config, approver=asks, metadata=about)
+        about, asks = {"tool": self}, self.functool_approver
+        context = Context[Any](self.config, approver=asks, metadata=about)
         # Their tool lives as long as the run of its manager. So does the state of its calls, for
         # example a rate limit.
         context.state = self.functool_state
         progress = _Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
-        # Their manager asks only once, when it is made.
-        if tool.is_enabled(context):
-            result = await tool.invoke(call, context)
-        else:
-            result = failure_of(ToolDisabledError.of(tool.name))
+        # Their manager asks only once, when it is made, whether a tool is enabled.
+        result = await Toolset([tool]).call(call, context)
         await progress.end(result)
         if any(isinstance(part, ImageContent) for part in result.output):
             return await in_thread(_response, tool_call, result)  # Large images take a while.
@@ -349,9 +345,7 @@ class _Progress:
 
 def _progress_text(event: ToolEvent) -> str:
     data = event.data
-    text = str(data.get("message") or "")
-    if "value" in data:
-        text = ToolResult.of(data["value"]).text
+    text = ToolResult.of(data["value"]).text if "value" in data else str(data.get("message") or "")
     done, total = data.get("done"), data.get("total")
     if done is None:
         return text
