@@ -102,7 +102,7 @@ class _Starter:
             future, work, arguments = job
             try:
                 future.set_result(work(*arguments))
-            except BaseException as error:
+            except BaseException as error:  # Raised again where the future is read.
                 future.set_exception(error)
             del job, future, work, arguments
 
@@ -193,7 +193,7 @@ class Session:
             with suppress(monty.MontyTypingError):
                 self._session.feed_start(_WARMING)
             self._session.feed_run(setup.prelude, skip_type_check=True)
-        except BaseException:
+        except BaseException:  # Otherwise the interpreter would run on.
             self.close()
             raise
 
@@ -304,7 +304,7 @@ class Sessions:
             if session is None:
                 session = _starter().submit(Session, self._setup).result()
             self._replenish()
-        except BaseException as error:
+        except BaseException as error:  # Otherwise the place would stay taken.
             _places.release()
             if isinstance(error, monty.MontyError):
                 raise WorkerDied(f"The interpreter could not be started: {error}") from error

@@ -26,6 +26,10 @@ ONE = (
 DEFINITIONS = ("$defs", "definitions")
 
 
+MAX_CHAIN = 16
+"""How many references may follow one another. A stranger's schema may have 10,000 such chains."""
+
+
 def lookup(root: Any, ref: Any) -> Any:
     """Return the target of a reference inside a schema, or `UNSET` if there is none."""
     if not isinstance(ref, str) or not f"{ref}/".startswith("#/"):
@@ -51,7 +55,7 @@ def resolved(root: Any, node: Any) -> Any:
     seen: set[str] = set()
     while isinstance(node, Mapping) and isinstance(ref := node.get("$ref"), str):
         found = lookup(root, ref)
-        if ref in seen or not isinstance(found, (Mapping, bool)):
+        if ref in seen or len(seen) == MAX_CHAIN or not isinstance(found, (Mapping, bool)):
             return UNSET
         seen.add(ref)
         beside = {key: value for key, value in node.items() if key != "$ref"}
@@ -118,7 +122,9 @@ class Names:
         while todo:
             name = todo.pop()
             if name not in edges:
-                edges[name] = {self.of(ref) for ref in _references(self.target(name))}
+                own = {k: v for k, v in self.target(name).items() if k not in DEFINITIONS}
+                refs = [node.get("$ref") for node in walk(own)]
+                edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
         return [name for name in edges if name in reachable(edges, name)]
 
@@ -130,15 +136,6 @@ class Names:
             number += 1
             name = f"{stem}_{number}"
         return name
-
-
-def _references(node: Any) -> Iterator[str]:
-    todo = [node]
-    while todo:
-        if isinstance(node := todo.pop(), Mapping):
-            if isinstance(node.get("$ref"), str):
-                yield node["$ref"]
-            todo += [child for _, child in children(node)]
 
 
 def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:

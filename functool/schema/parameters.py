@@ -66,16 +66,15 @@ def hidden_source(annotation: Any, name: str) -> Any:
     Raises:
         DefinitionError: `Inject` has no provider function.
     """
+    for extra in getattr(annotation, "__metadata__", ()):
+        provider = getattr(extra, "provider", None)
+        if (extra is Inject or isinstance(extra, Inject)) and not callable(provider):
+            way = "Inject needs a function of the context: Annotated[T, Inject(lambda ctx: ...)]"
+            raise DefinitionError(f"parameter {name!r}: {way}")
+        if isinstance(extra, Inject):
+            return provider
     if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
-            if extra is Inject or (isinstance(extra, Inject) and not callable(extra.provider)):
-                way = "Annotated[T, Inject(lambda ctx: ...)]"
-                raise DefinitionError(
-                    f"parameter {name!r}: Inject needs a function of the context: {way}"
-                )
-            if isinstance(extra, Inject):
-                return extra.provider
-        return hidden_source(get_args(annotation)[0], name)
+        annotation = get_args(annotation)[0]
     union = get_origin(annotation) in (Union, UnionType)
     for member in get_args(annotation) if union else (annotation,):
         kind = get_origin(member) or member
