@@ -33,6 +33,7 @@ from functool.call import failure_of, to_json
 from functool.content import base64_of
 from functool.executors import inline
 from functool.integrations.values import bytes_of, text_of
+from functool.integrations.visible import arguments_text
 from functool.layers.some_tools import one_tool
 
 try:
@@ -256,7 +257,7 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
-        arguments = json.dumps(request.arguments, ensure_ascii=False)
+        arguments = arguments_text(request.arguments)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?"
         try:
             answer = await coordinator.approval_system.request_approval(
