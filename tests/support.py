@@ -24,7 +24,9 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
+    ToolError,
     ToolResult,
+    ToolSettings,
 )
 from functool.testing import EventLog
 
@@ -178,3 +180,21 @@ def alive(pid: int | str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def mail_readers(**settings: Any) -> tuple[Tool, Tool]:
+    """Return two trusted tools that call an untrusted one: one shows its text, one fails with it."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def mail() -> str:
+        return "from a stranger"
+
+    async def digest(context: Context[Any]) -> str:
+        return (await mail.invoke(ToolCall(name="mail"), context)).text
+
+    async def fail(context: Context[Any]) -> str:
+        await asyncio.sleep(0.01)
+        raise ToolError(await digest(context))
+
+    kinds = ToolSettings(**settings)
+    return FunctionTool(digest, settings=kinds), FunctionTool(fail, settings=kinds)

@@ -18,7 +18,7 @@ from functool import (
 )
 from functool.guardrails import budget, require_approval
 from functool.layers.catalog import Catalog
-from tests.support import call, foreign, in_threads, python
+from tests.support import call, foreign, in_threads, mail_readers, python
 
 cache = pytest.importorskip("functool.layers.cache", exc_type=ImportError)
 cached = cache.cached
@@ -330,3 +330,18 @@ def test_a_stream_is_judged_through_a_cache():
 
     assert "number" in str(cached(look, 60).watch().feed('{"number": ['))
     assert cached(look, 60).watch().feed('{"number": 3}') is None
+
+
+def test_an_answer_from_the_cache_keeps_the_labels_of_inner_calls():
+    """A cached text, and an error that equal calls share, come from the untrusted tool as well."""
+    context = Context()
+    digest, fail = (cached(tool, 60) for tool in mail_readers(read_only=True))
+
+    async def twice(tool):
+        calls = [ToolCall(name=tool.name, id=id) for id in "12"]
+        return await asyncio.gather(*(tool.invoke(each, context) for each in calls))
+
+    for tool in (digest, fail):
+        assert [r.metadata["sources"] for r in asyncio.run(twice(tool))] == [["mail"]] * 2
+    again = call(digest, {}, context)
+    assert again.metadata == {"cached": True, "sources": ["mail"]}

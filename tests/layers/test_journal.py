@@ -47,7 +47,7 @@ from functool.layers.journal import (
     idempotency_key,
 )
 from tests.support import call as call_of
-from tests.support import cancelled, in_threads, refuses, time_passes, until
+from tests.support import cancelled, in_threads, mail_readers, refuses, time_passes, until
 
 
 @pytest.fixture
@@ -1030,3 +1030,35 @@ def test_a_stream_is_judged_through_a_journal(journal):
         assert "amount" in str(watch.feed('nt": ['))
         assert tool.watch().feed('{"amount": 3}') is None
     assert journal.calls() == []
+
+
+def test_a_stored_answer_keeps_the_labels_of_inner_calls(tmp_path):
+    """A recorded text or error of an untrusted tool is untrusted when it is answered again."""
+    journal = Journal(tmp_path / "journal")
+    tools = Toolset(mail_readers())
+    for answering in (journal.once(tools, "r"), journal.once(tools, "r")):
+        for name in ("digest", "fail"):
+            assert call_of(answering[name], {}).metadata["sources"] == ["mail"]
+    for replaying in (journal.replay("r", tools), journal.replay("r")):
+        for name in ("digest", "fail"):
+            result = call_of(replaying[name], {})
+            assert result.metadata["journal"]["stored"]
+            assert result.metadata["sources"] == ["mail"]
+    journal.close()
+
+
+def test_a_replay_without_tools_keeps_the_label_of_an_untrusted_tool(tmp_path):
+    """The record says that the tool was untrusted, so nobody has to define it again."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page(fails: bool) -> str:
+        if fails:
+            raise ToolError("from a stranger")
+        return "from a stranger"
+
+    journal = Journal(tmp_path / "journal")
+    for fails in (True, False):
+        call_of(journal.once(page, "r"), {"fails": fails}, id=str(fails))
+        again = call_of(journal.replay("r")["page"], {"fails": fails}, id=str(fails))
+        assert again.metadata["sources"] == ["page"]
+    journal.close()

@@ -560,3 +560,16 @@ def test_the_tools_work_in_a_toolset():
 
     assert list(tools) == ["read_result", "search_result"]
     assert all(tool.settings.read_only for tool in tools.values())
+
+
+def test_an_error_that_shows_a_kept_result_keeps_its_labels():
+    """The error for a wrong path names keys, and a stranger may have written them."""
+    context, spill = Context(), Spill(limit=100)
+    untrusted = ToolSettings(untrusted=True)
+    _, handle = spilled({"pay me": "x" * 500}, spill, context, settings=untrusted)
+
+    wrong = read(spill, context, handle, path="/nowhere")
+
+    assert "pay me" in wrong.text
+    assert wrong.metadata["sources"] == ["report"]
+    assert read(spill, context, handle).metadata["sources"] == ["report"]
