@@ -14,9 +14,11 @@ pytest.importorskip("mcp")
 
 import httpx2
 import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 
 from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
-from functool.integrations import mcp
+from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
@@ -409,6 +411,42 @@ def test_tools_that_change_their_names_for_ever_do_not_pile_up():
     given = {"mode": "legacy", "pins": pins, "changed": changed}
     assert brought_in([*LISTING, "grows"], work, **given) == 5_000
     assert len(pins) <= 5_000
+
+
+def test_tools_that_change_their_names_for_ever_take_bounded_memory(monkeypatch):
+    """The definitions of all listings together have the size that one listing may have."""
+    monkeypatch.setattr(mcp_client, "MAX_LISTED", 150_000)
+    defined = '{"name":"t1_0","inputSchema":{"type":"object"}}'
+
+    async def main():
+        async with mcp.connect([*LISTING, "grows"], mode="legacy") as toolset:
+            for _ in range(4):
+                await toolset.call(ToolCall(name="t1_0"))
+            return len(toolset)
+
+    assert 2_000 < asyncio.run(main()) <= 150_000 / len(defined)
+
+
+def test_only_the_beginning_of_an_error_is_cleaned(monkeypatch):
+    """Of the millions of characters of an error, those are cleaned that a model may be shown."""
+    cleaned = []
+    monkeypatch.setattr(mcp_link, "visible", lambda text: cleaned.append(len(text)) or text)
+
+    async def list_tools(context, params):
+        return types.ListToolsResult(
+            tools=[types.Tool(name="fails", input_schema={"type": "object"})]
+        )
+
+    async def call_tool(context, params):
+        raise MCPError(types.INTERNAL_ERROR, "é" * 1_000_000)
+
+    async def main():
+        server = Server("fails", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with mcp.connect(server) as toolset:
+            return await toolset.call(ToolCall(name="fails"))
+
+    assert asyncio.run(main()).error.message == "é" * mcp_link.MAX_ERROR
+    assert cleaned == [10 * mcp_link.MAX_ERROR]
 
 
 def test_a_strangers_pattern_is_linear_where_its_tool_is_served_again():

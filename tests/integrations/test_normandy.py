@@ -22,6 +22,7 @@ from functool import (
     ToolModel,
     ToolResult,
     Toolset,
+    ToolSettings,
     Tripwire,
 )
 from functool.integrations.normandy import (
@@ -196,6 +197,28 @@ def test_a_reason_of_the_authors_own_type_is_told() -> None:
 
     registry = Registry([SchemaTool("book", "Book.", {"type": "object"}, body)])
     assert run(registry, "book") == Err("Tool execution failed: no seats left")
+
+
+def test_a_disabled_tool_does_not_run() -> None:
+    """A tool that is off in a context is an error there, in one call and in several."""
+    wiped: list[str] = []
+
+    def for_admins(context: Context[str]) -> bool:
+        return context.deps == "admin"
+
+    @FunctionTool(settings=ToolSettings(is_enabled=for_admins))
+    def wipe(context: Context[str]) -> str:
+        """Wipe."""
+        wiped.append(context.deps)
+        return "wiped"
+
+    registry, guest = Registry(wipe), Context("guest")
+    refused = Err("The tool 'wipe' is disabled.")
+    assert asyncio.run(execute(registry, "wipe", context=guest)) == refused
+    calls = [("wipe", None)]
+    assert asyncio.run(execute_parallel(registry, calls, context=guest)) == [refused]
+    assert asyncio.run(execute(registry, "wipe", context=Context("admin"))) == Ok("wiped")
+    assert wiped == ["admin"]
 
 
 def test_the_context_reaches_the_tool() -> None:

@@ -522,6 +522,28 @@ def test_native_approval_is_functools_approval() -> None:
     assert ran == ["always", "big"]
 
 
+def test_a_condition_of_the_host_approves_nothing_for_the_native_tool() -> None:
+    """A guardrail that does not ask about a call leaves the native tool's own question open."""
+    ran: list[int] = []
+
+    def pay(ctx: RunContext[None], amount: int) -> str:
+        """Pay."""
+        if amount > 5 and not ctx.tool_call_approved:
+            raise Paused
+        ran.append(amount)
+        return "paid"
+
+    tool, context = bridge.adopt(pydantic_ai.Tool(pay)), Context()
+    tool.add_input_guardrails([require_approval(lambda call, _: call.arguments["amount"] > 100)])
+    waiting = [call(tool, {"amount": amount}, context) for amount in (7, 700)]
+
+    assert [result.error.type for result in waiting] == ["ApprovalRequired"] * 2
+    assert ran == []
+    for result in waiting:
+        context.approve(result.metadata["approval"])
+    assert [call(tool, {"amount": amount}, context).text for amount in (7, 700)] == ["paid"] * 2
+
+
 def test_what_a_native_prepare_says_holds() -> None:
     """A native tool that its `prepare` takes away is disabled, and one that it puts under approval waits for a person."""
 
