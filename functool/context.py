@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
@@ -159,6 +159,14 @@ class Context(Generic[Deps]):
         """
         return None if self._notes is None else self._notes.get("decision")
 
+    def add_sources(self, names: Iterable[str]) -> None:
+        """Label the result of this call with untrusted tools, whoever creates the result.
+
+        A layer that answers with a stored text needs this, because the text may become an error.
+        """
+        if self.inner_sources is not None:
+            self.inner_sources += names
+
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event.
 
@@ -273,8 +281,7 @@ class Context(Generic[Deps]):
         Raises:
             TypeError: The object is not a `Grant`.
         """
-        if not isinstance(grant, Grant):
-            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
+        Grant.check(grant)
         with _counting:
             known = self._grants.get(grant.id, grant)
             self._grants[grant.id] = deepcopy(replace(grant, uses=min(grant.uses, known.uses)))

@@ -184,5 +184,7 @@ def _texts(value: Any) -> Iterable[str]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _texts(item)
+    elif type(value) is int:  # A list may hold half a million.
+        yield str(value)
     elif value is not None:
         yield from (value,) if isinstance(value, str) else (str(value), to_json(value))
