@@ -11,6 +11,7 @@ from functool import (
     ApprovalRequired,
     ArgumentError,
     DefinitionError,
+    FunctionTool,
     FunctoolError,
     GuardrailError,
     SchemaError,
@@ -21,6 +22,8 @@ from functool import (
     UnknownToolError,
     errors,
 )
+from functool.errors import close_names
+from tests.support import call
 
 REQUEST = ApprovalRequest.of("t", "d", {"x": 1}, "c")
 
@@ -94,3 +97,46 @@ def test_an_argument_error_names_field_problem_and_choices():
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():
     """A name of a megabyte is not repeated."""
     assert len(str(UnknownToolError("x" * 1_000_000, ["y"]))) < 200
+
+
+class Missing(ToolError):
+    def __init__(self, number):
+        self.number = number
+
+
+class Refused(GuardrailError):
+    def __init__(self):
+        pass
+
+
+def test_a_subclass_may_forget_the_init_of_its_base():
+    """The call still has a result, and its guardrail refuses with its own name."""
+
+    def fail() -> None:
+        raise Missing(7)
+
+    def refuse(call, context):
+        raise Refused
+
+    assert call(FunctionTool(fail)).error.type == "Missing"
+    refused = call(FunctionTool(fail, input_guardrails=[refuse]))
+    assert refused.error.type == "Refused"
+    assert refused.metadata["guardrails"] == [
+        {"name": "refuse", "stage": "input", "did": "refused"}
+    ]
+
+
+def test_only_the_likeliest_names_are_compared(monkeypatch):
+    """difflib takes a quarter of a second for one name and two thousand known ones."""
+    compared = []
+    compare = errors.get_close_matches
+
+    def counted(name, names, n):
+        compared.extend(names)
+        return compare(name, names, n=n)
+
+    monkeypatch.setattr(errors, "get_close_matches", counted)
+    known = [f"delete_thing_{i:05}" for i in range(2_000)]
+
+    assert close_names("deleet_thing_00042", known) == ["delete_thing_00042"]
+    assert len(compared) <= 10

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Mapping, Set
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic_core import ValidationError, core_schema
 
 from functool.binding.json_text import shown_name
+from functool.errors import close_names
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.steps import repeats_key
@@ -21,7 +21,8 @@ _CHOICE = re.compile(
 _NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-_MOST = 1000  # Problems to read: there may be millions.
+_MOST = 1000  # Problems to describe.
+_MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 _OBJECT = "an object"
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
@@ -49,6 +50,8 @@ def problems_of(
 
     `schema` is the schema of the arguments, and `known` its property names at every depth.
     """
+    if (count := error.error_count()) > _MOST_READ:
+        return [{"path": "", "expected": f"there are {count:,} problems, too many to name"}]
     found: dict[str, dict[str, Any]] = {}
     known = set(property_names(schema)) if known is None else known
     for detail in error.errors(include_url=False)[:_MOST]:
@@ -134,7 +137,7 @@ def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
     """Return the problem for an unknown name, with the closest known name."""
     # In a union, another member may know the name, and several members may have the same names.
     names = [known for known in dict.fromkeys(names) if known != name]
-    close = get_close_matches(name[:64], names[:MAX_COMPARED], n=1)
+    close = close_names(name, names[:MAX_COMPARED])
     hint = "no other names are known here" if path else "the tool takes none"
     if names:
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:20])}"

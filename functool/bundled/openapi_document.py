@@ -248,8 +248,11 @@ def _yaml(text: str) -> Any:
 
 def _check_events(yaml: Any, events: Iterable[Any]) -> None:
     """Refuse YAML that would grow without limit, nest too deep or raise while it is loaded."""
-    depth = 0
+    depth, left = 0, 2 * MAX_NODES  # A key and its value.
     for event in events:
+        left -= isinstance(event, yaml.NodeEvent)
+        if left < 0:
+            raise DefinitionError(f"the OpenAPI document has more than {MAX_NODES:,} values")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         line = event.start_mark.line + 1

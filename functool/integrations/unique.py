@@ -25,11 +25,13 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
+    ToolDisabledError,
     ToolEvent,
     ToolPrompts,
     ToolResult,
     ToolSettings,
 )
+from functool.call import failure_of
 from functool.executors import in_thread
 from functool.integrations.values import json_or_text
 from functool.layers.some_tools import one_tool
@@ -299,7 +301,11 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
         progress = _Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
-        result = await tool.invoke(call, context)
+        # Their manager asks only once, when it is made.
+        if tool.is_enabled(context):
+            result = await tool.invoke(call, context)
+        else:
+            result = failure_of(ToolDisabledError.of(tool.name))
         await progress.end(result)
         if any(isinstance(part, ImageContent) for part in result.output):
             return await in_thread(_response, tool_call, result)  # Large images take a while.

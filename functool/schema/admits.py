@@ -14,22 +14,28 @@ TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
 
-def admits_null(schema: Any, root: Any) -> bool:
-    """Whether a JSON Schema allows null. Its references point into `root`."""
-    return "null" in _admitted(schema, root, {})
+Known = dict[int, set[str]]
+"""The types that schemas allow, by the id of each: many references may lead to the same one."""
 
 
-def takes_only_containers(schema: Any, root: Any) -> bool:
+def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
+    """Whether a JSON Schema allows null. Its references point into `root`.
+
+    `known` keeps the answers for the parts of `root` between calls.
+    """
+    return "null" in _admitted(schema, root, {} if known is None else known)
+
+
+def takes_only_containers(schema: Any, root: Any, known: Known | None = None) -> bool:
     """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
-    kinds = _admitted(schema, root, {}) - {"null"}
+    kinds = _admitted(schema, root, {} if known is None else known) - {"null"}
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def _admitted(schema: Any, root: Any, known: dict[int, set[str]], depth: int = 0) -> set[str]:
+def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
     """Return the types that a JSON Schema allows.
 
-    A reference that leads nowhere, or back to itself, allows all. `known` holds the types by the id
-    of each schema: many references may lead to the same one.
+    A reference that leads nowhere, or back to itself, allows all.
     """
     if id(schema) in known:
         return known[id(schema)]
@@ -78,19 +84,39 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
 
 
 def find_bool_for_number(
-    value: Any, schema: Any, root: Any, path: tuple[Any, ...] = ()
+    value: Any,
+    schema: Any,
+    root: Any,
+    path: tuple[Any, ...] = (),
+    known: dict[tuple[int, int], Any] | None = None,
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
+
+    `known` keeps the answers for lists and objects: members of a recursive union look at the same
+    ones.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
+    if not isinstance(value, (dict, list)):
+        return _bool_for_number(value, schema, root, path, {})
+    known, key = {} if known is None else known, (id(value), id(schema))
+    if key not in known:
+        known[key] = None
+        known[key] = _bool_for_number(value, schema, root, path, known)
+    found: tuple[tuple[Any, ...], str] | None = known[key]
+    return found
+
+
+def _bool_for_number(
+    value: Any, schema: Any, root: Any, path: tuple[Any, ...], known: dict[tuple[int, int], Any]
+) -> tuple[tuple[Any, ...], str] | None:
     schema = resolved(root, schema)
     if not isinstance(schema, Mapping):
         return None
     if members := _members(schema):
         likely = [member for member in members if _may_match(value, resolved(root, member))]
-        found = [find_bool_for_number(value, member, root, path) for member in likely]
+        found = [find_bool_for_number(value, member, root, path, known) for member in likely]
         return found[0] if found and all(found) else None
     kind = schema.get("type")
     if isinstance(value, bool):
@@ -103,20 +129,33 @@ def find_bool_for_number(
             return path, "one of the choices, not a boolean"
     if kind == "number" and not _is_finite(value):
         return path, "a finite number"
-    parts = ((key, item, part_at(schema, key, root)) for key, item in entries(value))
-    hits = (find_bool_for_number(item, part, root, (*path, key)) for key, item, part in parts)
+    parts = ((k, item, part) for k, item in entries(value) if (part := part_at(schema, k, root)))
+    hits = (find_bool_for_number(item, part, root, (*path, k), known) for k, item, part in parts)
     return next(filter(None, hits), None)
 
 
 def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
     """Return the property names at the path `steps`. In a union, those of all members."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping):
-        return []
-    found = [name for member in _members(schema) for name in names_at(member, steps, root)]
-    if not steps:
-        return [*found, *schema.get("properties", ())]
-    return [*found, *names_at(part_at(schema, steps[0], root), steps[1:], root)]
+    here = _with_members([schema], root)
+    for step in steps:
+        here = _with_members([part_at(part, step, root) for part in here], root)
+    return [name for part in here for name in part.get("properties", ())]
+
+
+def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
+    """Return schemas and the members of their unions, without references, each once."""
+    found: dict[int, Mapping[str, Any]] = {}
+    todo, seen = [*reversed(schemas)], set[int]()
+    while todo:
+        schema = todo.pop()
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        part = resolved(root, schema)
+        if isinstance(part, Mapping) and id(part) not in found:
+            found[id(part)] = part
+            todo += reversed(_members(part))
+    return [*found.values()]
 
 
 def _members(schema: Mapping[str, Any]) -> Any:

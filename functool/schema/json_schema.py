@@ -26,6 +26,10 @@ ONE = (
 DEFINITIONS = ("$defs", "definitions")
 
 
+MAX_CHAIN = 16
+"""How many references may follow one another. A stranger's schema may have 10,000 such chains."""
+
+
 def lookup(root: Any, ref: Any) -> Any:
     """Return the target of a reference inside a schema, or `UNSET` if there is none."""
     if not isinstance(ref, str) or not f"{ref}/".startswith("#/"):
@@ -51,7 +55,7 @@ def resolved(root: Any, node: Any) -> Any:
     seen: set[str] = set()
     while isinstance(node, Mapping) and isinstance(ref := node.get("$ref"), str):
         found = lookup(root, ref)
-        if ref in seen or not isinstance(found, (Mapping, bool)):
+        if ref in seen or len(seen) == MAX_CHAIN or not isinstance(found, (Mapping, bool)):
             return UNSET
         seen.add(ref)
         beside = {key: value for key, value in node.items() if key != "$ref"}

@@ -53,16 +53,18 @@ class FunctionSchema:
 
     `parameters` are in the signature's order. `rest` is the name of `**kwargs`, or "" without it,
     and `rest_core` is the core schema of its values. `hidden` maps injected parameters to
-    `Context`, `ToolCall` or a provider. `positional` lists the parameters, hidden ones included,
-    that have to be passed by position. `core` is the core schema of all arguments, and `root` their
-    plain JSON Schema (2020-12), without texts from the docstring. `returns` is the return
-    annotation, or `EMPTY` if there is none or if it cannot be resolved.
+    `Context`, `ToolCall` or a provider. `fixed` are the keywords that a partial has set.
+    `positional` lists the parameters, hidden ones included, that have to be passed by position.
+    `core` is the core schema of all arguments, and `root` their plain JSON Schema (2020-12),
+    without texts from the docstring. `returns` is the return annotation, or `EMPTY` if there is
+    none or if it cannot be resolved.
     """
 
     parameters: list[Parameter] = field(default_factory=list)
     rest: str = ""
     rest_core: Any = None
     hidden: dict[str, Any] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
     positional: list[inspect.Parameter] = field(default_factory=list)
     core: Any = None
     root: dict[str, Any] = field(default_factory=dict)
@@ -102,10 +104,9 @@ def describe(
     """
     signature = signature_of(func)
     hint = Hints(func, frame)
-    parts = FunctionSchema()
-    fixed = fixed_keywords(func)
+    parts = FunctionSchema(fixed=fixed_keywords(func))
     named = list(signature.parameters.values())[1 if method else 0 :]
-    parameters = [parameter for parameter in named if parameter.name not in fixed]
+    parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
         _add(parts, parameter, hint)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
