@@ -10,6 +10,7 @@ from pydantic_core import SchemaValidator
 
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
+from functool.schema.linear import linear
 from functool.schema.rewrite import rewritten
 
 
@@ -46,12 +47,12 @@ def is_cacheable(annotation: Any) -> bool:
 
 
 def compiled(core: Any, config: Any = None) -> SchemaValidator:
-    """Compile a rewritten core schema.
+    """Compile a rewritten core schema, so that it validates in linear time.
 
     With `_use_prebuilt`, pydantic would use the existing validator of each model, which lacks what
     was rewritten inside the model.
     """
-    return SchemaValidator(core, config, _use_prebuilt=False)
+    return SchemaValidator(linear(core), config, _use_prebuilt=False)
 
 
 @functools.lru_cache(maxsize=512, typed=True)

@@ -34,7 +34,7 @@ def rewritten(core: Any) -> Any:
     """
     if core.get("custom_init"):
         return core
-    made = _inside(core, rewritten)
+    made = inside(core, rewritten)
     if core.get("type") in _CLASSES:
         made["config"] = {"allow_inf_nan": False, **core.get("config", {})}
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
@@ -57,11 +57,11 @@ def rewritten(core: Any) -> Any:
 
 def failing_fast(core: Any) -> Any:
     """Return a copy of a core schema whose lists stop at the first wrong item, at every depth."""
-    made = _inside(core, failing_fast)
+    made = inside(core, failing_fast)
     return {**made, "fail_fast": True} if core.get("type") in _LISTS else made
 
 
-def _inside(core: Any, change: Callable[[Any], Any]) -> Any:
+def inside(core: Any, change: Callable[[Any], Any]) -> Any:
     """Return a copy of a core schema with `change` applied to each core schema inside it."""
     return {key: _inner(part, change) if key in _INNER else part for key, part in core.items()}
 
