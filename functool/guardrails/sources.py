@@ -76,8 +76,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         is_known = cache(lambda text: _is_known(text, texts, known))
         named = set(property_names(context.schema.plain)) if context.schema else set()
         for name in names:
-            places = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
-            suspect |= {place: [MODEL] for place in places}
+            unknown = _unknown_places(given[name], f"/{_escaped(name)}", named, labels, is_known)
+            suspect |= {place: [MODEL] for place in unknown}
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
