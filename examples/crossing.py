@@ -1,10 +1,10 @@
 """Four frameworks, one call.
 
-An openai-agents agent asks a pydantic-ai agent. That one uses a LangChain tool, which is a functool
-function.
+An openai-agents agent asks a pydantic-ai agent. That agent uses a LangChain tool, which was made
+from a functool tool.
 
-The function has a guardrail, and one OpenTelemetry trace shows all of it. It runs offline: both
-models are scripted.
+The functool tool has a guardrail. One OpenTelemetry trace shows the whole call. The example runs
+offline: both models are scripted.
 Needs: pip install 'functool[openai-agents,pydantic-ai,langchain,opentelemetry]' opentelemetry-sdk
 """
 
@@ -38,7 +38,7 @@ provider.add_span_processor(SimpleSpanProcessor(exporter))
 
 
 def only_swiss(call: ToolCall, context: Context) -> None:
-    """Refuse what the function has no business to know."""
+    """Refuse cities that are not in Switzerland."""
     if call.arguments["city"] not in ("Bern", "Chur"):
         raise GuardrailError("Only Swiss cities.")
 

@@ -2,7 +2,7 @@
 
 Elixir starts this program; `normandy_port.exs` beside this file shows how. To see both at work:
 
-    elixir examples/normandy_port.exs python3
+    elixir examples/normandy_port.exs .venv/bin/python
 
 Elixir writes one request a line to the standard input of this program:
 
@@ -153,7 +153,7 @@ def main() -> None:
         stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     wire, sys.stdout = sys.stdout, sys.stderr
     if sys.stdin.isatty():
-        print("This is the Python end of a Port. Run: elixir examples/normandy_port.exs python3")
+        print(f"This is one end of a Port. Run: elixir examples/normandy_port.exs {sys.executable}")
         return
     try:
         asyncio.run(serve(Registry([Calculator, greet, wait, crash]), sys.stdin, wire))

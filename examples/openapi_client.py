@@ -2,9 +2,9 @@
 
     python -m examples.openapi_client
 
-A small API of tasks runs on this machine. Its document becomes tools; the key stays with the host,
-what was looked at is pinned, and whatever destroys something waits for a person. The model is a
-scripted one. Needs `functool[openapi]`.
+A small API of tasks runs on this machine. Its document becomes tools. The model never sees the
+API's key. A document that was changed is refused, and a call that deletes something waits for a
+person. The model is a scripted one. Needs `functool[openapi]`.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ def tasks_api() -> Iterator[str]:
 
 
 def client(url: str, pins: dict[str, str], document: str = DOCUMENT) -> Toolset:
-    """Return the tools of the API; those that destroy something wait for a person."""
+    """Return the tools of the API; those that delete something wait for a person."""
     tools = openapi_tools(document, base_url=url, auth={"key": KEY}, pinned=pins)
     for tool in tools.values():
         if tool.settings.destructive:
@@ -172,7 +172,7 @@ async def tidy_up(tools: Toolset) -> None:
 
 
 def main() -> None:
-    pins = pin(DOCUMENT)  # Kept where the code is kept, by whoever has looked at the document.
+    pins = pin(DOCUMENT)  # Read the document first, and keep the pins beside your code.
     with tasks_api() as url:
         asyncio.run(tidy_up(client(url, pins)))
         try:

@@ -12,33 +12,45 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+# `import X as X` tells a type checker that X is public.
 if TYPE_CHECKING:
-    from functool.agent_tool import AgentTool
-    from functool.approval import ApprovalRequest, Decision
-    from functool.call import ToolCall, ToolFailure, ToolResult, ToolSchema
-    from functool.content import AudioContent, Content, FileContent, ImageContent, TextContent
-    from functool.context import Context, Inject, ToolEvent
-    from functool.errors import (
-        ApprovalRequired,
-        ArgumentError,
-        DefinitionError,
-        FunctoolError,
-        GuardrailError,
-        SchemaError,
-        ToolDisabledError,
-        ToolError,
-        ToolTimeoutError,
-        Tripwire,
-        UnknownToolError,
-    )
-    from functool.function_tool import FunctionTool
-    from functool.guardrails.asking import InputGuardrail, OutputGuardrail
-    from functool.options import ToolPrompts, ToolSettings
-    from functool.schema_tool import SchemaTool
-    from functool.tool import Tool, hide_errors
-    from functool.tool_model import ToolModel
-    from functool.toolset import Toolset
-    from functool.wrapper_tool import WrapperTool
+    from functool.agent_tool import AgentTool as AgentTool
+    from functool.approval import ApprovalRequest as ApprovalRequest
+    from functool.approval import Decision as Decision
+    from functool.call import ToolCall as ToolCall
+    from functool.call import ToolFailure as ToolFailure
+    from functool.call import ToolResult as ToolResult
+    from functool.call import ToolSchema as ToolSchema
+    from functool.content import AudioContent as AudioContent
+    from functool.content import Content as Content
+    from functool.content import FileContent as FileContent
+    from functool.content import ImageContent as ImageContent
+    from functool.content import TextContent as TextContent
+    from functool.context import Context as Context
+    from functool.context import Inject as Inject
+    from functool.context import ToolEvent as ToolEvent
+    from functool.errors import ApprovalRequired as ApprovalRequired
+    from functool.errors import ArgumentError as ArgumentError
+    from functool.errors import DefinitionError as DefinitionError
+    from functool.errors import FunctoolError as FunctoolError
+    from functool.errors import GuardrailError as GuardrailError
+    from functool.errors import SchemaError as SchemaError
+    from functool.errors import ToolDisabledError as ToolDisabledError
+    from functool.errors import ToolError as ToolError
+    from functool.errors import ToolTimeoutError as ToolTimeoutError
+    from functool.errors import Tripwire as Tripwire
+    from functool.errors import UnknownToolError as UnknownToolError
+    from functool.function_tool import FunctionTool as FunctionTool
+    from functool.guardrails.asking import InputGuardrail as InputGuardrail
+    from functool.guardrails.asking import OutputGuardrail as OutputGuardrail
+    from functool.options import ToolPrompts as ToolPrompts
+    from functool.options import ToolSettings as ToolSettings
+    from functool.schema_tool import SchemaTool as SchemaTool
+    from functool.tool import Tool as Tool
+    from functool.tool import hide_errors as hide_errors
+    from functool.tool_model import ToolModel as ToolModel
+    from functool.toolset import Toolset as Toolset
+    from functool.wrapper_tool import WrapperTool as WrapperTool
 
 # Each name is imported from its file when it is first used, so that code which needs none of them,
 # such as `functool --help`, starts fast.
@@ -52,54 +64,17 @@ _HOMES = {
     " SchemaError ToolDisabledError ToolError ToolTimeoutError Tripwire UnknownToolError",
     "function_tool": "FunctionTool",
     "guardrails.asking": "InputGuardrail OutputGuardrail",
-    "schema_tool": "SchemaTool",
     "options": "ToolPrompts ToolSettings",
+    "schema_tool": "SchemaTool",
     "tool": "Tool hide_errors",
     "tool_model": "ToolModel",
     "toolset": "Toolset",
     "wrapper_tool": "WrapperTool",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_HOME = dict(sorted((name, home) for home, names in _HOMES.items() for name in names.split()))
 
-__all__ = [
-    "AgentTool",
-    "ApprovalRequest",
-    "ApprovalRequired",
-    "ArgumentError",
-    "AudioContent",
-    "Content",
-    "Context",
-    "Decision",
-    "DefinitionError",
-    "FileContent",
-    "FunctionTool",
-    "FunctoolError",
-    "GuardrailError",
-    "ImageContent",
-    "Inject",
-    "InputGuardrail",
-    "OutputGuardrail",
-    "SchemaError",
-    "SchemaTool",
-    "TextContent",
-    "Tool",
-    "ToolCall",
-    "ToolDisabledError",
-    "ToolError",
-    "ToolEvent",
-    "ToolFailure",
-    "ToolModel",
-    "ToolPrompts",
-    "ToolResult",
-    "ToolSchema",
-    "ToolSettings",
-    "ToolTimeoutError",
-    "Toolset",
-    "Tripwire",
-    "UnknownToolError",
-    "WrapperTool",
-    "hide_errors",
-]
+if not TYPE_CHECKING:
+    __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -111,4 +86,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME})

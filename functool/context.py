@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
@@ -126,7 +126,7 @@ class Context(Generic[Deps]):
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Await `delivered` at its end to deliver all events."""
-        mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
+        mailbox = _Mailbox(self._deliver) if self._listeners else None
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
@@ -331,11 +331,8 @@ class Context(Generic[Deps]):
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, asyncio.CancelledError) as error:
-                if (
-                    isinstance(error, asyncio.CancelledError)
-                    and (task := asyncio.current_task())
-                    and task.cancelling()
-                ):
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                     raise
                 logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
@@ -364,12 +361,8 @@ _deliveries: set[asyncio.Task[None]] = set()
 class _Mailbox:
     """The queue of one call's events. A task delivers them to the listeners in order."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        deliver: Callable[[ToolEvent], Coroutine[Any, Any, None]],
-    ) -> None:
-        self._loop = loop
+    def __init__(self, deliver: Callable[[ToolEvent], Awaitable[None]]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._events: deque[ToolEvent] = deque()
         self._delivery: asyncio.Task[None] | None = None

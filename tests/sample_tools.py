@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import BaseModel
+from typing_extensions import NotRequired, Required, TypedDict, Unpack
+
 from functool import FunctionTool
+
+T = TypeVar("T")
 
 
 @FunctionTool
@@ -24,6 +31,31 @@ from dataclasses import dataclass  # noqa: E402
 class Shape:
     width: float
     height: float = 1.0
+
+
+def postponed():
+    """Two tools of TypedDicts that are local, generic and postponed, and a model that they name."""
+
+    class Options(TypedDict, Generic[T]):
+        one: T
+        many: NotRequired[list[T]]
+        day: NotRequired[Day]
+        plain: Annotated[T, "Said."]
+
+    class Later(Options[int], total=False):
+        size: int
+        must: Required[Day]
+
+    class Day(BaseModel):
+        n: int
+
+    def go(**options: Unpack[Options[int]]):
+        return options
+
+    def on(**options: Unpack[Later]):
+        return options
+
+    return FunctionTool(go), FunctionTool(on), Day
 
 
 class Counter:

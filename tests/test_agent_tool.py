@@ -29,14 +29,16 @@ from functool import (
 from functool.agent_tool import MAX_DEPTH
 from functool.dialects._subset import violations
 from functool.guardrails import require_approval
-from tests.support import call
+from tests.support import ask, call, heard
 
 
-def ask(
-    tool: AgentTool, text: str = "hi", context: Context | None = None, id: str = "c1"
-) -> ToolResult:
-    """Call `tool` with one text."""
-    return call(tool, {"input": text}, context, id=id)
+def expert(agent: Any = "a", **options: Any) -> AgentTool:
+    """An agent as the tool `expert`."""
+    return AgentTool(agent, "expert", "d", **options)
+
+
+def question(name: str, text: str, id: str = "") -> ToolCall:
+    return ToolCall(name=name, arguments={"input": text}, id=id)
 
 
 def echo(agent: Any, text: str, context: Context) -> str:
@@ -58,7 +60,7 @@ def test_schema_is_one_required_string() -> None:
 def test_arguments_are_checked(arguments: Any) -> None:
     """What is not one string runs no agent."""
     ran: list[str] = []
-    tool = AgentTool("a", "expert", "d", runner=lambda agent, text, context: ran.append(text))
+    tool = expert(runner=lambda agent, text, context: ran.append(text))
 
     result = call(tool, arguments)
 
@@ -66,20 +68,15 @@ def test_arguments_are_checked(arguments: Any) -> None:
     assert ran == []
 
 
+CALLABLES = "runner, thread and output_extractor must hold callables"
+
+
 @pytest.mark.parametrize(
     ("agent", "options", "said"),
     [
-        ("a", {"runner": 5}, "runner, thread and output_extractor must hold callables, not int"),
-        (
-            echo,
-            {"thread": "main"},
-            "runner, thread and output_extractor must hold callables, not str",
-        ),
-        (
-            echo,
-            {"output_extractor": [len]},
-            "runner, thread and output_extractor must hold callables, not list",
-        ),
+        ("a", {"runner": 5}, f"{CALLABLES}, not int"),
+        (echo, {"thread": "main"}, f"{CALLABLES}, not str"),
+        (echo, {"output_extractor": [len]}, f"{CALLABLES}, not list"),
         ("a", {}, "str has no run, ainvoke or invoke and cannot be called: give a runner"),
     ],
 )
@@ -93,9 +90,7 @@ def test_what_cannot_run_is_refused_at_definition(
 
 def test_sync_runner_leaves_the_loop_free() -> None:
     """A sync runner runs on a thread of its own."""
-    tool = AgentTool(
-        "a", "expert", "d", runner=lambda agent, text, context: threading.current_thread().name
-    )
+    tool = expert(runner=lambda agent, text, context: threading.current_thread().name)
 
     assert ask(tool).value == "functool"
 
@@ -106,10 +101,7 @@ def test_async_runner() -> None:
     async def runner(agent: str, text: str, context: Context) -> str:
         return f"{agent} {text} {context.deps}"
 
-    assert (
-        ask(AgentTool("bob", "expert", "d", runner=runner), "hi", Context("deps")).text
-        == "bob hi deps"
-    )
+    assert ask(expert("bob", runner=runner), Context("deps")).text == "bob hi deps"
 
 
 def test_sync_runner_that_returns_a_coroutine() -> None:
@@ -118,10 +110,7 @@ def test_sync_runner_that_returns_a_coroutine() -> None:
     async def run(text: str) -> str:
         return text.upper()
 
-    assert (
-        ask(AgentTool("bob", "expert", "d", runner=lambda agent, text, context: run(text))).text
-        == "HI"
-    )
+    assert ask(expert("bob", runner=lambda agent, text, context: run(text))).text == "HI"
 
 
 class Run:
@@ -159,7 +148,7 @@ class Callable:
 )
 def test_agents_without_a_runner(agent: Any, answer: str) -> None:
     """Without a runner the agent's own `run`, `ainvoke`, `invoke`, or the agent itself, is called with the text."""
-    assert ask(AgentTool(agent, "expert", "d")).text == answer
+    assert ask(expert(agent)).text == answer
 
 
 def test_structured_output_keeps_its_value() -> None:
@@ -168,7 +157,7 @@ def test_structured_output_keeps_its_value() -> None:
     async def agent(text: str) -> Any:
         return SimpleNamespace(output={"city": "Bern"})
 
-    result = ask(AgentTool(agent, "expert", "d"))
+    result = ask(expert(agent))
 
     assert (result.text, result.value) == ('{"city":"Bern"}', {"city": "Bern"})
 
@@ -190,7 +179,7 @@ def test_output_extractor(extracted: Any, text: str) -> None:
         got.append(given)
         return extracted
 
-    result = ask(AgentTool("a", "expert", "d", runner=lambda *_: run, output_extractor=extract))
+    result = ask(expert(runner=lambda *_: run, output_extractor=extract))
 
     assert got == [run]
     assert result.text == text
@@ -203,10 +192,7 @@ def test_async_output_extractor() -> None:
     async def extract(run: str) -> str:
         return run + "!"
 
-    assert (
-        ask(AgentTool("a", "expert", "d", runner=lambda *_: "x", output_extractor=extract)).text
-        == "x!"
-    )
+    assert ask(expert(runner=lambda *_: "x", output_extractor=extract)).text == "x!"
 
 
 def test_runner_that_returns_a_result() -> None:
@@ -216,10 +202,8 @@ def test_runner_that_returns_a_result() -> None:
     def runner(*_: Any) -> ToolResult:
         return ToolResult.of("answer", metadata={"run": native, "usage": {"requests": 1}})
 
-    plain = ask(AgentTool("a", "expert", "d", runner=runner))
-    extracted = ask(
-        AgentTool("a", "expert", "d", runner=runner, output_extractor=lambda run: run.messages[0])
-    )
+    plain = ask(expert(runner=runner))
+    extracted = ask(expert(runner=runner, output_extractor=lambda run: run.messages[0]))
 
     assert (plain.text, plain.metadata) == ("answer", {"usage": {"requests": 1}})
     assert (extracted.text, extracted.metadata) == ("secret plan", {"usage": {"requests": 1}})
@@ -227,12 +211,8 @@ def test_runner_that_returns_a_result() -> None:
 
 def test_failed_result_of_a_runner_meets_no_extractor() -> None:
     """A runner's failure is the failure of the call."""
-    tool = AgentTool(
-        "a",
-        "expert",
-        "d",
-        runner=lambda *_: ToolResult.failed("no", type="Busy"),
-        output_extractor=lambda run: "fine",
+    tool = expert(
+        runner=lambda *_: ToolResult.failed("no", type="Busy"), output_extractor=lambda run: "fine"
     )
 
     result = ask(tool)
@@ -252,9 +232,7 @@ class Usage:
 @pytest.mark.parametrize("usage", [Usage(), vars(Usage()), lambda: Usage()])
 def test_usage_of_the_agent(usage: Any) -> None:
     """The requests and tokens of the sub-agent are in the metadata of the outer result."""
-    result = ask(
-        AgentTool("a", "expert", "d", runner=lambda *_: SimpleNamespace(output="x", usage=usage))
-    )
+    result = ask(expert(runner=lambda *_: SimpleNamespace(output="x", usage=usage)))
 
     assert result.metadata["usage"] == {
         "requests": 2,
@@ -266,7 +244,7 @@ def test_usage_of_the_agent(usage: Any) -> None:
 
 def test_no_usage_no_metadata() -> None:
     """An agent that counts nothing claims nothing."""
-    assert ask(AgentTool("a", "expert", "d", runner=echo)).metadata == {}
+    assert ask(expert(runner=echo)).metadata == {}
 
 
 def test_failure_of_the_agent_is_a_result() -> None:
@@ -275,17 +253,9 @@ def test_failure_of_the_agent_is_a_result() -> None:
     def runner(*_: Any) -> str:
         raise RuntimeError("model is down")
 
-    default = ask(AgentTool("a", "expert", "d", runner=runner))
-    worded = ask(
-        AgentTool(
-            "a",
-            "expert",
-            "d",
-            runner=runner,
-            on_error_func=lambda error, context: "The expert is away.",
-        )
-    )
-    hidden = ask(AgentTool("a", "expert", "d", runner=runner, on_error_func=hide_errors))
+    default = ask(expert(runner=runner))
+    worded = ask(expert(runner=runner, on_error_func=lambda error, context: "The expert is away."))
+    hidden = ask(expert(runner=runner, on_error_func=hide_errors))
 
     assert default.text == "RuntimeError: model is down"
     assert worded.text == "The expert is away." and worded.is_error
@@ -303,11 +273,11 @@ def test_options_are_those_of_every_tool() -> None:
         await asyncio.sleep(30)
         return text
 
-    guarded = AgentTool(str.upper, "expert", "d", input_guardrails=[no_secrets])
-    limited = AgentTool(slow, "expert", "d", timeout=0.05)
+    guarded = expert(str.upper, input_guardrails=[no_secrets])
+    limited = expert(slow, timeout=0.05)
 
-    assert ask(guarded, "a secret").text == "No secrets."
-    assert ask(guarded, "hi").text == "HI"
+    assert ask(guarded, text="a secret").text == "No secrets."
+    assert ask(guarded).text == "HI"
     assert ask(limited).error.type == "ToolTimeoutError"
 
 
@@ -318,13 +288,13 @@ def test_tripwire_of_an_inner_tool_stops_the_outer_run() -> None:
         raise Tripwire("stop")
 
     with pytest.raises(Tripwire, match="stop"):
-        ask(AgentTool(agent, "expert", "d"))
+        ask(expert(agent))
 
 
 def test_thread_is_chosen_by_the_author() -> None:
     """The runner finds the chosen thread, sync or async; without a choice there is none, whatever thread the host is on."""
 
-    async def thread(context: Context) -> str:
+    async def deps(context: Context) -> str:
         return f"thread of {context.deps}"
 
     def runner(agent: str, text: str, context: Context) -> str:
@@ -332,18 +302,9 @@ def test_thread_is_chosen_by_the_author() -> None:
 
     host = Context("ada", thread="host")
 
-    assert (
-        ask(AgentTool("a", "expert", "d", runner=runner, thread=thread), context=host).text
-        == "thread of ada"
-    )
-    assert (
-        ask(
-            AgentTool("a", "expert", "d", runner=runner, thread=lambda ctx: ctx.thread),
-            context=host,
-        ).text
-        == "host"
-    )
-    assert ask(AgentTool("a", "expert", "d", runner=runner), context=host).text == "None"
+    assert ask(expert(runner=runner, thread=deps), host).text == "thread of ada"
+    assert ask(expert(runner=runner, thread=lambda ctx: ctx.thread), host).text == "host"
+    assert ask(expert(runner=runner), host).text == "None"
     assert host.thread == "host"
 
 
@@ -362,7 +323,7 @@ class Recorder:
 
 
 def both(tool: AgentTool, context: Context | None = None) -> list[ToolResult]:
-    calls = [ToolCall(name=tool.name, arguments={"input": text}, id=text) for text in "ab"]
+    calls = [question(tool.name, text, id=text) for text in "ab"]
     return asyncio.run(Toolset([tool]).call_all(calls, context))
 
 
@@ -371,7 +332,7 @@ def test_parallel_calls_on_one_thread_take_turns(thread: Any) -> None:
     """Two parallel calls on one thread run one after the other, in the order in which they came."""
     recorder = Recorder()
 
-    results = both(AgentTool("a", "expert", "d", runner=recorder, thread=lambda context: thread))
+    results = both(expert(runner=recorder, thread=lambda context: thread))
 
     assert [result.text for result in results] == ["a", "b"]
     assert recorder.notes == ["a begins", "a ends", "b begins", "b ends"]
@@ -381,7 +342,7 @@ def test_parallel_calls_on_threads_of_their_own_overlap() -> None:
     """Calls on different threads, and calls without one, do not wait for each other."""
     for thread in (None, lambda context: context.call.id):
         recorder = Recorder()
-        both(AgentTool("a", "expert", "d", runner=recorder, thread=thread))
+        both(expert(runner=recorder, thread=thread))
 
         assert recorder.notes == ["a begins", "b begins", "a ends", "b ends"]
 
@@ -396,13 +357,10 @@ def test_turn_passes_on_after_a_failure_and_a_cancellation() -> None:
             await asyncio.sleep(30)
         return text
 
-    tool = AgentTool("a", "expert", "d", runner=runner, thread=lambda context: "talk", timeout=0.1)
+    tool = expert(runner=runner, thread=lambda context: "talk", timeout=0.1)
 
     async def main() -> list[ToolResult]:
-        calls = [
-            ToolCall(name="expert", arguments={"input": text}, id=text)
-            for text in ("a", "slow", "b")
-        ]
+        calls = [question("expert", text, id=text) for text in ("a", "slow", "b")]
         first = await asyncio.gather(*(tool.invoke(call) for call in calls[:2]))
         return [*first, await tool.invoke(calls[2])]
 
@@ -420,12 +378,10 @@ def test_agent_that_asks_itself_on_its_own_thread() -> None:
     inner: list[ToolResult] = []
 
     async def runner(agent: Any, text: str, context: Context) -> str:
-        inner.append(
-            await tool.invoke(ToolCall(name="expert", arguments={"input": "again"}), context)
-        )
+        inner.append(await tool.invoke(question("expert", "again"), context))
         return "done"
 
-    tool = AgentTool("a", "expert", "d", runner=runner, thread=lambda context: "talk")
+    tool = expert(runner=runner, thread=lambda context: "talk")
 
     assert ask(tool).text == "done"
     assert inner[0].is_error and "own conversation" in inner[0].text
@@ -438,7 +394,7 @@ def test_agents_that_call_each_other_end() -> None:
     def passing_on(to: str) -> Any:
         async def runner(agent: Any, text: str, context: Context) -> str:
             # A fresh context each time: the depth does not depend on what a framework passes along.
-            result = await tools.call(ToolCall(name=to, arguments={"input": text}))
+            result = await tools.call(question(to, text))
             answers.append(result.text)
             return result.text
 
@@ -451,7 +407,7 @@ def test_agents_that_call_each_other_end() -> None:
         ]
     )
 
-    result = asyncio.run(tools.call(ToolCall(name="ping", arguments={"input": "go"})))
+    result = asyncio.run(tools.call(question("ping", "go")))
 
     assert len(answers) == MAX_DEPTH
     assert (
@@ -465,57 +421,42 @@ def test_depth_counts_through_threads_and_ends_with_the_call() -> None:
     """A sync agent counts too, and calls one after the other do not add up."""
 
     def runner(agent: Any, text: str, context: Context) -> str:
-        return str(tools.call_sync(ToolCall(name="loop", arguments={"input": text})).text)
+        return str(tools.call_sync(question("loop", text)).text)
 
     tools = Toolset([AgentTool("a", "loop", "d", runner=runner)])
-    shallow = AgentTool(str.upper, "expert", "d")
+    shallow = expert(str.upper)
 
     async def many() -> list[str]:
-        return [
-            (await shallow.invoke(ToolCall(name="expert", arguments={"input": "x"}))).text
-            for _ in range(MAX_DEPTH + 2)
-        ]
+        return [(await shallow.invoke(question("expert", "x"))).text for _ in range(MAX_DEPTH + 2)]
 
-    assert (
-        f"{MAX_DEPTH} deep"
-        in asyncio.run(tools.call(ToolCall(name="loop", arguments={"input": "go"}))).text
-    )
+    assert f"{MAX_DEPTH} deep" in asyncio.run(tools.call(question("loop", "go"))).text
     assert asyncio.run(many()) == ["X"] * (MAX_DEPTH + 2)
 
 
 def test_streamed_events_are_progress() -> None:
     """What an agent yields is sent as `tool:progress` of the outer call, and the last of it is the result."""
-    heard: list[Any] = []
-    context = Context()
-    context.subscribe(heard.append)
+    context, log = heard()
 
     async def agent(text: str):
         yield "thinking"
         yield SimpleNamespace(output="42")
 
-    result = ask(AgentTool(agent, "expert", "d"), context=context)
+    result = ask(expert(agent), context=context)
 
     assert result.text == "42"
-    assert [(event.kind, event.tool_name, event.call_id) for event in heard] == [
+    assert [(event.kind, event.tool_name, event.call_id) for event in log.events] == [
         ("tool:progress", "expert", "c1")
     ] * 2
-    assert heard[0].data == {"value": "thinking"}
+    assert log.events[0].data == {"value": "thinking"}
 
 
 def test_progress_of_the_runner() -> None:
     """A runner may send progress of its own."""
-    heard: list[Any] = []
-    context = Context()
-    context.subscribe(heard.append)
+    context, log = heard()
 
-    ask(
-        AgentTool(
-            "a", "expert", "d", runner=lambda agent, text, context: context.progress("half", 1, 2)
-        ),
-        context=context,
-    )
+    ask(expert(runner=lambda agent, text, context: context.progress("half", 1, 2)), context)
 
-    assert [event.data for event in heard] == [{"message": "half", "done": 1, "total": 2}]
+    assert [event.data for event in log.events] == [{"message": "half", "done": 1, "total": 2}]
 
 
 def sub_agent(ran: list[int]) -> AgentTool:
@@ -543,7 +484,7 @@ def test_pending_approval_bubbles_up_and_resumes() -> None:
     ran: list[int] = []
     tool, context = sub_agent(ran), Context()
 
-    pending = ask(tool, context=context)
+    pending = ask(tool, context)
     request = pending.metadata["approval"]
 
     assert pending.error.type == "ApprovalRequired"
@@ -553,9 +494,9 @@ def test_pending_approval_bubbles_up_and_resumes() -> None:
 
     context.approve(ApprovalRequest.from_json(request.to_json()))
 
-    assert ask(tool, context=context).text == "paid 7"
+    assert ask(tool, context).text == "paid 7"
     assert ran == [7]
-    assert ask(tool, context=context).error.type == "ApprovalRequired"
+    assert ask(tool, context).error.type == "ApprovalRequired"
 
 
 def test_denied_approval_of_a_sub_agent() -> None:
@@ -563,9 +504,9 @@ def test_denied_approval_of_a_sub_agent() -> None:
     ran: list[int] = []
     tool, context = sub_agent(ran), Context()
 
-    context.deny(ask(tool, context=context).metadata["approval"], "not today")
+    context.deny(ask(tool, context).metadata["approval"], "not today")
 
-    assert "not today" in ask(tool, context=context).text
+    assert "not today" in ask(tool, context).text
     assert ran == []
 
 
@@ -573,7 +514,7 @@ def test_approver_of_the_host_answers_for_the_sub_agent() -> None:
     """With an approver nothing is pending: it is asked about the sub-agent's call."""
     ran: list[int] = []
 
-    result = ask(sub_agent(ran), context=Context(approver=lambda request: request.tool == "pay"))
+    result = ask(sub_agent(ran), Context(approver=lambda request: request.tool == "pay"))
 
     assert (result.text, ran) == ("paid 7", [7])
 
@@ -584,7 +525,7 @@ def test_error_of_an_agent_tool_error_is_its_message() -> None:
     async def agent(text: str) -> str:
         raise ToolError("I do not know that city.")
 
-    assert ask(AgentTool(agent, "expert", "d")).text == "I do not know that city."
+    assert ask(expert(agent)).text == "I do not know that city."
 
 
 def test_no_lock_outlives_its_turn() -> None:
@@ -596,11 +537,7 @@ def test_no_lock_outlives_its_turn() -> None:
 
     before = locks()
     for number in range(20):
-        both(
-            AgentTool(
-                "a", "expert", "d", runner=Recorder(), thread=lambda context: f"talk {number}"
-            )
-        )
+        both(expert(runner=Recorder(), thread=lambda context: f"talk {number}"))
 
     assert locks() == before
 
@@ -611,7 +548,7 @@ def test_partial_of_an_async_runner_stays_on_the_loop() -> None:
     async def runner(agent: str, text: str, context: Context, *, mark: str) -> str:
         return threading.current_thread().name + mark
 
-    tool = AgentTool("a", "expert", "d", runner=partial(runner, mark="!"))
+    tool = expert(runner=partial(runner, mark="!"))
 
     assert ask(tool).text == "MainThread!"
 
@@ -627,15 +564,13 @@ def test_stream_that_is_left_is_closed() -> None:
         finally:
             notes.append("closed")
 
-    assert ask(AgentTool(agent, "expert", "d", timeout=0.05)).error.type == "ToolTimeoutError"
+    assert ask(expert(agent, timeout=0.05)).error.type == "ToolTimeoutError"
     assert notes == ["closed"]
 
 
 def test_an_answer_that_was_shown_otherwise_stays_so() -> None:
     """A runner's `shown_as` reaches the host: structured output would say what the model should not read."""
-    tool = AgentTool(
-        "a", "expert", "d", runner=lambda *_: ToolResult.of({"rows": 1}).shown_as("one row")
-    )
+    tool = expert(runner=lambda *_: ToolResult.of({"rows": 1}).shown_as("one row"))
     result = ask(tool)
 
     assert (result.text, result.value, result.structured) == ("one row", {"rows": 1}, None)

@@ -26,6 +26,7 @@ from functool import (
     ToolResult,
     ToolSchema,
 )
+from tests.strategies import SINGLE, nested
 
 
 class Model(BaseModel):
@@ -128,10 +129,8 @@ def test_content_is_kept_in_order():
         TextContent(text='{"a":1}'),
     ]
     assert ToolResult.of(["look", image]).text == "look\n[image/png: 1 bytes]"
-    assert (
-        ToolResult.of(FileContent(uri="https://example.com/a.pdf", name="a.pdf")).text
-        == "[application/octet-stream: https://example.com/a.pdf]"
-    )
+    link = FileContent(uri="https://example.com/a.pdf", name="a.pdf")
+    assert ToolResult.of(link).text == "[application/octet-stream: https://example.com/a.pdf]"
 
 
 def test_a_huge_str_of_an_object_is_cut():
@@ -150,15 +149,11 @@ def test_failures():
     failed = ToolResult.failed("no", type="Nope", details={"k": 1}, metadata={"m": 2})
 
     assert (failed.text, failed.is_error, failed.success) == ("no", True, False)
-    assert (failed.error, failed.metadata, failed.value) == (
-        ToolFailure(type="Nope", message="no", details={"k": 1}),
-        {"m": 2},
-        None,
-    )
-    assert ToolResult.failed("no", output=[TextContent(text="log")]).text == "no\nlog"
-    assert ToolResult.failed("no", output=(TextContent(text="log"),)).output == [
-        TextContent(text="log")
-    ]
+    assert failed.error == ToolFailure(type="Nope", message="no", details={"k": 1})
+    assert (failed.metadata, failed.value) == ({"m": 2}, None)
+    log = TextContent(text="log")
+    assert ToolResult.failed("no", output=[log]).text == "no\nlog"
+    assert ToolResult.failed("no", output=(log,)).output == [log]
     assert ToolResult.failed("").text == "ToolError"
 
 
@@ -192,12 +187,12 @@ def test_unwrap():
 )
 def test_values_are_slotted_keyword_only_and_travel(value):
     """They compare, pickle, copy and change with `dataclasses.replace`; positions and new attributes are refused."""
-    assert (
-        pickle.loads(pickle.dumps(value))
-        == copy.deepcopy(value)
-        == dataclasses.replace(value)
-        == value
-    )
+    for twin in (
+        pickle.loads(pickle.dumps(value)),
+        copy.deepcopy(value),
+        dataclasses.replace(value),
+    ):
+        assert twin == value
     assert not hasattr(value, "__dict__")
     with pytest.raises(TypeError):
         type(value)("positional")
@@ -212,19 +207,10 @@ def test_defaults_are_not_shared():
     assert (ToolCall(name="a").arguments, ToolCall(name="a").id) == ({}, "")
 
 
-@given(
-    st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.floats()
-        | st.text()
-        | st.binary()
-        | st.dates(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-        max_leaves=10,
-    )
-)
+LEAVES = SINGLE | st.integers() | st.floats() | st.text() | st.binary() | st.dates()
+
+
+@given(nested(LEAVES, st.text(), max_leaves=10))
 def test_any_value_becomes_valid_text(value):
     """Law: whatever a body returns, the text is valid UTF-8, and of a container it is JSON."""
     text = ToolResult.of(value).text

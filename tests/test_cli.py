@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from click.testing import CliRunner
 from functool import FunctionTool
 from functool.cli import main
 from functool.integrations.click import export
+from tests.command_line import PIPES, PROGRAM, SERVER, run, serving, terminal
+from tests.support import python
 
 ROOT = Path(__file__).parents[1]
 
@@ -114,6 +117,9 @@ def plain(a: int) -> int:
 '''
 
 
+A_TOOL = "from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n"
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a file of tools, and the place where commands run."""
@@ -123,15 +129,6 @@ def folder(tmp_path, monkeypatch):
     for name in ("kit", "_kit"):
         sys.modules.pop(name, None)
     return tmp_path
-
-
-def run(*words, stdin=None, code=0):
-    """Run a command in this process and return its result."""
-    result = CliRunner().invoke(
-        main, [str(word) for word in words], input=stdin, prog_name="functool"
-    )
-    assert result.exit_code == code, result.output
-    return result
 
 
 def value(*words, **options):
@@ -178,18 +175,14 @@ def test_an_installed_module(folder):
     package = folder / "box"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "inner.py").write_text(
-        "from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n"
-    )
+    (package / "inner.py").write_text(A_TOOL)
 
     assert run("list", "box.inner:a").stdout == "a\tA.\n"
 
 
 def test_a_file_called_like_a_module(folder):
     """A file may be called like a module that is loaded; that module stays what it is."""
-    (folder / "json.py").write_text(
-        "from functool import FunctionTool\n\n@FunctionTool\ndef a(): 'A.'\n"
-    )
+    (folder / "json.py").write_text(A_TOOL)
 
     assert run("list", "json.py").stdout == "a\tA.\n"
     assert sys.modules["json"] is json
@@ -277,7 +270,7 @@ def test_arguments_as_json(folder):
 
     assert value("kit.py", "search", "--json", text)["max"] == 2
     assert value("kit.py", "search", "--json=@all.json")["query"] == "a"
-    assert value("kit.py", "search", "-", stdin=text)["query"] == "a"
+    assert value("kit.py", "search", "-", input=text)["query"] == "a"
     assert value("kit.py", "search", "--json", text, "--max-results", "7")["max"] == 7
 
 
@@ -290,7 +283,7 @@ def test_values_from_files(folder):
         **value("kit.py", "search", "--query", "from a file"),
         "where": {"n": 2},
     }
-    assert value("kit.py", "search", "--query", "@-", stdin="typed")["query"] == "typed"
+    assert value("kit.py", "search", "--query", "@-", input="typed")["query"] == "typed"
     assert value("kit.py", "search", "--query", "@@home")["query"] == "@home"
     assert value("kit.py", "search", "--query", "-")["query"] == "-"
 
@@ -381,11 +374,9 @@ def test_a_bad_definition_is_told_by_its_own_line(folder):
 
 def test_a_missing_extra_says_what_to_install():
     """Without click the command says what to install and nothing else; to a program it is an ImportError."""
-    code = "import sys; sys.modules['click'] = None; sys.argv = [sys.argv[1]]\nimport functool.cli"
-    told = [
-        subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True)
-        for name in ("bin/functool", "other")
-    ]
+    code = "import sys; sys.modules['click'] = None\n"
+    lines = "from functool.__main__ import main; main()", "import functool.cli"
+    told = [python(code + line) for line in lines]
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
 
     assert [done.returncode for done in told] == [1, 1]
@@ -442,9 +433,7 @@ def test_check(folder):
 
 def test_check_a_folder(folder):
     """A folder means all of its files."""
-    (folder / "good.py").write_text(
-        "from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n"
-    )
+    (folder / "good.py").write_text(A_TOOL)
     (folder / "none.py").write_text("x = 1\n")
     found = json.loads(run("check", ".", "--json").stdout)
 
@@ -492,13 +481,8 @@ def test_new_amplifier_module(folder):
 
 def program(*words, **options):
     """Run the program in a process of its own."""
-    command = [
-        sys.executable,
-        "-c",
-        "from functool.cli import main; main(prog_name='functool')",
-        *words,
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.run([*PROGRAM, *words], text=True, timeout=120, **{**pipes, **options})
 
 
 def test_prints_do_not_mix_with_results(folder):
@@ -514,14 +498,7 @@ def test_a_reader_that_has_enough(folder):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:
-        command = [
-            sys.executable,
-            "-c",
-            "from functool.cli import main; main(prog_name='functool')",
-            "list",
-            "kit.py:search",
-        ]
-        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=120)
+        done = program("list", "kit.py:search", stdout=pipe)
 
     assert done.stderr == "printed while loading\n"
     assert done.returncode == 1
@@ -543,46 +520,39 @@ def test_help_imports_nothing_of_the_core():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print([name for name in ('pydantic', 'asyncio', 'rich', 'mcp', 'jsonschema') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def completions(folder, words, current):
-    """Return what the shell is offered."""
-    environment = {
-        **os.environ,
-        "_FUNCTOOL_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(words),
-    }
-    environment["COMP_CWORD"] = str(current)
-    done = program(env=environment, cwd=folder)
-    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+def completions(words):
+    """Return what the shell is offered at the end of the words: each thing, with its kind."""
+    asked = {"COMP_WORDS": f"functool {words}", "COMP_CWORD": str(words.count(" ") + 1)}
+    done = program(env={**os.environ, "_FUNCTOOL_COMPLETE": "bash_complete", **asked})
+    return done.stdout.splitlines()
 
 
-def test_completion(folder):
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("ca", ["call"]),
+        ("call kit.py se", ["search"]),
+        ("call kit.py search --q", ["--query"]),
+        ("call kit.py search --kind ", ["web", "news"]),
+        ("call kit.py search --kind n", ["news"]),
+        ("schema kit.py de", ["delete"]),
+        ("schema kit.py --dialect ge", ["gemini"]),
+    ],
+)
+def test_completion(folder, words, offered):
     """Commands, tools, and the options that a tool's schema makes are completed."""
-    assert completions(folder, ["functool", "ca"], 1) == ["call"]
-    assert completions(folder, ["functool", "call", "kit.py", "se"], 3) == ["search"]
-    assert "--query" in completions(folder, ["functool", "call", "kit.py", "search", "--q"], 4)
-    words = ["functool", "call", "kit.py", "search", "--kind"]
-    assert completions(folder, [*words, ""], 5) == ["web", "news"]
-    assert completions(folder, [*words, "n"], 5) == ["news"]
-    assert completions(folder, ["functool", "schema", "kit.py", "de"], 3) == ["delete"]
-    assert completions(folder, ["functool", "schema", "kit.py", "--dialect", "ge"], 4) == ["gemini"]
+    assert completions(words) == [f"plain,{each}" for each in offered]
 
 
 @pytest.mark.parametrize("command", ["list", "schema", "call", "serve", "check"])
 def test_completion_of_a_target(folder, command):
     """The shell is told to complete a target as it completes files."""
-    environment = {
-        **os.environ,
-        "_FUNCTOOL_COMPLETE": "bash_complete",
-        "COMP_WORDS": f"functool {command} ki",
-        "COMP_CWORD": "2",
-    }
-
-    assert program(env=environment, cwd=folder).stdout == "file,ki\n"
+    assert completions(f"{command} ki") == ["file,ki"]
 
 
 # MCP
@@ -591,7 +561,7 @@ def test_completion_of_a_target(folder, command):
 def test_serve_and_call_over_mcp(folder):
     """A served file is a target of every other command."""
     pytest.importorskip("mcp")
-    server = f"{sys.executable} -c 'from functool.cli import main; main()' serve kit.py"
+    server = f"{SERVER} kit.py"
     listed = run("list", server).stdout
     called = json.loads(run("call", server, "search", "--query", "x").stdout)
     refused = run("call", server, "delete", "--path", "x", code=1)
@@ -604,27 +574,8 @@ def test_serve_and_call_over_mcp(folder):
 def test_serve_over_http(folder):
     """`--transport http` listens at a port, and its URL is a target."""
     pytest.importorskip("mcp")
-    from tests.support import free_port, listening
-
-    port = free_port()
-    code = "from functool.cli import main; main()"
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        "serve",
-        "kit.py",
-        "--transport",
-        "http",
-        "--port",
-        str(port),
-    ]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        try:
-            listening(port, process)
-            listed = run("list", f"http://127.0.0.1:{port}/mcp").stdout
-        finally:
-            process.terminate()
+    with serving("kit.py") as url:
+        listed = run("list", url).stdout
 
     assert listed.startswith("search\tSearch the web.\n")
 
@@ -632,7 +583,7 @@ def test_serve_over_http(folder):
 def test_yes_answers_a_server(folder):
     """`--yes` approves what a server asks."""
     pytest.importorskip("mcp")
-    server = f"{sys.executable} -c 'from functool.cli import main; main()' serve kit.py"
+    server = f"{SERVER} kit.py"
 
     assert run("call", server, "delete", "--path", "x", "--yes").stdout == "deleted x\n"
 
@@ -651,9 +602,7 @@ def test_a_folder_is_no_target(folder, target):
 def test_check_a_folder_with_a_broken_file(folder):
     """A file that cannot be loaded is found under its name, and the others are checked."""
     (folder / "broken.py").write_text("import nothing_like_it\n")
-    (folder / "kit.py").write_text(
-        "from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n"
-    )
+    (folder / "kit.py").write_text(A_TOOL)
     found = json.loads(run("check", ".", "--json", code=1).stdout)
 
     assert found["a"] == []
@@ -665,9 +614,7 @@ def test_check_a_folder_that_is_a_package(folder):
     box = folder / "crate"
     box.mkdir()
     (box / "__init__.py").write_text("")
-    (box / "one.py").write_text(
-        "from functool import FunctionTool\n\n@FunctionTool\ndef a():\n    'A.'\n"
-    )
+    (box / "one.py").write_text(A_TOOL)
     (box / "two.py").write_text("from .one import a\n")
 
     assert json.loads(run("check", "crate", "--json").stdout) == {"a": []}
@@ -756,30 +703,15 @@ def test_a_port_in_use(folder):
     )
 
 
-def test_a_token_from_the_environment(folder):
+def test_a_token_from_the_environment(folder, monkeypatch):
     """`--token-env` guards a server, `--header` opens it, and without one the remedy is said."""
     pytest.importorskip("mcp")
-    from tests.support import free_port, listening
-
-    port = free_port()
-    code = "from functool.cli import main; main()"
-    command = [sys.executable, "-c", code, "serve", "kit.py", "--transport", "http"]
-    url = f"http://127.0.0.1:{port}/mcp"
-    environment = {**os.environ, "KEY": "s3cret"}
-    with subprocess.Popen(
-        [*command, "--port", str(port), "--token-env", "KEY"],
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    ) as process:
-        try:
-            listening(port, process)
-            refused = run("list", url, code=1)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("AUTH", "Bearer s3cret")
-                listed = run("list", url, "--header", "Authorization=AUTH").stdout
-                called = run("call", "--header", "Authorization=AUTH", url, "double", "--n", "4")
-        finally:
-            process.terminate()
+    monkeypatch.setenv("AUTH", "Bearer s3cret")
+    header = ["--header", "Authorization=AUTH"]
+    with serving("kit.py", "--token-env", "KEY", env={**os.environ, "KEY": "s3cret"}) as url:
+        refused = run("list", url, code=1)
+        listed = run("list", url, *header).stdout
+        called = run("call", *header, url, "double", "--n", "4")
 
     assert "401" in refused.stderr
     assert "--header Authorization=NAME_OF_A_VARIABLE" in refused.stderr
@@ -796,41 +728,25 @@ def test_several_servers_as_one(folder):
         "    if call.arguments.get('n') == 4:\n"
         "        raise GuardrailError('no fours')\n"
     )
-    program = f"{sys.executable} -c 'from functool.cli import main; main()'"
-    inner = f"up=mcp:{program} serve kit.py:Double"
-    joined = f'{program} serve kit.py:Double "{inner}" --guardrail guard.py:no_fours'
+    inner = shlex.quote(f"up=mcp:{SERVER} kit.py:Double")
+    joined = f"{SERVER} kit.py:Double {inner} --guardrail guard.py:no_fours"
     names = [line.split("\t")[0] for line in run("list", joined).stdout.splitlines()]
 
     assert names == ["kit_double", "up_double"]
-    assert run("call", joined, "up_double", "--n", "3").stdout == "6\n"
-    assert run("call", joined, "kit_double", "--n", "3").stdout == "6\n"
-    assert "no fours" in run("call", joined, "up_double", "--n", "4", code=1).stderr
-    assert "no fours" in run("call", joined, "kit_double", "--n", "4", code=1).stderr
+    for name in names:
+        assert run("call", joined, name, "--n", "3").stdout == "6\n"
+        assert "no fours" in run("call", joined, name, "--n", "4", code=1).stderr
 
 
 # A real terminal
 
 
-@pytest.fixture
-def terminal(folder):
-    """A function that starts the program in a pseudo-terminal."""
-    pexpect = pytest.importorskip("pexpect")
-
-    def start(*words):
-        code = "from functool.cli import main; main(prog_name='functool')"
-        return pexpect.spawn(
-            sys.executable, ["-c", code, *words], cwd=str(folder), encoding="utf-8", timeout=60
-        )
-
-    return start
-
-
 @pytest.mark.parametrize(
     ("answer", "said", "code"), [("y", "deleted x", 0), ("n", "did not approve", 1)]
 )
-def test_approval_at_the_terminal(terminal, answer, said, code):
+def test_approval_at_the_terminal(folder, answer, said, code):
     """The person at the terminal sees the call and decides."""
-    child = terminal("call", "kit.py", "delete", "--path", "x")
+    child = terminal(folder, "call", "kit.py", "delete", "--path", "x")
     child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N/e\]: ')
     child.sendline(answer)
     child.expect(said)
@@ -840,33 +756,33 @@ def test_approval_at_the_terminal(terminal, answer, said, code):
     assert child.exitstatus == code
 
 
-def test_approval_of_a_server_at_the_terminal(terminal):
+def test_approval_of_a_server_at_the_terminal(folder):
     """What an MCP server asks a person is asked at the terminal."""
     pytest.importorskip("mcp")
-    server = f"{sys.executable} -c 'from functool.cli import main; main()' serve kit.py"
-    child = terminal("call", server, "delete", "--path", "x")
+    server = f"{SERVER} kit.py"
+    child = terminal(folder, "call", server, "delete", "--path", "x")
     child.expect(r"\[y/N\]: ")
     child.sendline("y")
     child.expect("deleted x")
 
 
-def test_a_table_at_the_terminal(terminal):
+def test_a_table_at_the_terminal(folder):
     """At a terminal the list is a table."""
-    child = terminal("list", "kit.py")
+    child = terminal(folder, "list", "kit.py")
     child.expect(r"tool.*description")
     child.expect(r"search +Search the web\.")
 
 
-def test_a_progress_bar_at_the_terminal(terminal):
+def test_a_progress_bar_at_the_terminal(folder):
     """Progress is a bar while the call runs, and the result stands alone in the end."""
-    child = terminal("call", "kit.py", "steps")
+    child = terminal(folder, "call", "kit.py", "steps")
     child.expect("step [1-5]")
     child.expect("finished")
 
 
-def test_interrupting(terminal):
+def test_interrupting(folder):
     """Ctrl-C ends the program without a traceback."""
-    child = terminal("call", "kit.py", "steps", "--count", "3000")
+    child = terminal(folder, "call", "kit.py", "steps", "--count", "3000")
     child.expect("step [1-9]")
     child.sendintr()
     rest = child.read()
@@ -879,11 +795,7 @@ def test_interrupting(terminal):
 def test_interrupting_a_server(folder):
     """Ctrl-C ends a server that waits for its client, without a traceback."""
     pytest.importorskip("mcp")
-    code = "from functool.cli import main; main(prog_name='functool')"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(
-        [sys.executable, "-c", code, "serve", "kit.py"], text=True, **pipes
-    ) as server:
+    with subprocess.Popen([*PROGRAM, "serve", "kit.py"], text=True, **PIPES) as server:
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         server.stdin.write(json.dumps(ping) + "\n")
         server.stdin.flush()
@@ -914,19 +826,10 @@ def test_the_page(command, printed, tmp_path):
         pytest.importorskip("mcp")
     (tmp_path / "kit.py").write_text(PAGE.partition("```python\n")[2].partition("```")[0])
     shell = tmp_path / "functool"
-    shell.write_text(
-        f"#!/bin/sh\nexec {sys.executable} -c 'from functool.cli import main; main()' \"$@\"\n"
-    )
+    shell.write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n')
     shell.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        command,
-        shell=True,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    where = {"cwd": tmp_path, "env": environment, "timeout": 120}
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, **where)
 
     assert (done.stdout.rstrip("\n"), done.stderr) == (printed.rstrip("\n"), "")

@@ -3,18 +3,15 @@
 import asyncio
 import signal
 import subprocess
-import sys
-from contextlib import contextmanager
 
 import pytest
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from click.testing import CliRunner
 
-from functool.cli import main
-from tests.support import free_port, listening
+from tests.command_line import PIPES, PROGRAM, SERVER, run, serving
+from tests.support import free_port
 
 TOOLS = '''
 import sys
@@ -54,11 +51,11 @@ async def later():
 
 @contextmanager
 def managed():
-    print("open", file=sys.stderr)
+    print("open")
     try:
         yield Context("managed")
     finally:
-        print("close", file=sys.stderr)
+        print("close")
 
 
 @asynccontextmanager
@@ -96,12 +93,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*words, code=0):
-    result = CliRunner().invoke(main, list(words))
-    assert result.exit_code == code, result.output
-    return result
-
-
 @pytest.mark.parametrize("name", ["plain", "later", "managed", "ada", "instance"])
 def test_a_context_of_every_kind(folder, name):
     """A function, an async one, context managers and a Context give the call its dependencies."""
@@ -129,10 +120,8 @@ def test_what_is_no_context(folder, name, said, code):
 def test_check_sees_what_the_context_enables(folder):
     """`check --context` checks the tools that are enabled there."""
     assert "ada_only" in run("check", "--context", "deps_kit.py:ada", "deps_kit.py:ada_only").stdout
-    assert (
-        "no tools"
-        in run("check", "--context", "deps_kit.py:plain", "deps_kit.py:ada_only", code=1).stderr
-    )
+    refused = run("check", "--context", "deps_kit.py:plain", "deps_kit.py:ada_only", code=1)
+    assert "no tools" in refused.stderr
 
 
 def test_save(folder):
@@ -141,18 +130,11 @@ def test_save(folder):
     run("call", "--save", "out", "deps_kit.py", "files")
 
     assert "saved out/files-1.png" in first
-    assert sorted(path.name for path in (folder / "out").iterdir()) == [
-        "files-1.bin",
-        "files-1.csv",
-        "files-1.png",
-        "files-2.bin",
-        "files-2.csv",
-        "files-2.png",
-    ]
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        *("files-1.bin", "files-1.csv", "files-1.png"),
+        *("files-2.bin", "files-2.csv", "files-2.png"),
+    }
     assert (folder / "out" / "files-1.csv").read_bytes() == b"text"
-
-
-SERVE = [sys.executable, "-c", "from functool.cli import main; main()", "serve"]
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -160,11 +142,10 @@ SERVE = [sys.executable, "-c", "from functool.cli import main; main()", "serve"]
 def test_a_stopped_server_closes_its_context(folder, transport, number):
     """On Ctrl-C, and when it is terminated, a server closes what it opened."""
     pytest.importorskip("mcp")
-    words = [*SERVE, "deps_kit.py", "--context", "deps_kit.py:ada", "--transport", transport]
+    words = ["serve", "deps_kit.py", "--context", "deps_kit.py:ada", "--transport", transport]
     if transport == "http":
         words += ["--port", str(free_port())]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(words, cwd=folder, text=True, **pipes) as process:
+    with subprocess.Popen([*PROGRAM, *words], cwd=folder, text=True, **PIPES) as process:
         assert process.stderr.readline() == "open\n"
         process.send_signal(number)
         rest = process.stderr.read()
@@ -181,33 +162,18 @@ def test_sessions_share_dependencies_and_no_state(folder):
     from functool import ToolCall
     from functool.integrations import mcp
 
-    port = free_port()
-    words = [*SERVE, "deps_kit.py", "--context", "deps_kit.py:ada"]
-    words += ["--transport", "http", "--port", str(port)]
     texts = []
 
-    async def use():
-        url = f"http://127.0.0.1:{port}/mcp"
+    async def use(url):
         async with mcp.connect(url, mode="legacy") as one, mcp.connect(url, mode="legacy") as other:
             for tools in (one, one, other):
                 result = await tools.call(ToolCall(name="count", arguments={}))
                 texts.append(result.text)
 
-    with serving(words, folder, port):
-        asyncio.run(use())
+    with serving("deps_kit.py", "--context", "deps_kit.py:ada") as url:
+        asyncio.run(use(url))
 
     assert texts == ["ada 1", "ada 2", "ada 1"]
-
-
-@contextmanager
-def serving(words, folder, port):
-    """A server, as soon as it listens."""
-    with subprocess.Popen(words, cwd=folder, stderr=subprocess.DEVNULL) as process:
-        try:
-            listening(port, process)
-            yield
-        finally:
-            process.terminate()
 
 
 def test_a_session_uses_no_grant_of_another_one(folder):
@@ -218,10 +184,7 @@ def test_a_session_uses_no_grant_of_another_one(folder):
     from functool.integrations import mcp
     from functool.layers.inbox import Inbox
 
-    port, inbox = free_port(), Inbox(folder / "approvals.db")
-    words = [*SERVE, "deps_kit.py:pay", "--context", "deps_kit.py:asking"]
-    words += ["--transport", "http", "--port", str(port)]
-    asked = []
+    inbox, asked = Inbox(folder / "approvals.db"), []
 
     async def answered(tools, amount, uses=0):
         """Call, and answer what waits: refuse it, or allow this call and so many more."""
@@ -239,8 +202,7 @@ def test_a_session_uses_no_grant_of_another_one(folder):
             await asyncio.sleep(0.05)
         return (await calling).text
 
-    async def use():
-        url = f"http://127.0.0.1:{port}/mcp"
+    async def use(url):
         async with mcp.connect(url, mode="legacy") as ada, mcp.connect(url, mode="legacy") as max_:
             return [
                 await answered(ada, 1, uses=5),
@@ -249,8 +211,8 @@ def test_a_session_uses_no_grant_of_another_one(folder):
                 await answered(ada, 4),
             ]
 
-    with serving(words, folder, port):
-        texts = asyncio.run(use())
+    with serving("deps_kit.py:pay", "--context", "deps_kit.py:asking") as url:
+        texts = asyncio.run(use(url))
 
     assert texts == ["paid 1", "paid 2", "A person refused this call.", "paid 4"]
     assert asked == [1, 3]
@@ -268,7 +230,7 @@ def test_one_state_on_standard_input(folder):
             calls = [await tools.call(ToolCall(name="count", arguments={})) for _ in range(2)]
         return [result.text for result in calls]
 
-    program = f"{sys.executable} -c 'from functool.cli import main; main()' serve deps_kit.py"
+    server = f"{SERVER} deps_kit.py"
 
-    assert asyncio.run(use(f"{program} --context deps_kit.py:ada")) == ["ada 1", "ada 2"]
-    assert asyncio.run(use(program)) == ["None 1", "None 2"]
+    assert asyncio.run(use(f"{server} --context deps_kit.py:ada")) == ["ada 1", "ada 2"]
+    assert asyncio.run(use(server)) == ["None 1", "None 2"]

@@ -20,27 +20,22 @@ from functool import (
 from functool.approval import Grant
 from functool.guardrails import require_approval
 from functool.testing import EventLog, MockTool
-from tests.support import call
+from tests.support import call, cancelled, heard
+
+
+def paying():
+    """A tool that needs a person's approval."""
+    return FunctionTool(lambda n=0: n, name="pay", input_guardrails=[require_approval()])
 
 
 def test_a_context_holds_what_it_was_given():
     """Dependencies, thread, metadata and approver are attributes; state is a dict of its own."""
     deps, approver = object(), lambda request: True
-    context = Context(deps, thread="t", approver=approver, metadata={"k": 1})
+    context, empty = Context(deps, thread="t", approver=approver, metadata={"k": 1}), Context()
 
-    assert (context.deps, context.thread, context.approver, context.metadata, context.state) == (
-        deps,
-        "t",
-        approver,
-        {"k": 1},
-        {},
-    )
-    assert (context.call, context.schema, Context().deps, Context().metadata) == (
-        None,
-        None,
-        None,
-        {},
-    )
+    assert (context.deps, context.thread, context.approver) == (deps, "t", approver)
+    assert (context.metadata, context.state) == ({"k": 1}, {})
+    assert (context.call, context.schema, empty.deps, empty.metadata) == (None, None, None, {})
 
 
 def test_inside_a_call_the_context_knows_it():
@@ -66,16 +61,9 @@ def test_parallel_calls_share_state_but_not_their_call():
         ctx.state.setdefault("seen", []).append(n)
         return ctx.call.id
 
-    async def main(context):
-        return await asyncio.gather(
-            *(
-                look.invoke(ToolCall(name="look", arguments={"n": n}, id=f"id{n}"), context)
-                for n in range(5)
-            )
-        )
-
     context = Context()
-    results = asyncio.run(main(context))
+    calls = [ToolCall(name="look", arguments={"n": n}, id=f"id{n}") for n in range(5)]
+    results = asyncio.run(Toolset([look]).call_all(calls, context))
 
     assert [result.value for result in results] == [f"id{n}" for n in range(5)]
     assert sorted(context.state["seen"]) == [0, 1, 2, 3, 4]
@@ -103,8 +91,7 @@ def test_events_from_a_thread_arrive_in_order_before_the_result():
             ctx.emit("step", i=i)
         ctx.progress("end", done=50, total=50)
 
-    context, log = Context(), EventLog()
-    context.subscribe(log)
+    context, log = heard()
     call(work, {}, context)
 
     assert [event.data.get("i") for event in log.events] == [*range(50), None]
@@ -159,17 +146,9 @@ def test_a_listener_that_raises_is_logged_and_skipped(caplog):
         result = call(work, {}, context)
 
     assert (result.value, log.kinds) == ("fine", ["one"])
-    assert (
-        len(
-            [
-                record
-                for record in caplog.records
-                if record.levelno == logging.WARNING and record.exc_info
-            ]
-        )
-        == 2
-    )
     assert caplog.messages == ["a listener raised on one and was skipped"] * 2
+    for record in caplog.records:
+        assert record.levelno == logging.WARNING and record.exc_info
 
 
 def test_a_subscription_can_be_undone():
@@ -202,10 +181,10 @@ def test_a_listener_added_during_a_call_hears_the_rest():
 
 def test_emit_outside_of_a_call():
     """Outside of any call events are delivered at once, or by the running loop; async listeners too."""
-    log, heard, reported = EventLog(), [], []
+    told, reported = [], []
 
     async def listener(event):
-        heard.append(event.kind)
+        told.append(event.kind)
 
     async def main():
         asyncio.get_running_loop().set_exception_handler(
@@ -214,24 +193,19 @@ def test_emit_outside_of_a_call():
         context.emit("in a loop")
         await asyncio.sleep(0.01)
 
-    context = Context()
-    context.subscribe(log)
+    context, log = heard()
     context.subscribe(listener)
     context.emit("no loop", x=1)
     asyncio.run(main())
 
-    assert (log.kinds, reported) == (["no loop", "in a loop"], []) and heard == log.kinds
-    assert (log.events[0].data, log.events[0].tool_name, log.events[0].call_id) == (
-        {"x": 1},
-        "",
-        "",
-    )
+    assert (log.kinds, reported) == (["no loop", "in a loop"], []) and told == log.kinds
+    first = log.events[0]
+    assert (first.data, first.tool_name, first.call_id) == ({"x": 1}, "", "")
 
 
 def test_data_may_have_any_name():
     """What an event is called stands first, or under `kind`; no name of a parameter is lost to the data."""
-    log, context = EventLog(), Context()
-    context.subscribe(log)
+    context, log = heard()
     context.emit("found", kind="file", self=1, tool_name="x", call_id="y", at=0)
     context.emit(kind="named", size=2)
 
@@ -265,8 +239,7 @@ def test_events_after_the_result_are_dropped():
         ctx.emit("late")
         late.set()
 
-    release, log, context = threading.Event(), EventLog(), Context()
-    context.subscribe(log)
+    release, (context, log) = threading.Event(), heard()
 
     async def main():
         await work.invoke(ToolCall(name="work"), context)
@@ -362,12 +335,9 @@ def test_a_cancelled_announcement_is_cancelled():
 
         context = Context()
         context.subscribe(listener)
-        task = asyncio.ensure_future(context.announce("mine"))
-        await reached.wait()
-        task.cancel()
-        return (await asyncio.gather(task, return_exceptions=True))[0]
+        await cancelled(context.announce("mine"), reached)
 
-    assert isinstance(asyncio.run(main()), asyncio.CancelledError)
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -383,9 +353,9 @@ def test_a_slow_listener_is_not_the_delay_of_a_generator(kind):
 
     async def listener(event):
         await asyncio.to_thread(passed.wait)
-        heard.append(event.data["value"])
+        values.append(event.data["value"])
 
-    heard, context = [], Context()
+    values, context = [], Context()
     context.subscribe(listener)
     tool = FunctionTool(
         later if kind == "async" else now,
@@ -394,12 +364,12 @@ def test_a_slow_listener_is_not_the_delay_of_a_generator(kind):
         output_guardrails=[lambda result, context: passed.set()],
     )
 
-    assert (call(tool, {}, context).value, heard) == (1, [1])
+    assert (call(tool, {}, context).value, values) == (1, [1])
 
 
 def test_a_denial_counts_once_and_needs_no_reason():
     """Denied without a reason, the call is refused once, for as long as it takes; after that it is asked about again."""
-    tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
+    tool = paying()
     context = Context()
     request = call(tool, {}, context).metadata["approval"]
     context.deny(request)
@@ -416,31 +386,24 @@ def test_a_guardrail_of_a_hosts_own_reads_the_decision():
     def look(call, context):
         read.append([context.use_decision(request.digest) for _ in range(2)])
 
-    tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
+    tool = paying()
     context = Context()
     request = call(tool, {}, context).metadata["approval"]
     looking = FunctionTool(lambda: 1, name="look", input_guardrails=[look])
-    for decide in (
-        lambda: None,
-        lambda: context.approve(request),
-        lambda: context.deny(request, "too dear"),
-        lambda: None,
-    ):
-        decide()
-        call(looking, {}, context)
+    call(looking, {}, context)
+    context.approve(request)
+    call(looking, {}, context)
+    context.deny(request, "too dear")
+    call(looking, {}, context)
+    call(looking, {}, context)
 
-    assert read == [
-        [None] * 2,
-        [Decision(approved=True)] * 2,
-        [Decision(approved=False, reason="too dear")] * 2,
-        [None] * 2,
-    ]
+    approved, denied = Decision(approved=True), Decision(approved=False, reason="too dear")
+    assert read == [[None] * 2, [approved] * 2, [denied] * 2, [None] * 2]
 
 
 def test_an_announcement_has_its_data_and_the_name_on_the_call():
     """Where no tool has the name, the event carries what was called."""
-    log, context = EventLog(), Context()
-    context.subscribe(log)
+    context, log = heard()
 
     async def main():
         await context.for_call(ToolCall(name="nope", id="c1"), None).announce("mine", x=1)
@@ -448,18 +411,13 @@ def test_an_announcement_has_its_data_and_the_name_on_the_call():
     asyncio.run(main())
 
     (event,) = log.events
-    assert (event.kind, event.tool_name, event.call_id, event.data) == (
-        "mine",
-        "nope",
-        "c1",
-        {"x": 1},
-    )
+    assert (event.kind, event.tool_name, event.call_id) == ("mine", "nope", "c1")
+    assert event.data == {"x": 1}
 
 
 def test_progress_may_say_nothing():
     """What an author leaves out is an empty message and two unknowns."""
-    log, context = EventLog(), Context()
-    context.subscribe(log)
+    context, log = heard()
     context.progress()
 
     assert [(event.kind, event.data) for event in log.events] == [
@@ -491,7 +449,7 @@ def test_a_grant_counts_for_five_minutes(monkeypatch):
     """Unless another time is given, which may be shorter than a second; on a clock that has just started, too."""
     clock = [0.25]
     monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
-    tool = FunctionTool(lambda: 1, name="pay", input_guardrails=[require_approval()])
+    tool = paying()
 
     def agreed(after, **options):
         context = Context()
@@ -499,24 +457,19 @@ def test_a_grant_counts_for_five_minutes(monkeypatch):
         clock[0] += after
         return call(tool, {}, context).success
 
-    assert [
-        agreed(299.9),
-        agreed(300.1),
-        agreed(0.4, expires_in=0.5),
-        agreed(0.6, expires_in=0.5),
-    ] == [True, False, True, False]
+    assert [agreed(299.9), agreed(300.1)] == [True, False]
+    assert [agreed(0.4, expires_in=0.5), agreed(0.6, expires_in=0.5)] == [True, False]
 
 
 def test_events_carry_the_tools_own_name():
     """Whatever name the call has, an event names the tool that is running."""
-    log, context = EventLog(), Context()
-    context.subscribe(log)
+    context, log = heard()
 
     @FunctionTool
     async def work(ctx: Context) -> None:
         ctx.emit("mine")
 
-    call(work, {}, context)
+    asyncio.run(work.invoke(ToolCall(name="other", id="c1"), context))
 
     assert [(event.tool_name, event.call_id) for event in log.events] == [("work", "c1")]
 
@@ -534,32 +487,24 @@ def test_events_arrive_where_tasks_start_eagerly():
 
     async def turn():
         asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
-        log, context = EventLog(), Context()
-        context.subscribe(log)
-        results = await Toolset([count]).call_all(
-            [ToolCall(name="count", arguments={"n": n}, id=f"c{n}") for n in (1, 2)], context
-        )
-        return results, [
-            (event.call_id, event.kind, event.data.get("value")) for event in log.events
-        ]
+        context, log = heard()
+        calls = [ToolCall(name="count", arguments={"n": n}, id=f"c{n}") for n in (1, 2)]
+        return await Toolset([count]).call_all(calls, context), list(log.events)
 
     results, events = asyncio.run(turn())
 
     assert [result.value for result in results] == [0, 1]
     for n in (1, 2):
-        steps = [("tool:progress", step) for step in range(n)]
-        assert [event[1:] for event in events if event[0] == f"c{n}"] == [
-            ("tool:pre", None),
-            *steps,
-            ("tool:post", None),
-        ]
+        own = [event for event in events if event.call_id == f"c{n}"]
+        assert [event.kind for event in own] == ["tool:pre", *["tool:progress"] * n, "tool:post"]
+        assert [event.data["value"] for event in own[1:-1]] == [*range(n)]
 
 
 # ---- grants
 
 
 def granted(uses=2, **options):
-    tool = FunctionTool(lambda n=0: n, name="pay", input_guardrails=[require_approval()])
+    tool = paying()
     return tool, Grant.of(tool, {}, free=("n",), uses=uses, **options)
 
 
@@ -668,15 +613,14 @@ def test_notes_belong_to_one_call():
     """Views of one call share them; a call inside of it, and the next one, has its own."""
     seen = []
 
-    @FunctionTool(
-        input_guardrails=[lambda call, context: context.notes.setdefault("in", 1) and None]
-    )
+    def note(call, context):
+        context.notes[call.name] = 1
+
+    @FunctionTool(input_guardrails=[note])
     async def inner(ctx: Context) -> None:
         seen.append(dict(ctx.notes))
 
-    @FunctionTool(
-        input_guardrails=[lambda call, context: context.notes.setdefault("out", 1) and None]
-    )
+    @FunctionTool(input_guardrails=[note])
     async def outer(ctx: Context) -> None:
         await inner(ToolCall(name="inner"), ctx)
         seen.append(dict(ctx.view(thread="t").notes))
@@ -685,7 +629,7 @@ def test_notes_belong_to_one_call():
     call(outer, {}, context)
     call(inner, {}, context)
 
-    assert seen == [{"in": 1}, {"out": 1}, {"in": 1}] and context.notes == {}
+    assert seen == [{"inner": 1}, {"outer": 1}, {"inner": 1}] and context.notes == {}
 
 
 def test_a_decision_is_seen_inside_of_its_call():
@@ -710,9 +654,9 @@ def test_a_decision_is_seen_inside_of_its_call():
 @pytest.mark.anyio
 async def test_a_fresh_context():
     """Another conversation has the same dependencies and listeners, and no state, approval or grant."""
-    heard = []
+    told = []
     base = Context("deps", thread="t", approver=lambda request: True, metadata={"a": 1})
-    base.subscribe(lambda event: heard.append(event.kind))
+    base.subscribe(lambda event: told.append(event.kind))
     base.state["n"] = 1
     base.grant(Grant.of(MockTool("t", "d"), {}))
     other = base.fresh()
@@ -725,7 +669,7 @@ async def test_a_fresh_context():
     assert base.state == {"n": 1}
     assert [grant.tool for grant in other.grants()] == ["u"]
     assert [grant.tool for grant in base.grants()] == ["t"]
-    assert heard == ["said"]
+    assert told == ["said"]
 
 
 def test_an_approver_of_one_conversation():
@@ -749,15 +693,15 @@ def test_an_approver_of_one_conversation():
 @pytest.mark.anyio
 async def test_a_view_with_a_listener_of_its_own():
     """A listener of one view hears that view, and no other; the context's own hear both."""
-    base, all_heard, one_heard = Context(), [], []
-    base.subscribe(lambda event: all_heard.append(event.kind))
-    view = base.heard_by(lambda event: one_heard.append(event.kind))
+    base, everything = heard()
+    mine = EventLog()
+    view = base.heard_by(mine)
     await view.announce("mine")
     await base.announce("other")
     view.state["n"] = 1
 
-    assert one_heard == ["mine"]
-    assert all_heard == ["mine", "other"]
+    assert mine.kinds == ["mine"]
+    assert everything.kinds == ["mine", "other"]
     assert base.state == {"n": 1}
 
 
@@ -784,12 +728,12 @@ def test_a_layer_notes_metadata_whoever_answers():
 @pytest.mark.parametrize("timeout", [None, 60])
 def test_a_listener_that_leaves_while_it_listens_is_waited_for(timeout):
     """An event that was sent has been seen when the result comes, with a time limit and without."""
-    seen, heard = [], asyncio.Event()
+    seen, reached = [], asyncio.Event()
 
     async def tell(text: str, context: Context) -> str:
         """Tell."""
         context.progress(text)
-        await heard.wait()
+        await reached.wait()
         return text
 
     async def main():
@@ -797,7 +741,7 @@ def test_a_listener_that_leaves_while_it_listens_is_waited_for(timeout):
 
         async def listen(event):
             undo()
-            heard.set()
+            reached.set()
             for _ in range(20):
                 await asyncio.sleep(0)
             seen.append(event.data["message"])

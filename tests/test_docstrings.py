@@ -1,8 +1,6 @@
 """Docstrings of four styles, odd ones, and the laws they obey."""
 
 import inspect
-import subprocess
-import sys
 from textwrap import indent
 
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functool.schema.docstrings import Docstring, parse
+from tests.support import python
 
 GOOGLE = """Search the web.
 
@@ -116,7 +115,7 @@ assert "docstring_parser" not in sys.modules
 assert parse("Add.\\n\\nParameters\\n----------\\na\\n    x").params == {"a": "x"}
 assert "docstring_parser" in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -227,34 +226,10 @@ def test_prose(text, expected):
 
 MARKS = st.sampled_from(
     [
-        "Args:",
-        "Returns:",
-        "Parameters",
-        "----------",
-        ":param x:",
-        ":type",
-        "@param y:",
-        "@return:",
-        ":\t::",
-        "x",
-        "x : int",
-    ]
-    + [
-        "x (int): y",
-        "*a, **b",
-        "    ",
-        "  ",
-        "\t",
-        "\n",
-        "\n",
-        "\n\n",
-        ":",
-        "`",
-        "\\",
-        ".. note::",
-        "Raises:",
-        "- a: b",
-        "(",
+        *("Args:", "Returns:", "Raises:", "Parameters", "----------", ".. note::"),
+        *(":param x:", ":type", "@param y:", "@return:", ":\t::"),
+        *("x", "x : int", "x (int): y", "*a, **b", "- a: b", ":", "`", "\\", "("),
+        *("    ", "  ", "\t", "\n", "\n", "\n\n"),
     ]
 )
 
@@ -265,34 +240,16 @@ def test_any_text(text):
     """Any text whatever gives a docstring whose parameter names are Python names."""
     found = parse(text)
 
-    assert all(
-        name.isidentifier() and isinstance(words, str) for name, words in found.params.items()
-    )
+    assert all(map(str.isidentifier, found.params))
+    assert all(isinstance(words, str) for words in found.params.values())
     assert isinstance(found.summary, str) and isinstance(found.returns, str)
 
 
-NAMES = st.sampled_from(
-    ["a", "query", "max_size", "kind", "x1", "_hidden", "from_", "schema", "note", "type", "param"]
+NAMES = st.sampled_from("a query max_size kind x1 _hidden from_ schema note type param".split())
+SAID = st.sampled_from(
+    "the|query|(see: there)|a: b|int|Returns|`x`|{'a': 1}|-|http://x|größer".split("|")
 )
-WORDS = st.lists(
-    st.sampled_from(
-        [
-            "the",
-            "query",
-            "(see: there)",
-            "a: b",
-            "int",
-            "Returns",
-            "`x`",
-            "{'a': 1}",
-            "-",
-            "http://x",
-            "größer",
-        ]
-    ),
-    min_size=1,
-    max_size=6,
-).map(lambda words: f"Some {' '.join(words)}.")
+WORDS = st.lists(SAID, min_size=1, max_size=6).map(lambda words: f"Some {' '.join(words)}.")
 TEXTS = st.lists(WORDS, min_size=1, max_size=3).map("\n\n".join)
 
 
@@ -309,19 +266,13 @@ def numpy(params, returns):
 
 
 def rest(params, returns):
-    return (
-        "".join(f":param Literal['a: b'] {name}: {hang(text)}\n" for name, text in params.items())
-        + f":returns: {hang(returns)}"
-    )
+    items = (f":param Literal['a: b'] {name}: {hang(text)}\n" for name, text in params.items())
+    return "".join(items) + f":returns: {hang(returns)}"
 
 
 def epydoc(params, returns):
-    return (
-        "".join(
-            f"@param {name}: {hang(text)}\n@type {name}: int\n" for name, text in params.items()
-        )
-        + f"@return: {hang(returns)}"
-    )
+    items = (f"@param {name}: {hang(text)}\n@type {name}: int\n" for name, text in params.items())
+    return "".join(items) + f"@return: {hang(returns)}"
 
 
 def hang(text):
@@ -350,7 +301,7 @@ def test_a_heading_inside_of_a_section_is_its_text():
     assert parse("@return:\nArgs:") == Docstring("", {}, "Args:")
 
 
-@pytest.mark.parametrize("odd", [None, 5, b"Search.", property()])
+@pytest.mark.parametrize("odd", [None, 5, b"Search.", property()], ids=repr)
 def test_what_is_no_text_says_nothing(odd):
     """The `__doc__` of a callable may be anything: what is no text is no docstring."""
     assert parse(odd) == Docstring()

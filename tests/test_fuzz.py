@@ -1,17 +1,19 @@
 """A fuzz target on the front door: whatever is sent, one result, and no body run with what its annotation does not say."""
 
-import asyncio
 import enum
 import json
 import math
 import os
 from typing import Any, Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from functool import FunctionTool, SchemaTool, ToolCall
+from functool import FunctionTool
+from tests.strategies import SINGLE, nested
+from tests.support import call, foreign
 
 EXAMPLES = int(os.environ.get("FUNCTOOL_FUZZ_EXAMPLES", settings().max_examples))
 MAX_MESSAGE = 4_000
@@ -49,36 +51,22 @@ async def plain(
 
 
 strict = FunctionTool(plain.func, name="strict", strict=True)
-foreign = SchemaTool(
-    "foreign",
-    "Somebody else's schema.",
-    plain.schema.plain,
-    lambda arguments: got.append(arguments) or "done",
-)
+theirs = foreign(plain.schema.plain, lambda arguments: got.append(arguments) or "done")
 
 
 def fits(values: dict[str, Any]) -> bool:
     """Whether the values are what the annotations say, written out by hand."""
-    point, items, scores = values["point"], values["items"], values["scores"]
+    point, items, scores = values["point"], values["items"] or [], values["scores"] or {}
+    kinds = {"number": int, "ratio": float, "word": str, "flag": bool, "color": Color}
+    floats = [values["ratio"], *scores.values(), *([point.x] if type(point) is Point else [])]
     return (
-        type(values["number"]) is int
-        and type(values["ratio"]) is float
-        and math.isfinite(values["ratio"])
-        and type(values["word"]) is str
-        and type(values["flag"]) is bool
-        and type(values["color"]) is Color
+        all(type(values[name]) is kind for name, kind in kinds.items())
         and values["mode"] in ("fast", "deep")
-        and (
-            point is None
-            or (type(point) is Point and math.isfinite(point.x) and type(point.label) is str)
-        )
-        and (items is None or (type(items) is list and all(type(item) is int for item in items)))
-        and (
-            scores is None
-            or all(
-                type(k) is str and type(v) is float and math.isfinite(v) for k, v in scores.items()
-            )
-        )
+        and (point is None or (type(point) is Point and type(point.label) is str))
+        and type(items) is list
+        and all(type(item) is int for item in items)
+        and all(type(key) is str for key in scores)
+        and all(type(number) is float and math.isfinite(number) for number in floats)
     )
 
 
@@ -99,14 +87,14 @@ def fits_json(values: dict[str, Any]) -> bool:
     )
 
 
-TARGETS = [(plain, fits), (strict, fits), (foreign, fits_json)]
+TARGETS = [(plain, fits), (strict, fits), (theirs, fits_json)]
 
 
 def send(arguments: Any) -> None:
     """Send arguments to every target, and hold the promises."""
     for tool, judge in TARGETS:
         got.clear()
-        result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="f")))
+        result = call(tool, arguments, id="f")
         assert result.call_id == "f"
         if result.error is None:
             assert len(got) == 1 and judge(got[0]), got
@@ -124,35 +112,18 @@ names = st.sampled_from(
     [*plain.schema.plain["properties"], "http", "https://evil.example/x", "a\nb", "n" * 3_000]
 ) | st.text(max_size=8)
 leaves = (
-    st.none()
-    | st.booleans()
+    SINGLE
     | st.integers()
     | st.floats()
     | st.text(max_size=12)
-    | st.sampled_from(
-        [
-            "red",
-            "fast",
-            "1",
-            "1.5",
-            "true",
-            "NaN",
-            "1e999",
-            "[1]",
-            '{"x": 1}',
-            "9" * 5_000,
-            10**400,
-            -0.0,
-            2**63,
-        ]
-    )
+    | st.sampled_from("red fast 1 1.5 true NaN 1e999 [1]".split())
+    | st.sampled_from(['{"x": 1}', "9" * 5_000, 10**400, -0.0, 2**63])
 )
-values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
-    max_leaves=12,
-)
+values = nested(leaves, names, most=4, max_leaves=12)
 objects = st.dictionaries(names, values, max_size=6).map(lambda sent: {"number": 1, **sent})
+
+
+JUNK = st.sampled_from(r'" { } [ ] : , \ \ud800 1e999 NaN true null e -'.split() + ["\x00"])
 
 
 @st.composite
@@ -161,28 +132,7 @@ def mutated(draw):
     text = json.dumps(draw(objects))
     for _ in range(draw(st.integers(0, 4))):
         at, length = draw(st.integers(0, len(text))), draw(st.integers(0, 8))
-        junk = draw(
-            st.sampled_from(
-                [
-                    '"',
-                    "{",
-                    "}",
-                    "[",
-                    "]",
-                    ":",
-                    ",",
-                    "\\",
-                    "\\ud800",
-                    "\x00",
-                    "1e999",
-                    "NaN",
-                    "true",
-                    "null",
-                    "e",
-                    "-",
-                ]
-            )
-        )
+        junk = draw(JUNK)
         piece = draw(st.sampled_from([junk, "", text[at : at + length] * 2, junk * 120]))
         text = text[:at] + piece + text[at + length :]
     return text
@@ -227,18 +177,8 @@ def test_what_is_no_text_and_no_mapping(arguments):
     send(arguments)
 
 
-secrets = st.sampled_from(
-    [
-        CANARY,
-        [CANARY],
-        {"a": CANARY},
-        f"  {CANARY}",
-        f'["{CANARY}"]',
-        f'{{"x": "{CANARY}"}}',
-        {"x": CANARY},
-        [[[CANARY]]],
-    ]
-)
+held = [CANARY, [CANARY], {"a": CANARY}, {"x": CANARY}, [[[CANARY]]]]
+secrets = st.sampled_from([*held, f"  {CANARY}", f'["{CANARY}"]', f'{{"x": "{CANARY}"}}'])
 
 
 @settings(max_examples=EXAMPLES)
@@ -255,42 +195,43 @@ def test_no_value_leaks(arguments, as_text):
     for tool, _ in TARGETS:
         got.clear()
         sent = json.dumps(arguments) if as_text else arguments
-        result = asyncio.run(tool.invoke(ToolCall(name=tool.name, arguments=sent)))
+        result = call(tool, sent)
         if result.error is not None:
             assert CANARY not in result.error.message
             assert CANARY not in str(result.error.details)
 
 
-def test_the_judges_can_fail():
-    """The judges refuse values that the annotations do not say."""
-    good = {
-        "number": 1,
-        "ratio": 1.0,
-        "word": "",
-        "flag": True,
-        "color": Color.RED,
-        "mode": "fast",
-        "point": None,
-        "items": [1],
-        "scores": {},
-    }
-    bad = {
-        "number": True,
-        "ratio": math.inf,
-        "word": 1,
-        "flag": 1,
-        "color": "red",
-        "mode": "slow",
-        "point": {},
-        "items": [True],
-        "scores": {"a": math.nan},
-    }
+GOOD = {
+    "number": 1,
+    "ratio": 1.0,
+    "word": "",
+    "flag": True,
+    "color": Color.RED,
+    "mode": "fast",
+    "point": None,
+    "items": [1],
+    "scores": {},
+}
 
-    assert fits(good)
-    for name, value in bad.items():
-        assert not fits({**good, name: value}), name
-    assert (
-        fits_json({"number": 1.0})
-        and not fits_json({"number": 1.5})
-        and not fits_json({"number": True})
-    )
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        *[("number", True), ("ratio", math.inf), ("word", 1), ("flag", 1), ("color", "red")],
+        *[("mode", "slow"), ("point", {}), ("point", Point.model_construct(x=math.nan, label=""))],
+        *[("point", Point.model_construct(x=1.0, label=1)), ("items", [True]), ("items", (1,))],
+        *[("scores", {"a": math.nan}), ("scores", {"a": 1}), ("scores", {1: 1.0})],
+    ],
+    ids=str,
+)
+def test_the_judge_of_values_can_fail(name, bad):
+    """It refuses values that the annotations do not say."""
+    assert fits(GOOD)
+    assert not fits({**GOOD, name: bad})
+
+
+def test_the_judge_of_json_can_fail():
+    """It takes a whole float for an int, and nothing else."""
+    assert fits_json({"number": 1.0})
+    assert not fits_json({"number": 1.5})
+    assert not fits_json({"number": True})

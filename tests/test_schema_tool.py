@@ -15,13 +15,10 @@ from functool import (
     ToolError,
     ToolResult,
 )
-from tests.support import call
+from tests.schemas import INT, STR, any_of, dict_of, obj, ref
+from tests.support import call, foreign
 
-PARAMETERS = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}},
-    "required": ["city"],
-}
+PARAMETERS = obj({"city": STR, "days": {**INT, "default": 1}}, required=["city"])
 
 
 def test_handlers_take_arguments_and_perhaps_the_context():
@@ -36,27 +33,17 @@ def test_handlers_take_arguments_and_perhaps_the_context():
     def star(*given):
         return len(given)
 
-    assert call(SchemaTool("f", "F.", PARAMETERS, both), {"city": "Rome"}).value == (
-        {"city": "Rome", "days": 1},
-        "c1",
-    )
-    assert call(SchemaTool("f", "F.", PARAMETERS, one), '{"city": "Rome", "days": 2}').value == (
-        {"city": "Rome", "days": 2},
-        False,
-    )
-    assert call(SchemaTool("f", "F.", PARAMETERS, star), {"city": "Rome"}).value == 2
-    assert (
-        call(
-            SchemaTool(
-                "f",
-                "F.",
-                PARAMETERS,
-                lambda arguments: both(arguments, Context().view(call=ToolCall(name="x", id="i"))),
-            ),
-            {"city": "a"},
-        ).value[1]
-        == "i"
-    )
+    def awaitable(arguments):
+        return both(arguments, Context().view(call=ToolCall(name="x", id="i")))
+
+    def answer(handler):
+        return call(foreign(PARAMETERS, handler), '{"city": "Rome"}').value
+
+    rome = {"city": "Rome", "days": 1}
+    assert answer(both) == (rome, "c1")
+    assert answer(one) == (rome, False)
+    assert answer(star) == 2
+    assert answer(awaitable) == (rome, "i")
 
 
 def test_a_result_or_an_error_of_the_handler():
@@ -65,18 +52,11 @@ def test_a_result_or_an_error_of_the_handler():
     def refuse(arguments):
         raise ToolError("closed")
 
-    assert (
-        call(
-            SchemaTool("f", "F.", PARAMETERS, lambda a: ToolResult.failed("no")), {"city": "x"}
-        ).text
-        == "no"
-    )
-    assert call(SchemaTool("f", "F.", PARAMETERS, refuse), {"city": "x"}).text == "closed"
+    assert call(foreign(PARAMETERS, lambda a: ToolResult.failed("no")), {"city": "x"}).text == "no"
+    assert call(foreign(PARAMETERS, refuse), {"city": "x"}).text == "closed"
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"type": "array"}, {"type": "string"}, [], None, "object"], ids=str
-)
+@pytest.mark.parametrize("parameters", [{"type": "array"}, STR, [], None, "object"], ids=str)
 def test_parameters_are_the_schema_of_an_object(parameters):
     """Another root is refused at definition."""
     with pytest.raises(DefinitionError, match="object"):
@@ -92,12 +72,12 @@ def test_parameters_that_are_no_schema_are_refused(properties):
         DefinitionError,
         match=r"^f \(.*test_schema_tool.py:\d+\): the parameters are no JSON Schema",
     ):
-        SchemaTool("f", "F.", {"type": "object", "properties": properties}, lambda arguments: 1)
+        SchemaTool("f", "F.", obj(properties), lambda arguments: 1)
 
 
 def test_empty_parameters_take_no_arguments():
     """`{}` is a tool without arguments."""
-    tool = SchemaTool("f", "F.", {}, lambda arguments: arguments)
+    tool = foreign({})
 
     assert call(tool).value == {}
     assert call(tool, {"x": 1}).is_error
@@ -111,36 +91,30 @@ def test_a_handler_takes_one_or_two_arguments(handler):
 
 
 def test_a_builtin_handler_gets_the_arguments():
-    """A callable without a readable signature gets the arguments alone."""
+    """A callable without a readable signature, a class too, gets the arguments alone."""
     got = []
 
-    assert call(SchemaTool("f", "F.", PARAMETERS, got.append), {"city": "x"}).success
+    assert call(foreign(PARAMETERS, got.append), {"city": "x"}).success
     assert got == [{"city": "x", "days": 1}]
+    assert call(foreign(PARAMETERS, dict), {"city": "x"}).value == {"city": "x", "days": 1}
 
 
 def test_strict_schemas_are_encoded_and_decoded():
     """A foreign schema has a strict form too, and the handler sees the plain one."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "n": {"type": "integer"},
-        },
-        "required": ["m"],
-    }
-    tool = SchemaTool("f", "F.", schema, lambda arguments: arguments, strict=True)
+    schema = obj({"m": dict_of(INT), "n": INT}, required=["m"])
+    tool = foreign(schema, strict=True)
 
     assert tool.schema.parameters["required"] == ["m", "n"] and tool.schema.plain == schema
     assert call(tool, {"m": [{"key": "a", "value": 1}], "n": None}).value == {"m": {"a": 1}}
     assert call(tool, {"m": {"a": 1}}).value == {"m": {"a": 1}}
     with pytest.raises(SchemaError):
-        SchemaTool("f", "F.", schema, print, strict="refuse")
+        foreign(schema, print, strict="refuse")
 
 
 def test_the_callers_schema_is_not_shared():
     """Changing the dict afterwards does not change what is checked."""
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    tool = SchemaTool("f", "F.", schema, lambda arguments: arguments)
+    schema = obj({"n": {"type": "integer"}})
+    tool = foreign(schema)
     schema["properties"]["n"]["type"] = "string"
     schema["properties"]["m"] = {}
 
@@ -148,57 +122,29 @@ def test_the_callers_schema_is_not_shared():
     assert list(tool.schema.plain["properties"]) == ["n"]
 
 
-def test_a_builtin_class_is_a_handler():
-    """A class that has no signature at all gets the arguments alone."""
-    assert call(SchemaTool("f", "F.", PARAMETERS, dict), {"city": "x"}).value == {
-        "city": "x",
-        "days": 1,
-    }
-
-
 def test_strict_publishes_further_names_as_pairs():
     """What `additionalProperties` admit is published as a list of pairs, and reaches the handler flat, however it was sent."""
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "string"}},
-        "required": ["a"],
-        "additionalProperties": {"type": "integer"},
-    }
-    tool = SchemaTool("t", "T.", schema, lambda arguments: arguments, strict=True)
+    schema = obj({"a": STR}, required=["a"], additionalProperties=INT)
+    tool = foreign(schema, strict=True)
 
     assert list(tool.schema.parameters["properties"]) == ["a", "extra"]
     for arguments in ({"a": "x", "extra": [{"key": "b", "value": 3}]}, {"a": "x", "b": 3}):
-        assert call(tool, arguments).value == {
-            "a": "x",
-            "b": 3,
-        }
+        assert call(tool, arguments).value == {"a": "x", "b": 3}
 
 
 def test_a_name_that_was_not_evaluated_is_refused():
     """`unevaluatedProperties` refuses a name that only another branch knows, and says which."""
     schema = {
         "type": "object",
-        "properties": {"kind": {"type": "string"}},
+        "properties": {"kind": STR},
         "if": {"properties": {"kind": {"const": "x"}}, "required": ["kind"]},
-        "then": {"properties": {"extra": {"type": "integer"}}},
+        "then": {"properties": {"extra": INT}},
         "unevaluatedProperties": False,
     }
-    tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
+    tool = foreign(schema, lambda arguments: "done")
 
     assert call(tool, {"kind": "x", "extra": 1}).text == "done"
     assert "extra: unknown argument; known: kind" in call(tool, {"kind": "y", "extra": 1}).text
-
-
-def test_equal_items_are_equal_at_every_depth():
-    """`uniqueItems` compares values as JSON does: 1 is 1.0, true is not 1, and lists and objects count too."""
-    items = {"type": "array", "uniqueItems": True}
-    schema = {"type": "object", "properties": {"items": items}}
-    tool = SchemaTool("f", "F.", schema, lambda arguments: "done")
-
-    for distinct in ([1, True], [[1], [2]], [{"a": [1]}, {"a": [2]}], ["", None, False]):
-        assert call(tool, {"items": distinct}).text == "done"
-    for twice in ([1, 1.0], [[1], [1.0]], [{"a": [1], "b": 2}, {"b": 2, "a": [1]}], [None, None]):
-        assert "items: expected a value with uniqueItems" in call(tool, {"items": twice}).text
 
 
 @pytest.mark.parametrize(
@@ -242,7 +188,7 @@ _META = "https://json-schema.org/draft/2020-12/schema"
 )
 def test_a_named_meta_schema_changes_no_engine(schema, value):
     """A `$schema`, in the stranger's schema or in one of the specification, leaves patterns linear."""
-    tool = SchemaTool("f", "F.", {"type": "object", **schema}, lambda arguments: "ok")
+    tool = foreign({"type": "object", **schema}, lambda arguments: "ok")
 
     assert call(tool, {"a": value}).error.type == "ArgumentError"
 
@@ -251,7 +197,7 @@ def test_a_named_meta_schema_changes_no_engine(schema, value):
     ("part", "value"),
     [
         ({"items": {f"k{n}": 1 for n in range(20_000)}}, [1] * 100_000),
-        ({"allOf": [{"$ref": "#/$defs/same"}] * 5_000}, [1] * 20_000),
+        ({"allOf": [ref("same")] * 5_000}, [1] * 20_000),
         ({"allOf": [{"items": True}] * 5_000}, [1] * 500_000),
         ({"allOf": [{"additionalProperties": True}] * 5_000}, {f"k{n}": 1 for n in range(20_000)}),
     ],
@@ -281,16 +227,14 @@ def test_long_keywords_and_long_values_count(part, value):
             {"a": 1, "b": 1},
             {"b": 1},
         ),
-        ({"anyOf": [{"patternProperties": {"^x": {"const": 1}}}, {}]}, {"x": 1}, {"x": 2}),
+        (any_of({"patternProperties": {"^x": {"const": 1}}}, {}), {"x": 1}, {"x": 2}),
         ({"dependentSchemas": {"a": {"patternProperties": {".": {}}}}}, {"a": 1, "b": 1}, {"b": 1}),
         ({"patternProperties": {"^x": {}}, "additionalProperties": {}}, {"y": 1}, None),
     ],
 )
 def test_what_patterns_match_is_evaluated(schema, good, bad):
     """`unevaluatedProperties` beside `patternProperties` takes the names that match, and no other."""
-    tool = SchemaTool(
-        "f", "F.", {"type": "object", **schema, "unevaluatedProperties": False}, lambda a: "ok"
-    )
+    tool = foreign({"type": "object", **schema, "unevaluatedProperties": False}, lambda a: "ok")
 
     assert call(tool, good).text == "ok"
     assert bad is None or call(tool, bad).error.type == "ArgumentError"
@@ -300,7 +244,7 @@ def test_what_patterns_match_is_evaluated(schema, good, bad):
     ("part", "good", "bad"),
     [
         ({"prefixItems": [{}, {}]}, [1, 2], [1, 2, 3]),
-        ({"contains": {"type": "integer"}}, [1, 2], [1, "x"]),
+        ({"contains": INT}, [1, 2], [1, "x"]),
         ({"if": {"prefixItems": [{"const": 1}]}, "else": {"items": {}}}, [2, 3], [1, 3]),
     ],
 )
@@ -323,7 +267,7 @@ def test_many_evaluated_items_are_counted_once(part):
 def test_ordinary_patterns_and_enums_pass_on_long_arguments():
     """The budget is for hostile schemas: a megabyte of base64 and a thousand choices fit."""
     parts = {
-        "data": {"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
+        "data": {**STR, "pattern": "^[A-Za-z0-9+/]*={0,2}$"},
         "codes": {"items": {"enum": [f"C{n}" for n in range(250)]}},
         "names": {"items": {"pattern": r"^[\w .-]{1,64}$"}},
     }
@@ -352,10 +296,10 @@ def test_references_are_seen_from_the_identifier_of_the_root():
     schema = {
         "$id": "https://example.com/root.json",
         "type": "object",
-        "properties": {"a": {"$ref": "part.json"}, "b": {"$ref": "#/$defs/part"}},
-        "$defs": {"part": {"$id": "part.json", "type": "integer"}},
+        "properties": {"a": {"$ref": "part.json"}, "b": ref("part")},
+        "$defs": {"part": {**INT, "$id": "part.json"}},
     }
-    tool = SchemaTool("x", "", schema, lambda given: "ok")
+    tool = foreign(schema, lambda given: "ok")
 
     assert call(tool, {"a": 1, "b": 2}).text == "ok"
     assert "a: expected an integer" in call(tool, {"a": "x"}).text
@@ -379,7 +323,7 @@ def _tool(parts, definitions=None):
     return SchemaTool("x", "", schema, handler, max_argument_bytes=None)
 
 
-def foreign(properties, **keywords):
+def looking(properties, **keywords):
     """A tool with a stranger's schema."""
     schema = {"type": "object", "properties": properties, **keywords}
     return SchemaTool("look", "Look.", schema, lambda arguments: "looked")
@@ -403,7 +347,7 @@ def levels(count, members, last):
 )
 def test_a_definition_that_is_used_again_and_again_is_looked_at_once(definitions, answer):
     """Unions of references doubled the work at each level, and 30 levels never ended."""
-    tool = foreign({f"p{i}": {"$ref": "#/$defs/a0"} for i in range(500)}, **{"$defs": definitions})
+    tool = looking({f"p{i}": {"$ref": "#/$defs/a0"} for i in range(500)}, **{"$defs": definitions})
     assert answer in call(tool, {"p0": "x"}).text
 
 
@@ -413,7 +357,7 @@ def test_a_schema_that_is_nested_too_deeply_is_a_definition_error():
     for _ in range(3_000):
         part = {"type": "array", "items": part}
     with pytest.raises(DefinitionError, match="look .*no JSON Schema"):
-        foreign({"x": part})
+        looking({"x": part})
 
 
 @pytest.mark.parametrize(
@@ -421,32 +365,34 @@ def test_a_schema_that_is_nested_too_deeply_is_a_definition_error():
     [
         ({"anyOf": [{"type": "integer"}] * 1_000}, "x" * 100_000),
         ({"anyOf": [{"required": [f"n{i}" for i in range(1_000)]}] * 30}, {}),
-        ({"type": "array", "uniqueItems": True}, [(2**61 - 1) * i for i in range(1, 2_000)]),
         ({"allOf": [{"pattern": rf"\w{{90}}|{i}"} for i in range(40)]}, "x"),
         ({"allOf": [{"pattern": rf"\w{{140}}|{i}"} for i in range(40)]}, "x"),
     ],
-    ids=["messages", "names", "equal hashes", "patterns", "large patterns"],
+    ids=["messages", "names", "patterns", "large patterns"],
 )
 def test_what_a_mismatch_costs_counts_as_work(part, sent):
-    """A mismatch repeats the value, and is an object; numbers may have one hash; a class is large."""
-    assert "too much work" in call(foreign({"x": part}), {"x": sent}).text
+    """A mismatch repeats the value, and is an object; a class is large."""
+    assert "too much work" in call(looking({"x": part}), {"x": sent}).text
 
 
 def test_a_list_without_repetitions_is_recognised():
-    """Numbers with one hash are compared one by one."""
-    tool = foreign({"x": {"uniqueItems": True}})
+    """Numbers that a stranger has chosen to have one hash take no more work than others."""
+    tool = looking({"x": {"uniqueItems": True}})
 
     assert call(tool, {"x": [1, 2**61, 2**62 - 1, True, "1", [1], [True], {"a": 1}]}).success
     assert "uniqueItems" in call(tool, {"x": [1, 2**61, 2, 2**61]}).text
+    same_hash = [(2**61 - 1) * i for i in range(1, 20_000)]
+    assert call(tool, {"x": same_hash}).success
+    assert "uniqueItems" in call(tool, {"x": [*same_hash, same_hash[0]]}).text
 
 
 def test_a_problem_lists_at_most_fifty_choices_or_names():
     """A union of unions had thousands of choices, each of any length."""
     inner = {"anyOf": [{"enum": [f"{i}-{j}" for j in range(50)]} for i in range(10)]}
-    refused = foreign({"x": {"anyOf": [inner] * 10}}).bind
+    refused = looking({"x": {"anyOf": [inner] * 10}}).bind
     with pytest.raises(ArgumentError) as error:
         refused({"x": "no"})
     assert len(error.value.problems[0]["choices"]) == 50
     with pytest.raises(ArgumentError) as error:
-        foreign({}, required=[f"n{i}" for i in range(500)]).bind({})
+        looking({}, required=[f"n{i}" for i in range(500)]).bind({})
     assert error.value.problems[0]["expected"].endswith(" n49")

@@ -37,11 +37,9 @@ from functool import (
     hide_errors,
 )
 from functool.guardrails import redact, require_approval, truncate
+from tests.support import call, did, refuses
 
-
-def run(tool, arguments=None, context=None, **fields):
-    call = ToolCall(name=tool.name, arguments={} if arguments is None else arguments, **fields)
-    return asyncio.run(tool.invoke(call, context))
+PRICE = {"price": {"amount": 1}}
 
 
 class Price(BaseModel):
@@ -118,7 +116,7 @@ def test_around_stands_between_the_guardrails_and_the_body():
 
     twin = double.around(noting(seen, "inner")).around(noting(seen, "outer"))
 
-    assert run(twin, {"a": 1}).value == 4
+    assert call(twin, {"a": 1}).value == 4
     assert seen == [
         "guardrail",
         ("outer before", {"a": 2, "b": 5}, True),
@@ -137,8 +135,8 @@ def test_around_is_a_copy_that_is_still_the_same_kind():
     twin.add_input_guardrails([lambda call, context: None])
 
     assert isinstance(twin, FunctionTool) and twin.func is buy.func
-    assert buy.input_guardrails == [] and run(buy, {"price": {"amount": 2}}).value == 2
-    assert seen == [] and run(twin, {"price": {"amount": 2}}).value == 2 and len(seen) == 2
+    assert buy.input_guardrails == [] and call(buy, {"price": {"amount": 2}}).value == 2
+    assert seen == [] and call(twin, {"price": {"amount": 2}}).value == 2 and len(seen) == 2
 
 
 def test_around_a_wrapper_stands_inside_of_the_inner_tool():
@@ -151,9 +149,9 @@ def test_around_a_wrapper_stands_inside_of_the_inner_tool():
 
     twin = WrapperTool(WrapperTool(pay), name="other").around(noting(seen, "journal"))
 
-    assert run(twin, {"amount": 1}).error.type == "ApprovalRequired" and seen == []
-    assert run(twin, {"amount": "x"}).error.type == "ArgumentError" and seen == []
-    approved = run(twin, {"amount": 1}, Context(approver=lambda request: True))
+    assert call(twin, {"amount": 1}).error.type == "ApprovalRequired" and seen == []
+    assert call(twin, {"amount": "x"}).error.type == "ArgumentError" and seen == []
+    approved = call(twin, {"amount": 1}, Context(approver=lambda request: True))
     assert approved.value == 1 and len(seen) == 2
 
 
@@ -176,8 +174,8 @@ def test_around_may_answer_instead_of_the_body_or_run_it_again(tool):
         ran.append((await proceed()).value)
         return await proceed()
 
-    assert run(tool.around(instead), {"a": 1}).value == "stored"
-    assert run(tool.around(twice), {"a": [1]}).value == [1] and ran == [[1]]
+    assert call(tool.around(instead), {"a": 1}).value == "stored"
+    assert call(tool.around(twice), {"a": [1]}).value == [1] and ran == [[1]]
 
 
 def test_what_a_body_raises_passes_through_what_stands_around_it():
@@ -195,12 +193,12 @@ def test_what_a_body_raises_passes_through_what_stands_around_it():
             seen.append(error)
             raise
 
-    result = run(fail.around(watch))
+    result = call(fail.around(watch))
 
     assert result.error.type == "KeyError" and result.error.cause is seen[0]
 
 
-@pytest.mark.parametrize("func", [None, "x", lambda call: None, lambda a, b, c, d: None])
+@pytest.mark.parametrize("func", [None, "x", lambda call: None, lambda a, b, c, d: None, len])
 def test_around_takes_a_function_of_three(func):
     """Anything else is refused at once, and not at the first call."""
     with pytest.raises(DefinitionError, match="around"):
@@ -208,14 +206,15 @@ def test_around_takes_a_function_of_three(func):
 
 
 def test_what_stands_around_must_return_a_result():
-    """A layer that forgets its result is a failure of the tool, and is told by name."""
+    """It may be sync, and hand on what `proceed` returns; a layer that forgets its result is a failure of the tool, and is told by name."""
+    tool = FunctionTool(lambda: 1, name="f")
 
     async def forget(call, context, proceed):
         await proceed()
 
-    result = run(FunctionTool(lambda: 1, name="f").around(forget))
-
-    assert "must return a ToolResult, not NoneType" in result.text
+    assert call(tool.around(lambda call, context, proceed: proceed())).value == 1
+    said = "the function around the body of f must return a ToolResult, not NoneType"
+    assert said in call(tool.around(forget)).text
 
 
 def test_shown_as_keeps_the_value_for_code():
@@ -226,7 +225,7 @@ def test_shown_as_keeps_the_value_for_code():
     def look() -> list[dict[str, int]]:
         return rows
 
-    result = run(look)
+    result = call(look)
 
     assert (result.text, result.value, result.structured) == ("50 rows", rows, None)
     assert ToolResult.of(rows).structured == rows
@@ -239,7 +238,7 @@ def test_shown_as_spares_the_value_from_its_own_guardrail_only():
         lambda: {"secret": 1}, name="f", output_guardrails=[show, redact(["secret"])]
     )
 
-    result = run(tool)
+    result = call(tool)
 
     assert result.text == "a [redacted] and more"
     assert "secret" not in json.dumps(result.value) and result.structured != {"secret": 1}
@@ -277,9 +276,9 @@ def test_an_exception_that_nobody_answered_is_logged_with_its_traceback(caplog):
     def fail(expected: bool) -> None:
         raise ToolError("expected") if expected else KeyError("k")
 
-    run(fail, {"expected": True})
+    call(fail, {"expected": True})
     assert caplog.records == []
-    result = run(fail, {"expected": False})
+    result = call(fail, {"expected": False})
 
     [record] = caplog.records
     assert record.levelno == logging.ERROR and record.getMessage() == "the tool fail failed"
@@ -293,9 +292,9 @@ def test_an_answered_exception_is_not_logged_twice(caplog):
     def fail() -> None:
         raise KeyError("k")
 
-    run(FunctionTool(fail, on_error_func=lambda error, context: "sorry"))
+    call(FunctionTool(fail, on_error_func=lambda error, context: "sorry"))
     assert caplog.records == []
-    result = run(FunctionTool(fail, on_error_func=hide_errors))
+    result = call(FunctionTool(fail, on_error_func=hide_errors))
 
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert isinstance(result.error.cause, KeyError)
@@ -320,7 +319,7 @@ def test_metadata_of_a_call_reaches_body_and_guardrails_and_no_digest():
         return True
 
     for trace in ("1", "2"):
-        run(take, {"a": 1}, Context(approver=approver), metadata={"trace": trace}, id="c")
+        call(take, {"a": 1}, Context(approver=approver), metadata={"trace": trace}, id="c")
 
     assert seen == [{"trace": t, "repaired": True} for t in ("1", "2")] and len(digests) == 1
 
@@ -339,11 +338,11 @@ def test_a_result_names_the_untrusted_tools_it_comes_from(fails):
         return "hi"
 
     sources = {"/about": ["fetch", "read_mail"], "/x": ["search"]}
-    result = run(read_mail, {"about": "x"}, metadata={"sources": sources})
+    result = call(read_mail, {"about": "x"}, metadata={"sources": sources})
 
     assert result.is_error is fails
     assert result.metadata["sources"] == ["read_mail", "fetch", "search"]
-    assert "sources" not in run(buy, {"price": {"amount": 1}}).metadata
+    assert "sources" not in call(buy, PRICE).metadata
 
 
 def test_a_tool_inside_of_a_tool_keeps_its_label():
@@ -358,7 +357,7 @@ def test_a_tool_inside_of_a_tool_keeps_its_label():
         return await read_mail.invoke(ToolCall(name="read_mail"), context)
 
     for tool in (assistant, WrapperTool(read_mail)):
-        assert run(tool).metadata["sources"] == ["read_mail"]
+        assert call(tool).metadata["sources"] == ["read_mail"]
 
 
 @pytest.mark.parametrize("metadata", [None, 3, {"sources": 3}, {"sources": {"/a": 3}}])
@@ -366,7 +365,7 @@ def test_metadata_that_is_none_of_ours_leaves_no_exception(metadata):
     """A host may pass on anything; the call is answered."""
     tool = FunctionTool(lambda: 1, name="f", settings=MAIL)
 
-    assert run(tool, metadata=metadata).metadata["sources"] == ["f"]
+    assert call(tool, metadata=metadata).metadata["sources"] == ["f"]
 
 
 def change(call, context):
@@ -377,11 +376,11 @@ def test_arguments_changed_in_place_are_refused_at_any_depth(caplog):
     """What a person approves is what runs: a change that the body would not see is a mistake."""
     tool = FunctionTool(buy.func, name="buy", input_guardrails=[change])
 
-    result = run(tool, {"price": {"amount": 1}})
+    result = call(tool, PRICE)
 
     assert result.error.type == "GuardrailError" and "in place" in result.text
     assert "return a new call" in result.text
-    assert result.metadata["guardrails"] == [{"name": "change", "stage": "input", "did": "refused"}]
+    assert result.metadata["guardrails"] == [did("change", "input", "refused")]
 
 
 def test_a_call_that_came_with_a_dict_is_left_as_it_was():
@@ -389,7 +388,7 @@ def test_a_call_that_came_with_a_dict_is_left_as_it_was():
     sent = {"price": {"amount": 1}}
     tool = FunctionTool(buy.func, name="buy", input_guardrails=[change])
 
-    run(tool, sent)
+    call(tool, sent)
 
     assert sent == {"price": {"amount": 1}}
 
@@ -397,12 +396,10 @@ def test_a_call_that_came_with_a_dict_is_left_as_it_was():
 @pytest.mark.parametrize("context", [{}, "x", 3])
 def test_a_context_that_is_none_is_a_type_error(context):
     """A host's mistake is told at once, by a tool and by a toolset."""
-    call = ToolCall(name="buy", arguments={"price": {"amount": 1}})
-
     with pytest.raises(TypeError, match="must be a Context or None"):
-        asyncio.run(buy.invoke(call, context))
+        call(buy, PRICE, context)
     with pytest.raises(TypeError, match="must be a Context or None"):
-        asyncio.run(Toolset([buy]).call(call, context))
+        asyncio.run(Toolset([buy]).call(ToolCall(name="buy", arguments=PRICE), context))
 
 
 def test_a_call_is_made_by_name():
@@ -414,8 +411,6 @@ def test_a_call_is_made_by_name():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: FunctionTool(buy.func, timeot=3), "no option 'timeot'; did you mean 'timeout'"),
-        (lambda: SchemaTool("f", "F.", {}, len, nmae=3), "no option 'nmae'"),
         (lambda: FunctionTool(buy.func, input_guardrails=[require_approval]), r"call it: require_"),
         (
             lambda: FunctionTool(buy.func, input_guardrails=[lambda call: None]),
@@ -427,15 +422,9 @@ def test_a_call_is_made_by_name():
     ],
 )
 def test_a_mistake_at_the_desk_is_told_at_the_desk(make, words):
-    """Unknown options, unusable guardrails, classes and single tools are definition errors."""
+    """Unusable guardrails, classes and single tools are definition errors."""
     with pytest.raises(DefinitionError, match=words):
         make()
-
-
-def test_a_mistake_in_a_decorator_names_file_and_line():
-    """The author finds the place."""
-    with pytest.raises(DefinitionError, match=r"test_seams\.py:\d+"):
-        FunctionTool(lambda: None, name="f", timeot=3)
 
 
 def test_a_guardrail_sees_the_tripwire_leave_with_what_stands_around():
@@ -448,8 +437,8 @@ def test_a_guardrail_sees_the_tripwire_leave_with_what_stands_around():
         raise GuardrailError("no")
 
     with pytest.raises(Tripwire):
-        run(buy.around(trip), {"price": {"amount": 1}})
-    assert run(buy.around(refuse), {"price": {"amount": 1}}).error.type == "GuardrailError"
+        call(buy.around(trip), PRICE)
+    assert call(buy.around(refuse), PRICE).error.type == "GuardrailError"
 
 
 def test_a_copy_of_a_result_is_shown_alike():
@@ -468,7 +457,7 @@ def test_a_pause_inside_of_a_layer_is_a_pause():
         result = await inner.invoke(ToolCall(name="inner", arguments={"a": 1}, id="i"), context)
         raise ApprovalRequired(result.text, result.metadata["approval"])
 
-    result = run(buy.around(ask), {"price": {"amount": 1}})
+    result = call(buy.around(ask), PRICE)
 
     assert result.error.type == "ApprovalRequired" and result.metadata["approval"].tool == "inner"
 
@@ -482,7 +471,7 @@ def test_a_tool_with_all_its_options_is_still_a_tool():
 
     echo = Echo(name="echo", description="E.", parameters={"type": "object"})
 
-    assert run(echo.around(noting([], "x")), {"a": 1}).value == {"a": 1}
+    assert call(echo.around(noting([], "x")), {"a": 1}).value == {"a": 1}
 
 
 async def bracketed(call, context, proceed):
@@ -501,8 +490,8 @@ def test_what_stands_around_a_bound_tool_is_never_lost_by_a_pickle():
     shelf = Shelf()
     around = shelf.take.around(bracketed)
 
-    assert run(around, {"amount": 2}).text == "<2>"
-    assert run(pickle.loads(pickle.dumps(SHELF.take)), {"amount": 2}).text == "2"
+    assert call(around, {"amount": 2}).text == "<2>"
+    assert call(pickle.loads(pickle.dumps(SHELF.take)), {"amount": 2}).text == "2"
     with pytest.raises(pickle.PicklingError):
         pickle.dumps(around)
     assert copy.copy(around) is around
@@ -521,7 +510,7 @@ def test_a_hook_that_changes_the_call_in_place_is_refused():
     seen = []
     tool = Hooked(lambda x: x, name="f", input_guardrails=[lambda call, c: seen.append(call)])
 
-    assert "on_invoke changed the arguments of the call in place" in run(tool, {"x": 1}).text
+    assert "on_invoke changed the arguments of the call in place" in call(tool, {"x": 1}).text
     assert seen == []
 
 
@@ -549,20 +538,11 @@ def test_the_limit_of_a_wrapper_holds_for_text_mappings_and_bind():
     long = {"s": "x" * 50}
 
     for sent in (long, json.dumps(long)):
-        assert "more than 20 bytes" in run(tool, sent).text
+        assert "more than 20 bytes" in call(tool, sent).text
         with pytest.raises(ArgumentError, match="more than 20 bytes"):
             tool.bind(sent)
-    assert run(tool, {"s": "x"}).value == 1
+    assert call(tool, {"s": "x"}).value == 1
     assert tool.bind({"s": "x"}).values == {"s": "x"}
-
-
-def test_a_mapping_is_measured_as_the_text_that_says_it():
-    """300 characters of three bytes each are 900 bytes, whether they come as text or as a mapping."""
-    tool = FunctionTool(lambda s: len(s), name="f", max_argument_bytes=1_000)
-    sent = {"s": "漢" * 300}
-
-    assert run(tool, sent).value == run(tool, json.dumps(sent, ensure_ascii=False)).value == 300
-    assert "more than 1,000 bytes" in run(tool, {"s": "漢" * 400}).text
 
 
 def test_labels_outlive_whatever_takes_the_place_of_a_result():
@@ -571,16 +551,14 @@ def test_labels_outlive_whatever_takes_the_place_of_a_result():
     def read() -> ToolResult:
         return ToolResult.of("x", metadata={"sources": ["mail"]})
 
-    def refuse(result, context):
-        raise GuardrailError("no")
-
     replaced = FunctionTool(read, output_guardrails=[lambda r, c: ToolResult.of("clean")])
-    refused = FunctionTool(read, output_guardrails=[refuse])
+    refused = FunctionTool(read, output_guardrails=[refuses()])
     around = FunctionTool(read).around(bracketed)
-    untrusted = WrapperTool(replaced, name="w", settings=ToolSettings(untrusted=True))
+    untrusted = WrapperTool(replaced, name="w", settings=MAIL)
 
-    assert [run(tool).metadata["sources"] for tool in (replaced, refused, around)] == [["mail"]] * 3
-    assert run(untrusted).metadata["sources"] == ["w", "mail"]
+    for tool in (replaced, refused, around):
+        assert call(tool).metadata["sources"] == ["mail"]
+    assert call(untrusted).metadata["sources"] == ["w", "mail"]
 
 
 def test_a_failed_call_frees_its_context_at_once():
@@ -626,6 +604,7 @@ def test_shown_as_may_show_nothing():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        (lambda: FunctionTool(lambda: None, name="f", timeot=3), "lambda.* did you mean 'timeout'"),
         (lambda: SchemaTool("f", "d", {}, print, timout=1), "f .* did you mean 'timeout'"),
         (lambda: SchemaTool("f", "d", {}, print, stric=True), "f .* did you mean 'strict'"),
         (lambda: SchemaTool("f", "d", {}, 5), "f .* the handler must be callable, not int"),
@@ -658,7 +637,7 @@ def test_a_call_is_noted_once_also_when_its_time_is_over(caplog):
         await asyncio.sleep(60)
 
     with caplog.at_level(logging.DEBUG, "functool"):
-        run(FunctionTool(hang, timeout=0.01), id="1")
+        call(FunctionTool(hang, timeout=0.01), id="1")
 
     said = [record.getMessage() for record in caplog.records]
     assert said == ["call '1' of hang", "call '1' of hang: ToolTimeoutError"]
@@ -678,12 +657,12 @@ def test_a_body_that_calls_untrusted_tools_is_labelled():
     agent = AgentTool(ask, "agent", "d", runner=lambda agent, text, context: agent(context))
     asked = FunctionTool(ask)
 
-    assert run(asked).metadata["sources"] == ["mail"]
-    assert run(asked, context=Context()).metadata["sources"] == ["mail"]
-    assert run(WrapperTool(asked, timeout=5)).metadata["sources"] == ["mail"]
-    assert run(FunctionTool(fail)).metadata["sources"] == ["mail"]
-    assert run(agent, {"input": "x"}, Context()).metadata["sources"] == ["mail"]
-    assert "sources" not in run(FunctionTool(lambda: 1, name="f"), context=Context()).metadata
+    assert call(asked).metadata["sources"] == ["mail"]
+    assert call(asked, context=Context()).metadata["sources"] == ["mail"]
+    assert call(WrapperTool(asked, timeout=5)).metadata["sources"] == ["mail"]
+    assert call(FunctionTool(fail)).metadata["sources"] == ["mail"]
+    assert call(agent, {"input": "x"}, Context()).metadata["sources"] == ["mail"]
+    assert "sources" not in call(FunctionTool(lambda: 1, name="f"), context=Context()).metadata
 
 
 def test_a_wrapper_answers_arguments_that_its_tool_refuses():
@@ -693,7 +672,7 @@ def test_a_wrapper_answers_arguments_that_its_tool_refuses():
     def look(result, context):
         seen.append((result.error.type, context.call.arguments))
 
-    result = run(WrapperTool(buy, output_guardrails=[look]), {"price": 1})
+    result = call(WrapperTool(buy, output_guardrails=[look]), {"price": 1})
 
     assert result.error.type == "ArgumentError"
     assert seen == [("ArgumentError", {"price": 1})]

@@ -8,17 +8,27 @@ import pytest
 
 from functool.schema.json_schema import UNSET, lookup, resolved
 from functool.schema.shapes import fits, is_type, samples
+from tests.schemas import (
+    BOOL,
+    INT,
+    MAYBE_INT,
+    MAYBE_STR,
+    NULL,
+    NUM,
+    STR,
+    any_of,
+    array,
+    dict_of,
+    obj,
+    ref,
+    tuple_of,
+)
 
-INT, STR = {"type": "integer"}, {"type": "string"}
 ROOT: dict[str, Any] = {
     "type": "object",
     "properties": {"a": INT, "b": STR},
     "required": ["a"],
-    "$defs": {
-        "I": INT,
-        "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}, {"type": "null"}]},
-        "x/y~": STR,
-    },
+    "$defs": {"I": INT, "Loop": any_of(ref("Loop"), NULL), "x/y~": STR},
     "list": [INT, {"$ref": "#/list/1"}],
 }
 
@@ -30,46 +40,38 @@ ROOT: dict[str, Any] = {
         ({}, [1, None, [], {"a": 1}], []),
         (False, [], [1, None]),
         (INT, [1, 1.0, -3], [1.5, True, "1", None, [], float("nan"), float("inf")]),
-        ({"type": "number"}, [1, 1.5], [True, "1"]),
-        ({"type": ["integer", "null"]}, [1, None], ["a", 1.5]),
-        ({"type": "boolean"}, [True, False], [1, 0, None]),
+        (NUM, [1, 1.5], [True, "1"]),
+        (MAYBE_INT, [1, None], ["a", 1.5]),
+        (BOOL, [True, False], [1, 0, None]),
         ({"enum": ["a", 1, None]}, ["a", 1, 1.0, None], [True, "b", 0]),
         ({"const": True}, [True], [1, "true"]),
         ({"const": 0}, [0], [False]),
-        ({"$ref": "#/$defs/I"}, [1], ["a"]),
-        ({"$ref": "#/$defs/none"}, [], [1]),
-        ({"$ref": "#/$defs/Loop"}, [None], [1, {}]),
-        ({"anyOf": [INT, STR]}, [1, "a"], [None, []]),
+        (ref("I"), [1], ["a"]),
+        (ref("none"), [], [1]),
+        (ref("Loop"), [None], [1, {}]),
+        (any_of(INT, STR), [1, "a"], [None, []]),
         ({"oneOf": [INT, STR]}, [1, "a"], [None, []]),
-        (
-            {"allOf": [{"type": ["integer", "string"]}, {"type": ["string", "null"]}]},
-            ["a"],
-            [1, None],
-        ),
-        ({"anyOf": [INT, STR], "enum": [1, 2.5]}, [1], [2.5, "a"]),
-        ({"type": "array", "items": INT}, [[], [1, 2]], [["a"], {}, "a"]),
+        ({"allOf": [{"type": ["integer", "string"]}, MAYBE_STR]}, ["a"], [1, None]),
+        (any_of(INT, STR, enum=[1, 2.5]), [1], [2.5, "a"]),
+        (array(INT), [[], [1, 2]], [["a"], {}, "a"]),
         ({"type": "array"}, [[], [1, "a"]], [{}]),
         (
-            {"prefixItems": [INT, STR], "minItems": 1},
+            tuple_of(INT, STR, minItems=1),
             [[1], [1, "a"]],
             [[], ["a"], [1, 2], [1, "a", 1], {}],
         ),
-        ({"prefixItems": [INT, STR], "minItems": 3}, [[1, "a"]], [[1], [1, "a", 1]]),
-        ({"prefixItems": [INT, STR]}, [[], [1], [1, "a"]], [[1, "a", 1]]),
+        (tuple_of(INT, STR, minItems=3), [[1, "a"]], [[1], [1, "a", 1]]),
+        (tuple_of(INT, STR), [[], [1], [1, "a"]], [[1, "a", 1]]),
         (
-            {"type": "object", "properties": {"a": INT, "b": STR}, "required": ["a"]},
+            obj({"a": INT, "b": STR}, required=["a"]),
             [{"a": 1}, {"a": 1, "b": "x"}],
             [{}, {"a": "x"}, {"a": 1, "c": 1}, []],
         ),
         ({"type": "object"}, [{}, {"a": [1]}], [[], 1]),
         ({"properties": {}, "additionalProperties": True}, [{}, {"a": 1}], []),
-        ({"type": "object", "additionalProperties": False}, [{}], [{"a": 1}]),
-        ({"type": "object", "additionalProperties": INT}, [{}, {"a": 1}], [{"a": "x"}]),
-        (
-            {"type": "object", "properties": {"b": STR}, "additionalProperties": INT},
-            [{"a": 1, "b": "x"}],
-            [{"b": 1}, {"a": "x"}],
-        ),
+        (dict_of(False), [{}], [{"a": 1}]),
+        (dict_of(INT), [{}, {"a": 1}], [{"a": "x"}]),
+        (obj({"b": STR}, additionalProperties=INT), [{"a": 1, "b": "x"}], [{"b": 1}, {"a": "x"}]),
         ({"type": "object", "patternProperties": {"^a": INT}}, [{"a": 1}], [{"a": "x"}]),
         ({"type": "object", "patternProperties": {"^a": INT, "^b": STR}}, [{}], [{"a": 1}]),
     ],
@@ -165,56 +167,39 @@ def test_types_are_told_by_value(value: Any, types: list[str], answer: bool) -> 
     assert is_type(value, types) is answer
 
 
-def test_samples_vary_each_place() -> None:
-    """Each type and constant comes up in its place; a recursive place ends empty, or makes no sample."""
-    node = {
-        "type": "object",
-        "properties": {
-            "v": {"type": ["integer", "null"]},
-            "kids": {"type": "array", "items": {"$ref": "#/$defs/N"}},
-        },
-    }
-    endless = {"type": "object", "properties": {"next": {"$ref": "#/$defs/E"}}}
-    defs = {"#/$defs/N": node, "#/$defs/E": endless}
+NODE = obj({"v": MAYBE_INT, "kids": array(ref("N"))})
+ENDLESS = obj({"next": ref("E")})
+DEFS = {"#/$defs/N": NODE, "#/$defs/E": ENDLESS}
 
-    assert samples({"type": "string"}, {}) == [""]
-    assert samples({"type": ["integer", "null"], "enum": [3, None]}, {}) == [3, None]
-    assert samples({"const": "a", "type": "string"}, {}) == ["a"]
-    assert samples({"anyOf": [{"type": "boolean"}, {"type": "number"}]}, {}) == [True, 0.5]
-    assert samples({"type": "array", "items": {"type": "null"}, "minItems": 2}, {}) == [
-        [None, None]
-    ]
-    assert samples({"type": "array", "items": {"type": "null"}, "minItems": 0}, {}) == [[None]]
-    assert (
-        len(samples({"type": "array", "items": {"type": "null"}, "minItems": 10**9}, {})[0]) == 50
-    )
-    assert samples(
-        {
-            "type": "object",
-            "properties": {
-                "a": {"type": ["integer", "null"]},
-                "b": {"enum": ["x", "y"], "type": "string"},
-            },
-        },
-        {},
-    ) == [{"a": None, "b": "y"}, {"a": 0, "b": "x"}, {"a": None, "b": "x"}, {"a": 0, "b": "y"}]
-    assert samples(endless, defs) == []
-    assert {
-        "v": 0,
-        "kids": [{"v": 0, "kids": [{"v": 0, "kids": [{"v": 0, "kids": []}]}]}],
-    } in samples(node, defs)
-    assert len(samples({"type": "integer", "enum": [*range(99)]}, {})) == 50
-    assert (
-        len(
-            samples(
-                {
-                    "anyOf": [
-                        {"type": "integer", "enum": [*range(40)]},
-                        {"type": "integer", "enum": [*range(40)]},
-                    ]
-                },
-                {},
-            )
-        )
-        == 50
-    )
+
+@pytest.mark.parametrize(
+    ("schema", "found"),
+    [
+        (STR, [""]),
+        ({**MAYBE_INT, "enum": [3, None]}, [3, None]),
+        ({**STR, "const": "a"}, ["a"]),
+        (any_of(BOOL, NUM), [True, 0.5]),
+        (array(NULL, minItems=2), [[None, None]]),
+        (array(NULL, minItems=0), [[None]]),
+        (array(NULL, minItems=10**9), [[None] * 50]),
+        (
+            obj({"a": MAYBE_INT, "b": {**STR, "enum": ["x", "y"]}}),
+            [{"a": None, "b": "y"}, {"a": 0, "b": "x"}, {"a": None, "b": "x"}, {"a": 0, "b": "y"}],
+        ),
+        (ENDLESS, []),
+        ({**INT, "enum": [*range(99)]}, [*range(50)]),
+        (any_of(*[{**INT, "enum": [*range(40)]}] * 2), [*range(40), *range(10)]),
+    ],
+)
+def test_samples_vary_each_place(schema: Any, found: Any) -> None:
+    """Each type and constant comes up in its place, fifty times at most; an endless place makes no sample."""
+    assert samples(schema, DEFS) == found
+
+
+def test_a_recursive_sample_ends_empty() -> None:
+    """A place that may be left empty ends the sample after some levels."""
+    node: Any = {"v": 0, "kids": []}
+    for _ in range(3):
+        node = {"v": 0, "kids": [node]}
+
+    assert node in samples(NODE, DEFS)

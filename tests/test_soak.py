@@ -158,12 +158,8 @@ def test_nothing_leaks(caplog, capsys):
         print(f"\n{CALLS:,} calls: lost {missing[0]}, wrong {missing[1]}, grown by {grown}")
 
     assert missing == (0, 0)
-    assert (
-        grown["tasks"] <= 0
-        and grown["files"] <= 0
-        and grown["threads"] <= 0
-        and grown["abandoned"] <= 0
-    )
+    for name in ("tasks", "files", "threads", "abandoned"):
+        assert grown[name] <= 0
     assert after["workers"] <= AT_ONCE
     assert grown["objects"] < SLACK_OBJECTS
     assert grown["bytes"] < SLACK_BYTES

@@ -1,10 +1,12 @@
-"""The strict subset: what leaves it, what a schema becomes in it, and how values travel there and back."""
+"""The strict subset: what leaves it, what a schema becomes in it, and how values travel back."""
 
 from __future__ import annotations
 
 import copy
 import json
-from typing import Any, Literal, NamedTuple, Optional, Union
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
 import jsonschema
 import pytest
@@ -16,8 +18,21 @@ from typing_extensions import TypedDict
 from functool.dialects._subset import violations
 from functool.errors import SchemaError
 from functool.schema.strict import Codec, codec
-
-NULL = {"type": "null"}
+from tests.schemas import (
+    BOOL,
+    INT,
+    MAYBE_INT,
+    MAYBE_STR,
+    NULL,
+    NUM,
+    STR,
+    any_of,
+    array,
+    dict_of,
+    ref,
+    tuple_of,
+)
+from tests.strategies import SINGLE, nested
 
 
 def obj(*, required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -33,7 +48,12 @@ def closed(**properties: Any) -> dict[str, Any]:
 
 
 def pairs(value: dict[str, Any], key: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {"type": "array", "items": closed(key=key or {"type": "string"}, value=value)}
+    return array(closed(key=key or STR, value=value))
+
+
+def as_pairs(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """A dict in the form in which a strict schema has it."""
+    return [{"key": key, "value": each} for key, each in value.items()]
 
 
 def of(annotation: Any) -> Codec:
@@ -54,13 +74,18 @@ def form(made: Codec) -> Any:
     return made.schema["properties"]["v"]
 
 
+def places(reasons: Iterable[str]) -> list[str]:
+    """The places and rules that reasons name, without the remedies."""
+    return [": ".join(reason.split(": ")[:2]) for reason in reasons]
+
+
 def reasons(schema: dict[str, Any], **options: Any) -> list[str]:
-    """The places and rules a codec refuses, without the remedies."""
+    """The places and rules that a codec refuses."""
     with pytest.raises(SchemaError) as caught:
         codec(schema, **options)
     assert all(len(reason.split(": ", 2)) == 3 for reason in caught.value.reasons)
     assert all(reason in str(caught.value) for reason in caught.value.reasons)
-    return [": ".join(reason.split(": ", 2)[:2]) for reason in caught.value.reasons]
+    return places(caught.value.reasons)
 
 
 # The subset
@@ -69,57 +94,54 @@ def reasons(schema: dict[str, Any], **options: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("schema", "found"),
     [
-        ({"type": "string"}, []),
-        ({"type": ["string", "null"], "enum": ["F", "C", None]}, []),
-        ({"type": "string", "const": "a", "title": "A", "description": "An a."}, []),
-        ({"type": "string", "format": "date-time", "pattern": "^a"}, []),
-        ({"type": "number", "minimum": 1, "exclusiveMaximum": 9, "multipleOf": 2}, []),
-        ({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2}, []),
-        ({"anyOf": [{"type": "integer"}, NULL]}, []),
-        (closed(a={"type": "integer"}), []),
+        (STR, []),
+        ({**MAYBE_STR, "enum": ["F", "C", None]}, []),
+        ({**STR, "const": "a", "title": "A", "description": "An a."}, []),
+        ({**STR, "format": "date-time", "pattern": "^a"}, []),
+        ({**NUM, "minimum": 1, "exclusiveMaximum": 9, "multipleOf": 2}, []),
+        (array(INT, minItems=1, maxItems=2), []),
+        (any_of(INT, NULL), []),
+        (closed(a=INT), []),
         ({"$ref": "#"}, []),
         ({}, ["type-missing"]),
         ({"const": 1}, ["type-missing"]),
         ({"enum": ["a", 1]}, ["type-missing"]),
         ({"type": "int"}, ["type-unknown"]),
-        ({"type": "string", "enum": ["a", 1]}, ["enum-type"]),
-        ({"type": "boolean", "const": 1}, ["enum-type"]),
-        ({"type": "integer", "enum": [True]}, ["enum-type"]),
-        ({"type": "integer", "enum": [1, 2.0]}, []),
-        ({"type": "integer", "enum": [1.5]}, ["enum-type"]),
-        ({"type": "number", "enum": [1, 2.5]}, []),
+        ({**STR, "enum": ["a", 1]}, ["enum-type"]),
+        ({**BOOL, "const": 1}, ["enum-type"]),
+        ({**INT, "enum": [True]}, ["enum-type"]),
+        ({**INT, "enum": [1, 2.0]}, []),
+        ({**INT, "enum": [1.5]}, ["enum-type"]),
+        ({**NUM, "enum": [1, 2.5]}, []),
         (True, ["boolean-schema"]),
         (False, ["boolean-schema"]),
         ({"type": "array"}, ["items-missing"]),
-        ({"type": "array", "items": True}, ["boolean-schema"]),
-        ({"type": "array", "items": [{"type": "string"}]}, ["items-shape"]),
-        ({"type": "object", "additionalProperties": False}, ["properties-missing"]),
+        (array(True), ["boolean-schema"]),
+        (array([STR]), ["items-shape"]),
+        (dict_of(False), ["properties-missing"]),
         ({"type": ["object", "null"], "additionalProperties": False}, ["properties-missing"]),
         ({"type": "object", "properties": {}}, ["additional-properties"]),
         (
             {"type": "object", "properties": {}, "additionalProperties": True},
             ["additional-properties"],
         ),
-        (
-            {**closed(a={"type": "null"}, b={"type": "null"}), "required": []},
-            ["required-incomplete (a, b)"],
-        ),
-        ({"type": "string", "format": "uri"}, ["format"]),
-        ({"type": "string", "pattern": "^(?!a)"}, ["pattern-lookaround"]),
-        ({"type": "string", "pattern": "(?=a)"}, ["pattern-lookaround"]),
-        ({"type": "string", "pattern": "(?<=a)b"}, ["pattern-lookaround"]),
-        ({"type": "string", "pattern": "(?<!a)b"}, ["pattern-lookaround"]),
-        ({"type": "string", "minLength": 1}, ["azure-minLength"]),
-        ({"type": "string", "maxLength": 1}, ["azure-maxLength"]),
-        ({"type": "string", "default": "a"}, ["azure-default"]),
+        ({**closed(a=NULL, b=NULL), "required": []}, ["required-incomplete (a, b)"]),
+        ({**STR, "format": "uri"}, ["format"]),
+        ({**STR, "pattern": "^(?!a)"}, ["pattern-lookaround"]),
+        ({**STR, "pattern": "(?=a)"}, ["pattern-lookaround"]),
+        ({**STR, "pattern": "(?<=a)b"}, ["pattern-lookaround"]),
+        ({**STR, "pattern": "(?<!a)b"}, ["pattern-lookaround"]),
+        ({**STR, "minLength": 1}, ["azure-minLength"]),
+        ({**STR, "maxLength": 1}, ["azure-maxLength"]),
+        ({**STR, "default": "a"}, ["azure-default"]),
         ({"$ref": "#", "description": "again"}, ["ref-siblings"]),
         ({"$ref": "#", "definitions": {}, "$defs": {}}, []),
-        ({"$ref": "#/$defs/none"}, ["ref-target"]),
+        (ref("none"), ["ref-target"]),
         ({"$ref": "https://example.com/schema"}, ["ref-target"]),
-        ({"oneOf": [{"type": "string"}]}, ["keyword-oneOf"]),
-        ({"allOf": [{"type": "string"}]}, ["keyword-allOf"]),
-        ({"type": "string", "$id": "urn:a"}, ["keyword-$id"]),
-        ({"type": "string", "properties": []}, ["malformed"]),
+        ({"oneOf": [STR]}, ["keyword-oneOf"]),
+        ({"allOf": [STR]}, ["keyword-allOf"]),
+        ({**STR, "$id": "urn:a"}, ["keyword-$id"]),
+        ({**STR, "properties": []}, ["malformed"]),
         ({"type": 1}, ["malformed"]),
         ({"type": "object", "required": [[]]}, ["malformed"]),
     ],
@@ -168,19 +190,14 @@ def test_violations_asks_for_an_object_at_the_root(schema: Any, found: list[str]
 
 def test_violations_looks_everywhere() -> None:
     """Each kind of sub-schema is visited, with its own pointer."""
-    bad = {"type": "string", "default": "x"}
+    bad = {**STR, "default": "x"}
     schema = {
-        **closed(
-            a={"type": "array", "items": bad},
-            b={"anyOf": [NULL, bad]},
-            c={"oneOf": [bad]},
-            d={"allOf": [bad]},
-        ),
+        **closed(a=array(bad), b=any_of(NULL, bad), c={"oneOf": [bad]}, d={"allOf": [bad]}),
         "$defs": {"D": bad},
         "definitions": {"E": bad},
     }
     schema["properties"]["e"] = {"type": "object", "properties": {}, "additionalProperties": bad}
-    schema["properties"]["f"] = {"type": "array", "items": {"type": "null"}, "prefixItems": [bad]}
+    schema["properties"]["f"] = array(NULL, prefixItems=[bad])
     schema["required"] = ["a", "b", "c", "d", "e", "f"]
 
     assert sorted(place for place in violations(schema) if place.endswith("azure-default")) == [
@@ -202,15 +219,10 @@ def test_what_is_in_the_subset_stays() -> None:
     """A schema inside the subset is its own strict form, and its values pass untouched."""
     schema = {
         **closed(
-            a={"type": "string", "enum": ["x", "y"], "title": "A", "description": "An a."},
-            b={
-                "type": "array",
-                "items": {"anyOf": [{"type": "number", "minimum": 1}, NULL]},
-                "minItems": 2,
-                "maxItems": 3,
-            },
-            c={"$ref": "#/$defs/C"},
-            d={"type": "string", "format": "date"},
+            a={**STR, "enum": ["x", "y"], "title": "A", "description": "An a."},
+            b=array(any_of({**NUM, "minimum": 1}, NULL), minItems=2, maxItems=3),
+            c=ref("C"),
+            d={**STR, "format": "date"},
         ),
         "$defs": {"C": closed(e={"type": ["boolean", "null"]})},
         "title": "Arguments",
@@ -219,7 +231,6 @@ def test_what_is_in_the_subset_stays() -> None:
     made = codec(schema)
 
     assert made.schema == schema
-    assert made.flat_nulls == ()
     assert made.flat_nulls == ()
     assert made.reasons == ()
 
@@ -230,203 +241,112 @@ def test_an_annotation_outside_of_the_subset_is_said(keyword: str) -> None:
     schema = {"type": "integer", "description": "N.", keyword: [1], "$comment": "ours"}
     made = codec(closed(v=schema), refuse=True)
 
-    assert form(made) == {"type": "integer", "description": f"N. {keyword}: [1]."}
+    assert form(made) == {**INT, "description": f"N. {keyword}: [1]."}
     assert f"#/properties/v: keyword-{keyword}" in violations(closed(v=schema))
 
 
 @pytest.mark.parametrize(
-    ("schema", "strict"),
+    ("schema", "strict", "said"),
     [
+        ({**INT, "default": 10}, MAYBE_INT, "Default: 10. Null means the default."),
         (
-            {"type": "integer", "default": 10},
-            {"type": ["integer", "null"], "description": "Default: 10. Null means the default."},
+            {**INT, "default": 10, "description": "How many."},
+            MAYBE_INT,
+            "How many. Default: 10. Null means the default.",
         ),
-        (
-            {"type": "integer", "default": 10, "description": "How many."},
-            {
-                "type": ["integer", "null"],
-                "description": "How many. Default: 10. Null means the default.",
-            },
-        ),
-        (
-            {"type": "string", "default": None},
-            {"type": ["string", "null"], "description": "Default: null. Null means the default."},
-        ),
-        (
-            {"type": "string"},
-            {"type": ["string", "null"], "description": "Null means that it is left out."},
-        ),
-        (
-            {"type": ["integer", "null"], "default": 5},
-            {
-                "type": ["integer", "null"],
-                "description": "Default: 5. Null is a value of its own here.",
-            },
-        ),
-        (
-            {"type": ["integer", "null"], "default": None},
-            {"type": ["integer", "null"], "description": "Default: null."},
-        ),
-        (
-            {"type": ["integer", "null"]},
-            {"type": ["integer", "null"], "description": "Null is a value of its own here."},
-        ),
+        ({**STR, "default": None}, MAYBE_STR, "Default: null. Null means the default."),
+        (STR, MAYBE_STR, "Null means that it is left out."),
+        ({**MAYBE_INT, "default": 5}, MAYBE_INT, "Default: 5. Null is a value of its own here."),
+        ({**MAYBE_INT, "default": None}, MAYBE_INT, "Default: null."),
+        (MAYBE_INT, MAYBE_INT, "Null is a value of its own here."),
         (
             {"enum": ["a", "b"], "default": "a"},
-            {
-                "type": ["string", "null"],
-                "enum": ["a", "b", None],
-                "description": 'Default: "a". Null means the default.',
-            },
+            {**MAYBE_STR, "enum": ["a", "b", None]},
+            'Default: "a". Null means the default.',
         ),
         (
-            {"const": "a", "type": "string", "default": "a"},
-            {
-                "type": ["string", "null"],
-                "enum": ["a", None],
-                "description": 'Default: "a". Null means the default.',
-            },
+            {**STR, "const": "a", "default": "a"},
+            {**MAYBE_STR, "enum": ["a", None]},
+            'Default: "a". Null means the default.',
         ),
         (
             {"enum": ["a", None], "default": "a"},
-            {
-                "type": ["string", "null"],
-                "enum": ["a", None],
-                "description": 'Default: "a". Null is a value of its own here.',
-            },
+            {**MAYBE_STR, "enum": ["a", None]},
+            'Default: "a". Null is a value of its own here.',
         ),
         (
-            {"type": ["string", "null"], "enum": ["F", "C"]},
-            {
-                "type": ["string", "null"],
-                "enum": ["F", "C", None],
-                "description": "Null means that it is left out.",
-            },
+            {**MAYBE_STR, "enum": ["F", "C"]},
+            {**MAYBE_STR, "enum": ["F", "C", None]},
+            "Null means that it is left out.",
         ),
         (
             {"type": ["string", "integer"], "default": 1},
-            {
-                "type": ["string", "integer", "null"],
-                "description": "Default: 1. Null means the default.",
-            },
+            {"type": ["string", "integer", "null"]},
+            "Default: 1. Null means the default.",
         ),
         (
-            {"type": "array", "items": {"type": "integer"}, "default": [], "title": "V"},
-            {
-                "title": "V",
-                "anyOf": [{"type": "array", "items": {"type": "integer"}}, NULL],
-                "description": "Default: []. Null means the default.",
-            },
+            array(INT, default=[], title="V"),
+            any_of(array(INT), NULL, title="V"),
+            "Default: []. Null means the default.",
         ),
         (
             {**closed(), "title": "V"},
-            {
-                "title": "V",
-                "anyOf": [closed(), NULL],
-                "description": "Null means that it is left out.",
-            },
+            any_of(closed(), NULL, title="V"),
+            "Null means that it is left out.",
         ),
         (
-            {"anyOf": [{"type": "integer"}, {"type": "string"}], "default": 1},
-            {
-                "anyOf": [{"type": "integer"}, {"type": "string"}, NULL],
-                "description": "Default: 1. Null means the default.",
-            },
+            any_of(INT, STR, default=1),
+            any_of(INT, STR, NULL),
+            "Default: 1. Null means the default.",
         ),
         (
-            {"$ref": "#/$defs/D", "default": {}, "description": "A d."},
-            {
-                "anyOf": [{"$ref": "#/$defs/D"}, NULL],
-                "description": "A d. Default: {}. Null means the default.",
-            },
+            ref("D", default={}, description="A d."),
+            any_of(ref("D"), NULL),
+            "A d. Default: {}. Null means the default.",
         ),
-        (
-            {"$ref": "#/$defs/D"},
-            {
-                "anyOf": [{"$ref": "#/$defs/D"}, NULL],
-                "description": "Null means that it is left out.",
-            },
-        ),
-        (
-            {"$ref": "#/$defs/N", "default": 1},
-            {
-                "anyOf": [{"$ref": "#/$defs/N"}],
-                "description": "Default: 1. Null is a value of its own here.",
-            },
-        ),
-        ({"type": "null", "default": None}, {"type": "null", "description": "Default: null."}),
+        (ref("D"), any_of(ref("D"), NULL), "Null means that it is left out."),
+        (ref("N", default=1), any_of(ref("N")), "Default: 1. Null is a value of its own here."),
+        ({**NULL, "default": None}, NULL, "Default: null."),
     ],
 )
 def test_an_optional_property_is_required_and_says_what_null_means(
-    schema: Any, strict: Any
+    schema: Any, strict: Any, said: str
 ) -> None:
     """What may be left out becomes nullable, once, and the description names the default."""
-    made = one(schema, required=False, D=closed(), N={"type": ["integer", "null"]})
+    made = one(schema, required=False, D=closed(), N=MAYBE_INT)
 
-    assert form(made) == strict
+    assert form(made) == {**strict, "description": said}
     assert made.schema["required"] == ["v"]
-    assert [reason.split(": ")[:2] for reason in made.reasons] == [
-        ["#/properties/v", "required-incomplete"]
-    ]
+    assert places(made.reasons) == ["#/properties/v: required-incomplete"]
 
 
 @pytest.mark.parametrize(
     ("schema", "strict"),
     [
-        ({"type": "string", "minLength": 3}, {"type": "string", "description": "minLength: 3."}),
+        ({**STR, "minLength": 3}, {**STR, "description": "minLength: 3."}),
         (
-            {
-                "type": "string",
-                "description": "A name.",
-                "minLength": 3,
-                "maxLength": 5,
-                "title": "N",
-            },
-            {"type": "string", "title": "N", "description": "A name. minLength: 3. maxLength: 5."},
+            {**STR, "description": "A name.", "minLength": 3, "maxLength": 5, "title": "N"},
+            {**STR, "title": "N", "description": "A name. minLength: 3. maxLength: 5."},
         ),
-        ({"type": "string", "format": "uri"}, {"type": "string", "description": 'format: "uri".'}),
-        ({"type": "string", "format": "uuid"}, {"type": "string", "format": "uuid"}),
+        ({**STR, "format": "uri"}, {**STR, "description": 'format: "uri".'}),
+        ({**STR, "format": "uuid"}, {**STR, "format": "uuid"}),
+        ({**STR, "pattern": "^(?!a)é"}, {**STR, "description": 'pattern: "^(?!a)é".'}),
+        ({**STR, "pattern": "^a"}, {**STR, "pattern": "^a"}),
         (
-            {"type": "string", "pattern": "^(?!a)é"},
-            {"type": "string", "description": 'pattern: "^(?!a)é".'},
+            {**STR, "contentEncoding": "base64"},
+            {**STR, "description": 'contentEncoding: "base64".'},
         ),
-        ({"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^a"}),
-        (
-            {"type": "string", "contentEncoding": "base64"},
-            {"type": "string", "description": 'contentEncoding: "base64".'},
-        ),
-        (
-            {"type": "string", "not": {"const": "a"}},
-            {"type": "string", "description": 'not: {"const": "a"}.'},
-        ),
-        (
-            {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
-            {"type": "array", "items": {"type": "integer"}, "description": "uniqueItems: true."},
-        ),
-        ({"type": "integer", "default": 3}, {"type": "integer", "description": "Default: 3."}),
-        (
-            {
-                "oneOf": [{"type": "integer"}, {"type": "string"}],
-                "discriminator": {"propertyName": "kind"},
-            },
-            {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-        ),
-        (
-            {"$ref": "#/$defs/D", "description": "A d."},
-            {"anyOf": [{"$ref": "#/$defs/D"}], "description": "A d."},
-        ),
-        ({"$ref": "#/$defs/D", "title": "D"}, {"anyOf": [{"$ref": "#/$defs/D"}], "title": "D"}),
-        ({"$ref": "#/$defs/D", "type": "object"}, {"$ref": "#/$defs/D"}),
-        (
-            {"allOf": [{"$ref": "#/$defs/D"}], "description": "A d."},
-            {"anyOf": [{"$ref": "#/$defs/D"}], "description": "A d."},
-        ),
-        (
-            {"allOf": [{"type": "string", "description": "Inner."}]},
-            {"type": "string", "description": "Inner."},
-        ),
-        ({"const": "a"}, {"type": "string", "const": "a"}),
-        ({"const": None}, {"type": "null", "const": None}),
+        ({**STR, "not": {"const": "a"}}, {**STR, "description": 'not: {"const": "a"}.'}),
+        (array(INT, uniqueItems=True), array(INT, description="uniqueItems: true.")),
+        ({**INT, "default": 3}, {**INT, "description": "Default: 3."}),
+        ({"oneOf": [INT, STR], "discriminator": {"propertyName": "kind"}}, any_of(INT, STR)),
+        (ref("D", description="A d."), any_of(ref("D"), description="A d.")),
+        (ref("D", title="D"), any_of(ref("D"), title="D")),
+        (ref("D", type="object"), ref("D")),
+        ({"allOf": [ref("D")], "description": "A d."}, any_of(ref("D"), description="A d.")),
+        ({"allOf": [{**STR, "description": "Inner."}]}, {**STR, "description": "Inner."}),
+        ({"const": "a"}, {**STR, "const": "a"}),
+        ({"const": None}, {**NULL, "const": None}),
         (
             {"enum": ["a", 1, 1.5, True, None]},
             {
@@ -434,69 +354,32 @@ def test_an_optional_property_is_required_and_says_what_null_means(
                 "enum": ["a", 1, 1.5, True, None],
             },
         ),
-        ({"type": "string", "enum": ["a", None]}, {"type": "string", "enum": ["a"]}),
-        ({"type": "boolean", "enum": [True, 1, "yes"]}, {"type": "boolean", "enum": [True]}),
-        ({"type": "string", "const": "a", "enum": ["a", "b"]}, {"type": "string", "const": "a"}),
-        ({"type": "string", "$anchor": "a", "$id": "urn:a"}, {"type": "string"}),
+        ({**STR, "enum": ["a", None]}, {**STR, "enum": ["a"]}),
+        ({**BOOL, "enum": [True, 1, "yes"]}, {**BOOL, "enum": [True]}),
+        ({**STR, "const": "a", "enum": ["a", "b"]}, {**STR, "const": "a"}),
+        ({**STR, "$anchor": "a", "$id": "urn:a"}, STR),
         ({"properties": {}}, closed()),
-        ({"items": {"type": "string"}}, {"type": "array", "items": {"type": "string"}}),
+        ({"items": STR}, array(STR)),
         ({"type": "object", "properties": {}, "additionalProperties": False}, closed()),
         (
-            {"type": ["array", "null"], "items": {"type": "string"}, "description": "Names."},
-            {
-                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
-                "description": "Names.",
-            },
+            {"type": ["array", "null"], "items": STR, "description": "Names."},
+            any_of(array(STR), NULL, description="Names."),
         ),
         (
-            {"type": "string", "anyOf": [{"format": "date"}, {"format": "uri"}], "title": "V"},
-            {
-                "anyOf": [
-                    {"type": "string", "format": "date"},
-                    {"type": "string", "description": 'format: "uri".'},
-                ],
-                "title": "V",
-            },
+            {**STR, "anyOf": [{"format": "date"}, {"format": "uri"}], "title": "V"},
+            any_of({**STR, "format": "date"}, {**STR, "description": 'format: "uri".'}, title="V"),
         ),
+        (any_of(STR, STR, ref("D")), any_of(STR, ref("D"))),
+        (tuple_of(INT, INT, minItems=2, maxItems=2), array(INT, minItems=2, maxItems=2)),
+        (tuple_of(INT, INT, INT, minItems=1), array(INT, minItems=1, maxItems=3)),
         (
-            {"anyOf": [{"type": "string"}, {"type": "string"}, {"$ref": "#/$defs/D"}]},
-            {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/D"}]},
+            {"prefixItems": [INT] * 3, "minItems": 5, "maxItems": 2, "items": False},
+            array(INT, minItems=3, maxItems=2),
         ),
+        ({"prefixItems": [INT]}, array(INT, minItems=0, maxItems=1)),
         (
-            {
-                "prefixItems": [{"type": "integer"}, {"type": "integer"}],
-                "minItems": 2,
-                "maxItems": 2,
-                "type": "array",
-            },
-            {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-        ),
-        (
-            {"prefixItems": [{"type": "integer"}] * 3, "minItems": 1, "type": "array"},
-            {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3},
-        ),
-        (
-            {
-                "prefixItems": [{"type": "integer"}] * 3,
-                "minItems": 5,
-                "maxItems": 2,
-                "items": False,
-            },
-            {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 2},
-        ),
-        (
-            {"prefixItems": [{"type": "integer"}]},
-            {"type": "array", "items": {"type": "integer"}, "minItems": 0, "maxItems": 1},
-        ),
-        (
-            {
-                "type": "object",
-                "anyOf": [
-                    {"$ref": "#/$defs/D"},
-                    {"properties": {}, "additionalProperties": False, "title": "E"},
-                ],
-            },
-            {"anyOf": [{"$ref": "#/$defs/D"}, closed() | {"title": "E"}]},
+            any_of(ref("D"), {"properties": {}, "title": "E"}, type="object"),
+            any_of(ref("D"), {**closed(), "title": "E"}),
         ),
     ],
 )
@@ -510,7 +393,7 @@ def test_a_respelling_needs_no_encoding(schema: Any, strict: Any) -> None:
     assert codec({**obj(v=schema), "$defs": {"D": closed()}}, refuse=True).schema == made.schema
 
 
-ANY = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, NULL]}
+ANY = any_of(STR, NUM, BOOL, NULL)
 
 
 @pytest.mark.parametrize(
@@ -519,12 +402,9 @@ ANY = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, NU
         ({}, ANY),
         (True, ANY),
         ({"description": "What you like."}, {**ANY, "description": "What you like."}),
-        ({"type": "array"}, {"type": "array", "items": ANY}),
-        ({"type": "array", "items": {}}, {"type": "array", "items": ANY}),
-        (
-            {"type": "array", "prefixItems": [], "maxItems": 0},
-            {"type": "array", "items": ANY, "maxItems": 0},
-        ),
+        ({"type": "array"}, array(ANY)),
+        (array({}), array(ANY)),
+        (tuple_of(maxItems=0), array(ANY, maxItems=0)),
     ],
 )
 def test_any_value_becomes_a_scalar(schema: Any, strict: Any) -> None:
@@ -533,32 +413,23 @@ def test_any_value_becomes_a_scalar(schema: Any, strict: Any) -> None:
 
     assert form(made) == strict
     assert made.flat_nulls == ()
-    assert [reason.split(": ")[1] for reason in made.reasons] == ["type-missing"]
+    assert [place.split(": ")[1] for place in places(made.reasons)] == ["type-missing"]
     assert made.decode({"v": {"a": [1]}}) == {"v": {"a": [1]}}
 
 
 def test_a_required_name_without_a_schema_is_any_value() -> None:
     """A name that is required and nowhere described becomes a property of any scalar type."""
-    made = codec(
-        {
-            "type": "object",
-            "properties": {"a": STR},
-            "required": ["a", "b"],
-            "additionalProperties": False,
-        }
-    )
+    made = codec({**closed(a=STR), "required": ["a", "b"]})
 
     assert made.schema["required"] == ["a", "b"]
-    assert made.schema["properties"]["b"] == {
-        "anyOf": [{"type": name} for name in ("string", "number", "boolean", "null")]
-    }
+    assert made.schema["properties"]["b"] == ANY
 
 
 def test_the_reason_says_the_remedy() -> None:
     """What an optional property costs is said with the way around it."""
     reason = "null means that it is absent; require it, and let its type allow null if it may have no value"
 
-    assert one({"type": "integer", "default": 1}).reasons == ()
+    assert one({**INT, "default": 1}).reasons == ()
     assert codec(obj(v=INT, required=[])).reasons == (
         f"#/properties/v: required-incomplete: {reason}",
     )
@@ -572,84 +443,55 @@ def test_an_any_with_a_default_keeps_null() -> None:
     assert made.decode({"v": None}) == {"v": None}
 
 
-INT, STR = {"type": "integer"}, {"type": "string"}
-
-
 @pytest.mark.parametrize(
-    ("schema", "strict", "plain", "sent"),
+    ("schema", "strict", "plain"),
     [
+        (dict_of(INT), pairs(INT), {"a": 1, "b": 2}),
+        ({"type": "object"}, pairs(ANY), {"a": None}),
+        (dict_of(True), pairs(ANY), {}),
+        ({"additionalProperties": array(INT)}, pairs(array(INT)), {"a": [1]}),
         (
-            {"type": "object", "additionalProperties": INT},
-            pairs(INT),
-            {"a": 1, "b": 2},
-            [("a", 1), ("b", 2)],
-        ),
-        ({"type": "object"}, pairs(ANY), {"a": None}, [("a", None)]),
-        ({"type": "object", "additionalProperties": True}, pairs(ANY), {}, []),
-        (
-            {"additionalProperties": {"type": "array", "items": INT}},
-            pairs({"type": "array", "items": INT}),
-            {"a": [1]},
-            [("a", [1])],
-        ),
-        (
-            {"type": "object", "additionalProperties": INT, "propertyNames": {"enum": ["a", 1]}},
-            pairs(INT, {"type": "string", "enum": ["a"]}),
+            dict_of(INT, propertyNames={"enum": ["a", 1]}),
+            pairs(INT, {**STR, "enum": ["a"]}),
             {"a": 1},
-            [("a", 1)],
         ),
         (
-            {"type": "object", "additionalProperties": INT, "propertyNames": {"$ref": "#/$defs/K"}},
-            pairs(INT, {"type": "string", "format": "uuid", "title": "K"}),
+            dict_of(INT, propertyNames=ref("K")),
+            pairs(INT, {**STR, "format": "uuid", "title": "K"}),
             {"a": 1},
-            [("a", 1)],
         ),
+        ({"patternProperties": {"^a": INT}}, pairs(INT, {**STR, "pattern": "^a"}), {"a": 1}),
         (
-            {"type": "object", "patternProperties": {"^a": INT}},
-            pairs(INT, {"type": "string", "pattern": "^a"}),
-            {"a": 1},
-            [("a", 1)],
-        ),
-        (
-            {"type": "object", "patternProperties": {"^(?!a)": INT}, "additionalProperties": False},
-            pairs(INT, {"type": "string", "description": 'pattern: "^(?!a)".'}),
+            dict_of(False, patternProperties={"^(?!a)": INT}),
+            pairs(INT, {**STR, "description": 'pattern: "^(?!a)".'}),
             {"b": 1},
-            [("b", 1)],
         ),
-        ({"patternProperties": {}}, pairs(ANY), {"b": 1}, [("b", 1)]),
+        ({"patternProperties": {}}, pairs(ANY), {"b": 1}),
         (
-            {"type": "object", "additionalProperties": INT, "minProperties": 1, "title": "D"},
+            dict_of(INT, minProperties=1, title="D"),
             {**pairs(INT), "title": "D", "description": "minProperties: 1."},
             {"b": 1},
-            [("b", 1)],
-        ),
-        (
-            {
-                "type": "object",
-                "additionalProperties": {"type": "object", "additionalProperties": INT},
-            },
-            pairs(pairs(INT)),
-            {"a": {"b": 1}},
-            [("a", [{"key": "b", "value": 1}])],
         ),
     ],
 )
-def test_an_object_with_any_names_becomes_pairs(
-    schema: Any, strict: Any, plain: Any, sent: Any
-) -> None:
+def test_an_object_with_any_names_becomes_pairs(schema: Any, strict: Any, plain: Any) -> None:
     """A dict is sent as an array of keys and values, and read as a dict."""
     made = one(schema, K={"format": "uuid", "title": "K"})
-    encoded = [{"key": key, "value": value} for key, value in sent]
 
     assert form(made) == strict
-    assert made.encode({"v": plain}) == {"v": encoded}
-    assert made.decode({"v": encoded}) == {"v": plain}
+    assert made.decode({"v": as_pairs(plain)}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
-    assert made.flat_nulls != ()
     assert made.flat_nulls is None
-    assert "#/properties/v: properties-missing" in {
-        ": ".join(reason.split(": ")[:2]) for reason in made.reasons
-    }
+    assert "#/properties/v: properties-missing" in places(made.reasons)
+
+
+def test_a_dict_of_dicts_becomes_pairs_of_pairs() -> None:
+    """What stands in a dict is sent and read by the same rule."""
+    made = one(dict_of(dict_of(INT)))
+    plain, sent = {"v": {"a": {"b": 1}}}, {"v": as_pairs({"a": as_pairs({"b": 1})})}
+
+    assert form(made) == pairs(pairs(INT))
+    assert made.decode(sent) == made.decode(plain) == plain
 
 
 @pytest.mark.parametrize(
@@ -669,33 +511,24 @@ def test_an_object_with_any_names_becomes_pairs(
 )
 def test_what_is_no_array_of_pairs_stays(value: Any) -> None:
     """Pairs that make no dict, two with one key above all, are left to validation."""
-    made = one({"type": "object", "additionalProperties": INT})
+    made = one(dict_of(INT))
 
     assert made.decode({"v": value}) == {"v": value}
-    assert made.encode({"v": value}) == {"v": value}
     assert made.decode(value) == value
 
 
-MIXED = {"type": "array", "prefixItems": [INT, STR], "minItems": 2, "maxItems": 2}
+MIXED = tuple_of(INT, STR, minItems=2, maxItems=2)
 
 
 def test_a_tuple_of_unlike_items_becomes_an_object() -> None:
     """Items of several types get a name each; titles, such as a NamedTuple's, stay with them."""
-    point = {
-        "type": "array",
-        "prefixItems": [{**INT, "title": "X"}, {**INT, "title": "Y"}],
-        "minItems": 2,
-        "maxItems": 2,
-    }
+    x, y = {**INT, "title": "X"}, {**INT, "title": "Y"}
 
     assert form(one(MIXED)) == closed(item_0=INT, item_1=STR)
-    assert form(one(point)) == closed(item_0={**INT, "title": "X"}, item_1={**INT, "title": "Y"})
-    assert one(MIXED).encode({"v": [1, "a"]}) == {"v": {"item_0": 1, "item_1": "a"}}
+    assert form(one(tuple_of(x, y, minItems=2, maxItems=2))) == closed(item_0=x, item_1=y)
     assert one(MIXED).decode({"v": {"item_0": 1, "item_1": "a"}}) == {"v": [1, "a"]}
     assert one(MIXED).decode({"v": [1, "a"]}) == {"v": [1, "a"]}
-    assert [reason.split(": ")[:2] for reason in one(MIXED).reasons] == [
-        ["#/properties/v", "keyword-prefixItems"]
-    ]
+    assert places(one(MIXED).reasons) == ["#/properties/v: keyword-prefixItems"]
 
 
 @pytest.mark.parametrize(
@@ -716,8 +549,6 @@ def test_a_tuple_of_unlike_items_becomes_an_object() -> None:
 def test_what_is_no_tuple_stays(value: Any) -> None:
     """Too many, too few or strange items are left to validation."""
     assert one(MIXED).decode({"v": value}) == {"v": value}
-    assert one(MIXED).encode({"v": [1, "a", 2]}) == {"v": [1, "a", 2]}
-    assert one(MIXED).encode({"v": {"item_0": 1}}) == {"v": {"item_0": 1}}
 
 
 class Triple(NamedTuple):
@@ -743,32 +574,22 @@ def test_a_named_tuple_may_end_early(plain: Any, sent: Any) -> None:
     """Items with a default are nullable, and null at the end makes the tuple shorter."""
     made = of(Triple)
 
-    assert made.encode({"v": plain}) == {"v": sent}
     assert made.decode({"v": sent}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
 
 
 def test_a_tuple_without_a_least_length_may_be_empty() -> None:
     """Each item of a tuple that says no `minItems` may be left out, also the first."""
-    made = one({"type": "array", "prefixItems": [INT, STR]})
+    made = one(tuple_of(INT, STR))
 
-    assert made.encode({"v": []}) == {"v": {"item_0": None, "item_1": None}}
     assert made.decode({"v": {"item_0": None, "item_1": None}}) == {"v": []}
     assert made.decode({"v": {"item_0": 1, "item_1": None}}) == {"v": [1]}
 
 
 def test_a_tuple_fills_a_gap_with_the_default() -> None:
     """An item left out before one that is given gets its default, a fresh one each time; without one the object stays."""
-    gap = {
-        "type": "array",
-        "prefixItems": [INT, {"type": "array", "items": INT, "default": [7]}, STR],
-        "minItems": 1,
-    }
-    unknown = {
-        "type": "array",
-        "prefixItems": [INT, {"type": "array", "items": INT}, STR],
-        "minItems": 1,
-    }
+    gap = tuple_of(INT, array(INT, default=[7]), STR, minItems=1)
+    unknown = tuple_of(INT, array(INT), STR, minItems=1)
     sent = {"v": {"item_0": 1, "item_1": None, "item_2": "a"}}
     made = one(gap)
 
@@ -784,54 +605,33 @@ def test_a_tuple_fills_a_gap_with_the_default() -> None:
 
 def test_null_drops_what_may_be_left_out() -> None:
     """Null of a property that may be left out and admits no null is dropped, at each depth; every other null stays."""
-    inner = obj(
-        a={**INT, "default": 1},
-        b={"type": ["integer", "null"], "default": 2},
-        c=INT,
-        required=["c"],
-    )
+    inner = obj(a={**INT, "default": 1}, b={**MAYBE_INT, "default": 2}, c=INT, required=["c"])
     made = codec(obj(p=inner, q={**inner, "default": {}}, required=["p"]))
     full = {"p": {"a": None, "b": None, "c": None}, "q": {"a": 1, "b": 1, "c": 1}}
 
     assert made.decode(full) == {"p": {"b": None, "c": None}, "q": {"a": 1, "b": 1, "c": 1}}
     assert made.decode({"p": {"a": None}, "q": None}) == {"p": {}}
     assert made.decode({"p": None, "q": None, "z": None}) == {"p": None, "z": None}
-    assert made.encode({"p": {"c": 1}}) == {"p": {"a": None, "c": 1}, "q": None}
     assert made.flat_nulls is None
 
 
 def test_flat_arguments_only_drop_nulls() -> None:
     """Where decoding is dropping nulls at the top, their names are known."""
     made = codec(
-        obj(
-            a=INT,
-            b={**INT, "default": 1},
-            c={"type": ["integer", "null"], "default": 1},
-            d=STR,
-            required=["a"],
-        )
+        obj(a=INT, b={**INT, "default": 1}, c={**MAYBE_INT, "default": 1}, d=STR, required=["a"])
     )
 
     assert made.flat_nulls == ("b", "d")
-    assert made.flat_nulls != ()
     assert made.decode({"a": None, "b": None, "c": None, "d": None}) == {"a": None, "c": None}
 
 
 def test_an_optional_null_can_be_left_out_in_the_plain_form_only() -> None:
     """A type that admits null keeps it, so an absent one has no strict form and stays absent."""
-    made = one({"type": ["integer", "null"], "default": 5}, required=False)
+    made = one({**MAYBE_INT, "default": 5}, required=False)
 
-    assert made.encode({}) == {}
     assert made.decode({}) == {}
-    assert made.decode({"v": None}) == made.encode({"v": None}) == {"v": None}
+    assert made.decode({"v": None}) == {"v": None}
     assert made.flat_nulls == ()
-
-
-def test_keys_come_in_the_order_of_the_schema() -> None:
-    """An encoded object has its keys as the schema lists them."""
-    made = codec(obj(a={**INT, "default": 1}, b=INT, required=["b"]))
-
-    assert [*made.encode({"z": 0, "b": 1})] == ["a", "b", "z"]
 
 
 # Further names
@@ -839,29 +639,24 @@ def test_keys_come_in_the_order_of_the_schema() -> None:
 
 def test_further_names_become_one_property() -> None:
     """Typed further names are published as pairs under the name that is asked for, and read flat."""
-    schema = {
-        **obj(a={**INT, "default": 1}, required=[]),
-        "additionalProperties": {"type": "object", "additionalProperties": INT},
-    }
+    schema = {**obj(a={**INT, "default": 1}, required=[]), "additionalProperties": dict_of(INT)}
     made = codec(schema, rest="options")
     pair = {"key": "x", "value": [{"key": "y", "value": 2}]}
 
     assert violations(made.schema) == []
     assert made.schema["properties"]["options"] == pairs(pairs(INT))
     assert made.schema["required"] == ["a", "options"]
-    assert made.encode({"x": {"y": 2}}) == {"a": None, "options": [pair]}
     assert made.decode({"a": None, "options": [pair]}) == {"x": {"y": 2}}
     assert made.decode({"a": 1, "x": {"y": 2}}) == {"a": 1, "x": {"y": 2}}
     assert made.decode({"a": 1, "x": [{"key": "y", "value": 2}]}) == {"a": 1, "x": {"y": 2}}
     assert made.decode({"options": {"y": 2}}) == {"options": {"y": 2}}
-    assert made.encode({"a": 1}) == {"a": 1, "options": []}
     assert made.decode({"a": 1, "options": []}) == {"a": 1}
     assert made.flat_nulls is None
 
 
 def test_further_names_alone_stay_an_object_at_the_root() -> None:
     """The root is an object, even if it declares no name."""
-    made = codec({"type": "object", "additionalProperties": INT}, rest="kwargs")
+    made = codec(dict_of(INT), rest="kwargs")
 
     assert made.schema == closed(kwargs=pairs(INT))
     assert made.decode({"kwargs": [{"key": "a", "value": 1}]}) == {"a": 1}
@@ -883,25 +678,20 @@ def test_a_further_name_never_overwrites(name: str) -> None:
 
 def test_further_names_of_an_inner_object() -> None:
     """A nested object publishes them under a name of its own that no property has."""
-    inner = {**obj(extra=INT), "additionalProperties": STR}
-    made = one(inner)
+    made = one({**obj(extra=INT), "additionalProperties": STR})
+    plain, sent = {"extra": 1, "x": "y"}, {"extra": 1, "extra_": as_pairs({"x": "y"})}
 
     assert form(made) == closed(extra=INT, extra_=pairs(STR))
-    assert made.decode({"v": {"extra": 1, "extra_": [{"key": "x", "value": "y"}]}}) == {
-        "v": {"extra": 1, "x": "y"}
-    }
-    assert made.encode({"v": {"extra": 1, "x": "y"}}) == {
-        "v": {"extra": 1, "extra_": [{"key": "x", "value": "y"}]}
-    }
+    assert made.decode({"v": sent}) == {"v": plain}
 
 
 def test_a_further_name_that_is_the_published_one_is_read_as_the_pairs() -> None:
     """A list of pairs under the published name is the pairs, though it could be an argument of that name."""
-    made = codec({"type": "object", "additionalProperties": {"type": "array"}}, rest="rest")
+    made = codec(dict_of({"type": "array"}), rest="rest")
     value = {"rest": [{"key": "a", "value": []}]}
 
     assert made.decode(value) == {"a": []}
-    assert made.decode(made.encode(value)) == value
+    assert made.decode({"rest": [{"key": "rest", "value": value["rest"]}]}) == value
     assert made.decode({"rest": [1]}) == {"rest": [1]}
 
 
@@ -924,39 +714,20 @@ class Owner(BaseModel):
     names: dict[str, str] = {}
 
 
+CAT, STRICT_CAT = {"kind": "cat"}, {"kind": "cat", "lives": None}
+
+
 def test_members_are_told_apart_by_their_shape() -> None:
     """A union decodes each value as the member whose shape it has, in both forms and in a mixture."""
     made = of(list[Cat | Dog])
-    strict = [
-        {"kind": "cat", "lives": None},
-        {
-            "kind": "dog",
-            "lives": None,
-            "owner": {
-                "pets": [{"kind": "cat", "lives": None}],
-                "names": [{"key": "a", "value": "b"}],
-            },
-        },
-    ]
-    plain = [
-        {"kind": "cat"},
-        {"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": {"a": "b"}}},
-    ]
-    mixed = [
-        {"kind": "cat", "lives": None},
-        {
-            "kind": "dog",
-            "owner": {"pets": [{"kind": "cat"}], "names": [{"key": "a", "value": "b"}]},
-        },
-    ]
+    names = as_pairs({"a": "b"})
+    plain = [CAT, {"kind": "dog", "owner": {"pets": [CAT], "names": {"a": "b"}}}]
+    mixed = [STRICT_CAT, {"kind": "dog", "owner": {"pets": [CAT], "names": names}}]
+    owner = {"pets": [STRICT_CAT], "names": names}
+    strict = [STRICT_CAT, {"kind": "dog", "lives": None, "owner": owner}]
 
-    assert (
-        made.decode({"v": strict})
-        == made.decode({"v": plain})
-        == made.decode({"v": mixed})
-        == {"v": plain}
-    )
-    assert made.encode({"v": plain}) == {"v": strict}
+    for sent in (strict, plain, mixed):
+        assert made.decode({"v": sent}) == {"v": plain}
 
 
 def test_a_value_of_no_member_stays() -> None:
@@ -964,25 +735,19 @@ def test_a_value_of_no_member_stays() -> None:
     made = of(list[Cat | Dog])
     value = {"v": [{"kind": "cow", "lives": None}, 3, None, "x", {"kind": "cat", "lives": "many"}]}
 
-    assert made.decode(value) == made.encode(value) == value
+    assert made.decode(value) == value
 
 
 def test_a_mistake_inside_of_a_member_is_decoded_around() -> None:
     """A value that names its member by a constant is decoded as that member, so that validation finds only the mistake."""
     made = of(list[Cat | Dog])
-    wrong = {
-        "kind": "dog",
-        "lives": None,
-        "owner": {"pets": [{"kind": "cat", "lives": None}], "names": "none"},
-    }
+    wrong = {"kind": "dog", "lives": None, "owner": {"pets": [STRICT_CAT], "names": "none"}}
 
     assert made.decode({"v": [wrong]}) == {
-        "v": [{"kind": "dog", "owner": {"pets": [{"kind": "cat"}], "names": "none"}}]
+        "v": [{"kind": "dog", "owner": {"pets": [CAT], "names": "none"}}]
     }
-    assert made.decode({"v": [{"kind": "cow", "lives": None}]}) == {
-        "v": [{"kind": "cow", "lives": None}]
-    }
-    assert made.decode({"v": [{"lives": None, "more": 1}]}) == {"v": [{"lives": None, "more": 1}]}
+    for stays in ({"kind": "cow", "lives": None}, {"lives": None, "more": 1}):
+        assert made.decode({"v": [stays]}) == {"v": [stays]}
 
 
 def test_a_union_of_one_object_and_scalars_needs_no_telling_apart() -> None:
@@ -991,7 +756,6 @@ def test_a_union_of_one_object_and_scalars_needs_no_telling_apart() -> None:
 
     assert made.decode({"v": {"kind": "cow", "lives": None}}) == {"v": {"kind": "cow"}}
     assert made.decode({"v": 3}) == {"v": 3}
-    assert made.encode({"v": {"kind": "cat"}}) == {"v": {"kind": "cat", "lives": None}}
 
 
 class Defaulted(BaseModel):
@@ -1066,22 +830,18 @@ def test_an_empty_array_is_the_empty_list() -> None:
     """Of a dict and a list the empty array is the list; the empty dict stays plain, and everything else is told apart."""
     made = of(dict[str, int] | list[int])
 
-    assert made.decode({"v": []}) == made.encode({"v": []}) == {"v": []}
-    assert made.decode({"v": {}}) == made.encode({"v": {}}) == {"v": {}}
-    assert made.encode({"v": {"a": 1}}) == {"v": [{"key": "a", "value": 1}]}
+    assert made.decode({"v": []}) == {"v": []}
+    assert made.decode({"v": {}}) == {"v": {}}
     assert made.decode({"v": [{"key": "a", "value": 1}]}) == {"v": {"a": 1}}
 
 
 def test_recursion_that_needs_no_decoding_is_trivial() -> None:
     """A recursive type is walked only if something in it changes."""
-    tree = {
-        **obj(v=INT, kids={"type": "array", "items": {"$ref": "#/$defs/Tree"}}),
-        "title": "Tree",
-    }
+    tree = {**obj(v=INT, kids=array(ref("Tree"))), "title": "Tree"}
     leafy = {**tree, "properties": {**tree["properties"], "w": INT}}
 
-    assert one({"$ref": "#/$defs/Tree"}, Tree=tree).flat_nulls == ()
-    made = one({"$ref": "#/$defs/Tree"}, Tree=leafy)
+    assert one(ref("Tree"), Tree=tree).flat_nulls == ()
+    made = one(ref("Tree"), Tree=leafy)
     assert made.flat_nulls != ()
     assert made.decode({"v": {"v": 1, "w": None, "kids": [{"v": 2, "w": None, "kids": []}]}}) == {
         "v": {"v": 1, "kids": [{"v": 2, "kids": []}]}
@@ -1090,42 +850,41 @@ def test_recursion_that_needs_no_decoding_is_trivial() -> None:
 
 def test_types_that_recurse_through_each_other() -> None:
     """Whether decoding is needed is found out through every reference."""
-    a, b = obj(b={"$ref": "#/$defs/B"}), obj(c={"anyOf": [{"$ref": "#/$defs/C"}, NULL]})
-    c = obj(a={"anyOf": [{"$ref": "#/$defs/A"}, NULL]}, n=INT, required=["a"])
-    made = one({"$ref": "#/$defs/A"}, A=a, B=b, C=c)
+    a, b = obj(b=ref("B")), obj(c=any_of(ref("C"), NULL))
+    c = obj(a=any_of(ref("A"), NULL), n=INT, required=["a"])
+    made = one(ref("A"), A=a, B=b, C=c)
     sent = {"v": {"b": {"c": {"a": {"b": {"c": {"a": None, "n": None}}}, "n": None}}}}
 
     assert made.decode(sent) == {"v": {"b": {"c": {"a": {"b": {"c": {"a": None}}}}}}}
-    assert made.encode(made.decode(sent)) == sent
 
 
 @pytest.mark.parametrize(
     ("op", "depth"), [("not", 1), ("not", 98), ("all", 1), ("all", 48), ("via", 98)]
 )
 def test_deep_values_are_decoded(op: str, depth: int) -> None:
-    """A value of nearly a hundred levels, with a union in each, is decoded and encoded."""
+    """A value of nearly a hundred levels, with a union in each, is decoded."""
 
     def branch(name: str, of: Any) -> dict[str, Any]:
         return obj(op={"const": name}, of=of, n=INT, required=["op", "of"])
 
     made = one(
-        {"$ref": "#/$defs/E"},
-        E={
-            "anyOf": [
-                branch("not", {"$ref": "#/$defs/E"}),
-                branch("all", {"type": "array", "items": {"$ref": "#/$defs/E"}}),
-                branch("via", {"$ref": "#/$defs/F"}),
-                {"type": "object", "additionalProperties": {"type": "boolean"}},
-                {"type": "string"},
-            ]
-        },
-        F={"oneOf": [{"$ref": "#/$defs/E"}, NULL]},
+        ref("E"),
+        E=any_of(
+            branch("not", ref("E")),
+            branch("all", array(ref("E"))),
+            branch("via", ref("F")),
+            dict_of(BOOL),
+            STR,
+        ),
+        F={"oneOf": [ref("E"), NULL]},
     )
     plain: Any = {"a": True}
+    sent: Any = [{"key": "a", "value": True}]
     for _ in range(depth):
         plain = {"op": op, "of": [plain, "x"] if op == "all" else plain}
+        sent = {"op": op, "of": [sent, "x"] if op == "all" else sent, "n": None}
 
-    assert made.decode(made.encode({"v": plain})) == {"v": plain}
+    assert made.decode({"v": sent}) == {"v": plain}
     assert made.decode({"v": plain}) == {"v": plain}
 
 
@@ -1134,28 +893,18 @@ def test_members_with_the_same_names_do_not_multiply() -> None:
 
     def branch(op: str) -> dict[str, Any]:
         return obj(
-            left={"$ref": "#/$defs/E"},
-            right={"$ref": "#/$defs/E"},
-            n=INT,
-            op={"const": op},
-            required=["left", "right", "op"],
+            left=ref("E"), right=ref("E"), n=INT, op={"const": op}, required=["left", "right", "op"]
         )
 
-    made = one(
-        {"$ref": "#/$defs/E"},
-        E={"anyOf": [branch("a"), branch("b"), branch("c"), {"type": "integer"}]},
-    )
-    plain: Any = 1
-    for _ in range(40):
-        plain = {"left": plain, "right": 1, "op": "c"}
-    wrong: Any = "x"
-    read: Any = "x"
-    for _ in range(40):
-        wrong = {"left": wrong, "right": 1, "n": None, "op": "c"}
-        read = {"left": read, "right": 1, "op": "c"}
+    made = one(ref("E"), E=any_of(branch("a"), branch("b"), branch("c"), INT))
+    for innermost in (1, "x"):
+        sent: Any = innermost
+        read: Any = innermost
+        for _ in range(40):
+            sent = {"left": sent, "right": 1, "n": None, "op": "c"}
+            read = {"left": read, "right": 1, "op": "c"}
 
-    assert made.decode(made.encode({"v": plain})) == {"v": plain}
-    assert made.decode({"v": wrong}) == {"v": read}
+        assert made.decode({"v": sent}) == {"v": read}
 
 
 def test_references_are_kept_and_named_once() -> None:
@@ -1163,13 +912,13 @@ def test_references_are_kept_and_named_once() -> None:
     made = codec(
         {
             **obj(
-                a={"$ref": "#/$defs/A"},
+                a=ref("A"),
                 b={"$ref": "#/definitions/A"},
-                c={"$ref": "#/$defs/A"},
+                c=ref("A"),
                 d={"$ref": "#/$defs/x~1y~0"},
                 e={"$ref": "#/$defs/L/anyOf/0"},
             ),
-            "$defs": {"A": STR, "Unused": {}, "x/y~": INT, "L": {"anyOf": [INT]}},
+            "$defs": {"A": STR, "Unused": {}, "x/y~": INT, "L": any_of(INT)},
             "definitions": {"A": INT},
         }
     )
@@ -1181,22 +930,16 @@ def test_references_are_kept_and_named_once() -> None:
     ]
     assert made.schema["$defs"]["A"] == STR
     assert made.schema["$defs"]["A_2"] == INT
-    assert (
-        made.schema["properties"]["d"] == {"$ref": "#/$defs/x_y_"}
-        and made.schema["$defs"]["x_y_"] == INT
-    )
+    assert made.schema["properties"]["d"] == ref("x_y_") and made.schema["$defs"]["x_y_"] == INT
     assert len(made.schema["$defs"]) == 4
     assert violations(made.schema) == []
 
 
 def test_the_root_may_be_a_reference_and_be_referred_to() -> None:
     """A root that refers to a definition is written out; `#` is the root itself."""
-    node = {
-        **obj(next={"anyOf": [{"$ref": "#/$defs/Node"}, NULL]}, n=INT, required=["next"]),
-        "title": "Node",
-    }
+    node = {**obj(next=any_of(ref("Node"), NULL), n=INT, required=["next"]), "title": "Node"}
     referring = codec({"$ref": "#/$defs/Node", "$defs": {"Node": node}})
-    itself = codec({**obj(next={"anyOf": [{"$ref": "#"}, NULL]}, n=INT, required=["next"])})
+    itself = codec({**obj(next=any_of({"$ref": "#"}, NULL), n=INT, required=["next"])})
 
     for made in (referring, itself):
         assert violations(made.schema) == []
@@ -1215,12 +958,12 @@ def test_refuse_names_all_that_needs_encoding() -> None:
     schema = {
         **obj(
             limit={**INT, "default": 10},
-            tags={"type": "object", "additionalProperties": STR},
+            tags=dict_of(STR),
             pair=MIXED,
             any={},
-            inner={"$ref": "#/$defs/I"},
-            name={"type": "string", "minLength": 1},
-            note={"type": ["string", "null"], "default": None},
+            inner=ref("I"),
+            name={**STR, "minLength": 1},
+            note={**MAYBE_STR, "default": None},
             required=["tags", "pair", "any", "inner", "name"],
         ),
         "$defs": {"I": obj(x=INT, required=[])},
@@ -1234,9 +977,7 @@ def test_refuse_names_all_that_needs_encoding() -> None:
         "#/properties/pair: keyword-prefixItems",
         "#/properties/tags: properties-missing",
     ]
-    assert sorted(": ".join(reason.split(": ")[:2]) for reason in codec(schema).reasons) == sorted(
-        reasons(schema, refuse=True)
-    )
+    assert sorted(places(codec(schema).reasons)) == sorted(reasons(schema, refuse=True))
 
 
 def test_refusals_come_together() -> None:
@@ -1285,23 +1026,20 @@ def test_an_open_object_hides_no_other_refusal() -> None:
             {"type": "object", "patternProperties": {"a": INT, "b": INT}},
             "keyword-patternProperties",
         ),
-        (
-            {"type": "object", "patternProperties": {"a": INT}, "additionalProperties": INT},
-            "keyword-patternProperties",
-        ),
+        (dict_of(INT, patternProperties={"a": INT}), "keyword-patternProperties"),
         ({**MIXED, "items": INT}, "keyword-prefixItems"),
-        ({"type": "array", "items": [INT]}, "items-shape"),
-        ({"type": "boolean", "enum": ["yes"]}, "enum-type"),
+        (array([INT]), "items-shape"),
+        ({**BOOL, "enum": ["yes"]}, "enum-type"),
         ({"type": "array", "enum": [["a"]]}, "enum-type"),
         ({"enum": [{"a": 1}]}, "enum-type"),
         ({"enum": []}, "enum-type"),
         ({"type": "dict"}, "type-unknown"),
         ({"type": ["string", "tuple"]}, "type-unknown"),
-        ({"$ref": "#/$defs/none"}, "ref-target"),
+        (ref("none"), "ref-target"),
         ({"$ref": "#/$defs/B/0"}, "ref-target"),
         ({"$ref": "other.json#/a"}, "ref-target"),
         ({"$ref": "#anchor"}, "ref-target"),
-        ({"$ref": "#/$defs/A", "properties": {}}, "ref-siblings"),
+        (ref("A", properties={}), "ref-siblings"),
         ({"type": 3}, "malformed"),
         ({"type": [["string"]]}, "malformed"),
         ({"type": "object", "properties": []}, "malformed"),
@@ -1323,15 +1061,11 @@ def test_what_has_no_strict_form_deeper_is_named_there() -> None:
     """The path leads to the innermost place."""
     schema = {
         **obj(
-            a={"type": "array", "items": False},
-            b={"anyOf": [INT, False]},
-            c={
-                "type": "object",
-                "additionalProperties": {"allOf": []},
-                "propertyNames": {"type": "string", "enum": [1]},
-            },
+            a=array(False),
+            b=any_of(INT, False),
+            c=dict_of({"allOf": []}, propertyNames={**STR, "enum": [1]}),
             d={**MIXED, "prefixItems": [INT, False]},
-            e={"$ref": "#/$defs/E"},
+            e=ref("E"),
         ),
         "$defs": {"E": obj(f=False)},
     }
@@ -1346,28 +1080,20 @@ def test_what_has_no_strict_form_deeper_is_named_there() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "defs",
-    [
-        {"A": {"$ref": "#/$defs/A"}},
-        {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A", "title": "B"}},
-    ],
-)
+@pytest.mark.parametrize("defs", [{"A": ref("A")}, {"A": ref("B"), "B": ref("A", title="B")}])
 def test_a_reference_to_itself_is_refused(defs: Any) -> None:
     """A definition that says only that it is itself says nothing."""
-    assert reasons({**obj(v={"$ref": "#/$defs/A"}), "$defs": defs}) == [
-        "#/properties/v: ref-target"
-    ]
+    assert reasons({**obj(v=ref("A")), "$defs": defs}) == ["#/properties/v: ref-target"]
 
 
 @pytest.mark.parametrize(
     ("schema", "place"),
     [
-        ({"type": "object", "additionalProperties": True}, "#: additional-properties"),
+        (dict_of(True), "#: additional-properties"),
         ({**obj(a=INT), "additionalProperties": {}}, "#: additional-properties"),
-        ({"type": "string"}, "#: root-type"),
+        (STR, "#: root-type"),
         ({"type": ["object", "null"], "properties": {}}, "#: root-type"),
-        ({"anyOf": [obj(a=INT), obj(b=INT)]}, "#: root-type"),
+        (any_of(obj(a=INT), obj(b=INT)), "#: root-type"),
         ({"$ref": "#"}, "#: ref-target"),
     ],
 )
@@ -1393,7 +1119,7 @@ def test_a_type_named_twice_is_named_once() -> None:
         obj(a={"type": ["string", "string"]}, b={"type": ["object", "object"], "properties": {}})
     )
 
-    assert made.schema["properties"] == {"a": {"type": "string"}, "b": closed()}
+    assert made.schema["properties"] == {"a": STR, "b": closed()}
 
 
 # Promises that hold for everything
@@ -1402,12 +1128,7 @@ def test_a_type_named_twice_is_named_once() -> None:
 def test_nothing_that_is_given_is_changed() -> None:
     """Neither the schema nor a value is changed, and what comes out shares nothing with the next schema."""
     schema = {
-        **obj(
-            a={"type": "object", "additionalProperties": INT},
-            b={**MIXED, "default": [1, "a"]},
-            c={},
-            required=["a"],
-        ),
+        **obj(a=dict_of(INT), b={**MIXED, "default": [1, "a"]}, c={}, required=["a"]),
         "additionalProperties": INT,
     }
     value = {
@@ -1419,7 +1140,7 @@ def test_nothing_that_is_given_is_changed() -> None:
     before = copy.deepcopy((schema, value))
     made = codec(schema)
 
-    assert made.encode(made.decode(value)) == value
+    assert made.decode(value) == {"a": {"x": 1}, "b": [1, "z"], "c": None, "y": 1}
     made.schema["properties"]["c"]["anyOf"].clear()
     made.schema["properties"]["a"]["items"].clear()
 
@@ -1429,31 +1150,14 @@ def test_nothing_that_is_given_is_changed() -> None:
 
 def test_a_mapping_is_read_like_a_dict() -> None:
     """The whole value may be any mapping."""
-    from types import MappingProxyType
-
     made = codec(MappingProxyType(obj(a=INT, required=[])))
 
     assert made.decode(MappingProxyType({"a": None})) == {}
-    assert made.encode(MappingProxyType({})) == {"a": None}
 
 
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 2)
-    | st.sampled_from([0.5, 1.0, "a", "key", "string", "object", "#/$defs/A", "cat"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["a", "b", "v", "key", "value", "kind", "lives", "item_0", "item_1", "x"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=8,
-)
+NAMES = "a b v key value kind lives item_0 item_1 x".split()
+SCALARS = st.sampled_from([0.5, 1.0, "a", "key", "string", "object", "#/$defs/A", "cat"])
+json_values = nested(SINGLE | st.integers(-2, 2) | SCALARS, st.sampled_from(NAMES), most=4)
 TAKERS = [
     of(list[Cat | Dog]),
     of(dict[str, int] | list[int] | Other),
@@ -1465,12 +1169,11 @@ TAKERS = [
 
 @given(value=json_values, made=st.sampled_from(TAKERS))
 def test_wrong_values_never_raise(value: Any, made: Codec) -> None:
-    """Any JSON value at all passes through both directions."""
+    """Any JSON value at all passes through."""
     before = copy.deepcopy(value)
 
     for sent in (value, {"v": value}, {"v": [value]}):
         made.decode(sent)
-        made.encode(sent)
 
     assert value == before
 
@@ -1531,7 +1234,7 @@ def test_any_schema_becomes_strict_or_is_refused(fields: Any, a: Any, b: Any, ju
 
     assert violations(made.schema) == []
     jsonschema.Draft202012Validator.check_schema(made.schema)
-    made.decode(made.encode({"a": junk}))
+    made.decode({"a": junk})
 
 
 @given(schema=json_values)
@@ -1606,13 +1309,9 @@ def mapped(inner: Spec) -> Spec:
     def draw(draw: Any, mode: str) -> Any:
         keys = draw(st.lists(texts, unique=True, min_size=mode.endswith("in a union"), max_size=2))
         both = {key: inner.draw(draw, mode) for key in keys}
-        if is_strict(draw, mode):
-            return {key: plain for key, (plain, _) in both.items()}, [
-                {"key": key, "value": sent} for key, (_, sent) in both.items()
-            ]
-        return {key: plain for key, (plain, _) in both.items()}, {
-            key: sent for key, (_, sent) in both.items()
-        }
+        plain = {key: plain for key, (plain, _) in both.items()}
+        sent = {key: sent for key, (_, sent) in both.items()}
+        return plain, as_pairs(sent) if is_strict(draw, mode) else sent
 
     return Spec(dict[str, inner.annotation], draw)
 
@@ -1688,12 +1387,7 @@ def tagged(members: list[dict[str, tuple[Spec, bool]]]) -> Spec:
         return draw(st.sampled_from(specs)).draw(draw, mode)
 
     union: Any = Union[tuple(spec.annotation for spec in specs)]
-    return Spec(
-        union
-        if len(specs) == 1
-        else __import__("typing").Annotated[union, Field(discriminator="tag")],
-        draw,
-    )
+    return Spec(Annotated[union, Field(discriminator="tag")], draw)
 
 
 def node(depth: int = 2) -> Spec:
@@ -1748,18 +1442,17 @@ SPECS = st.recursive(LEAVES | st.builds(node), larger, max_leaves=4)
     ]
 )
 def test_laws(data: Any, fields: dict[str, tuple[Spec, bool]], mode: str) -> None:
-    """For every type and value: the form meets the subset, encoding is undone, and the plain, strict and mixed forms decode alike."""
+    """For every type and value: the form meets the subset, and the plain, strict and mixed forms decode alike."""
     spec = record(fields, False)
     try:
         made = codec(spec.annotation.model_json_schema())
     except SchemaError as error:
-        assert {reason.split(": ")[1] for reason in error.reasons} == {"same-strict-form"}
+        assert {place.split(": ")[1] for place in places(error.reasons)} == {"same-strict-form"}
         assume(False)
     plain, sent = spec.draw(data.draw, mode)
 
     assert violations(made.schema) == []
     assert made.decode(plain) == plain
-    assert made.decode(made.encode(plain)) == plain
     assert made.decode(sent) == plain
     if mode == "strict":
         jsonschema.Draft202012Validator(made.schema).validate(sent)

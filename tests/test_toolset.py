@@ -2,6 +2,8 @@
 
 import asyncio
 import contextvars
+import itertools
+import re
 import signal
 import threading
 
@@ -20,7 +22,8 @@ from functool import (
     Tripwire,
     WrapperTool,
 )
-from functool.testing import EventLog, MockTool
+from functool.testing import MockTool
+from tests.support import cancelled, heard, in_threads
 
 
 @FunctionTool
@@ -41,10 +44,33 @@ async def trip():
     raise Tripwire("stop all")
 
 
+CONTROL = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
+
+
+@FunctionTool
+async def quitter() -> None:
+    """Cancel oneself."""
+    asyncio.current_task().cancel()
+    await asyncio.sleep(1)
+
+
+@FunctionTool
+async def deps(context: Context) -> str:
+    """Tell what the host has put into the context."""
+    return context.deps
+
+
+RENAME = "rename one with WrapperTool(tool, name=...)"
+
+
+def one(name, id="", **arguments):
+    return ToolCall(name=name, arguments=arguments, id=id)
+
+
 def calls(*names):
+    """A turn: a call of each name, with its place as its id."""
     return [
-        ToolCall(name=name, arguments={"a": i} if name == "add" else {}, id=str(i))
-        for i, name in enumerate(names)
+        one(name, id=str(i), **({"a": i} if name == "add" else {})) for i, name in enumerate(names)
     ]
 
 
@@ -52,45 +78,32 @@ def run(work):
     return asyncio.run(work)
 
 
+def switched(switch):
+    """The tool `add` under a switch."""
+    return FunctionTool(add.func, settings=ToolSettings(is_enabled=switch))
+
+
 def test_it_is_a_mapping():
     """A Toolset maps names to tools, in order, and cannot be written to."""
     tools = Toolset([add, fail])
 
-    assert (list(tools), len(tools), tools["add"], "fail" in tools, tools.get("x")) == (
-        ["add", "fail"],
-        2,
-        add,
-        True,
-        None,
-    )
+    assert (list(tools), len(tools)) == (["add", "fail"], 2)
+    assert (tools["add"], "fail" in tools, tools.get("x")) == (add, True, None)
     with pytest.raises(TypeError):
         tools["new"] = add
 
 
-@pytest.mark.parametrize(
-    "tools",
-    [[add, add], [add, WrapperTool(fail, name="add")], [len], ["add"], [add.func]],
-    ids=["twice", "two of a name", "a builtin", "a name", "a function"],
-)
-def test_what_is_no_set_of_tools_is_refused(tools):
-    """Duplicate names, and what is no tool, raise at construction."""
-    with pytest.raises(DefinitionError):
-        Toolset(tools)
-
-
 def test_a_set_of_a_mapping():
     """The tools of a mapping, another set too, are taken under their own names."""
-    assert (
-        dict(Toolset({"plus": add, "f": fail}))
-        == dict(Toolset(Toolset([add, fail])))
-        == {"add": add, "fail": fail}
-    )
+    for tools in ({"plus": add, "f": fail}, Toolset([add, fail])):
+        assert dict(Toolset(tools)) == {"add": add, "fail": fail}
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, "5", 1.5, float("nan"), []])
 def test_a_bad_limit_is_refused(limit):
     """`max_concurrency` is a positive int or None."""
-    with pytest.raises(DefinitionError):
+    said = f"max_concurrency must be a positive int or None, not {limit!r}"
+    with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
         Toolset([add], max_concurrency=limit)
 
 
@@ -100,7 +113,7 @@ def test_the_sets_of_a_set():
 
     assert list(tools.filtered(lambda tool: tool.name == "add")) == ["add"]
     assert list(tools.prefixed("x_")) == ["x_add", "x_fail"]
-    assert run(tools.prefixed("x_").call(ToolCall(name="x_add", arguments={"a": 1}))).value == 2
+    assert run(tools.prefixed("x_").call(one("x_add", a=1))).value == 2
     assert list(tools | Toolset([trip])) == ["add", "fail", "trip"]
     assert (tools | Toolset([trip], max_concurrency=2)).max_concurrency == 2
     with pytest.raises(DefinitionError):
@@ -111,12 +124,12 @@ def test_the_sets_of_a_set():
 
 def test_unknown_tools_are_answered_with_close_names():
     """A misspelt name is an error result that names the tool that was meant."""
-    result = run(Toolset([add, fail]).call(ToolCall(name="adds", id="q")))
+    result = run(Toolset([add, fail]).call(one("adds", id="q")))
 
     assert (result.error.type, result.call_id) == ("UnknownToolError", "q")
     assert "'add'" in result.text
-    assert "add, fail" in run(Toolset([add, fail]).call(ToolCall(name="zzzz"))).text
-    assert run(Toolset().call(ToolCall(name="x"))).error.type == "UnknownToolError"
+    assert "add, fail" in run(Toolset([add, fail]).call(one("zzzz"))).text
+    assert run(Toolset().call(one("x"))).error.type == "UnknownToolError"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +137,7 @@ def test_unknown_tools_are_answered_with_close_names():
 )
 def test_disabled_tools(switch):
     """A tool that is switched off, or whose switch crashes, is a `ToolDisabledError`, and not listed."""
-    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch)), fail])
+    tools = Toolset([switched(switch), fail])
 
     assert run(tools.call(calls("add")[0], Context("guest"))).error.type == "ToolDisabledError"
     assert [tool.name for tool in tools.enabled(Context("guest"))] == ["fail"]
@@ -138,18 +151,14 @@ def test_a_turn_keeps_order_and_siblings():
     results = run(Toolset([add, fail]).call_all(calls("add", "fail", "nope", "add")))
 
     assert [result.call_id for result in results] == ["0", "1", "2", "3"]
-    assert [result.error.type if result.error else result.value for result in results] == [
-        1,
-        "ToolError",
-        "UnknownToolError",
-        4,
-    ]
+    ends = [result.error.type if result.error else result.value for result in results]
+    assert ends == [1, "ToolError", "UnknownToolError", 4]
     assert run(Toolset([add]).call_all([])) == []
 
 
 def test_two_calls_with_one_id_get_their_own_results():
     """An id is the caller's business."""
-    pair = [ToolCall(name="add", arguments={"a": a}, id="same") for a in (1, 5)]
+    pair = [one("add", id="same", a=a) for a in (1, 5)]
 
     assert [result.value for result in run(Toolset([add]).call_all(pair))] == [2, 6]
 
@@ -170,7 +179,7 @@ def counting_tool(name="work", **settings):
 def test_max_concurrency_is_honoured():
     """No more calls of a turn run at once than allowed; without a limit all do."""
     tool, state = counting_tool()
-    many = [ToolCall(name="work", arguments={"n": i}) for i in range(20)]
+    many = [one("work", n=i) for i in range(20)]
     run(Toolset([tool], max_concurrency=3).call_all(many))
     limited = state["most"]
     run(Toolset([tool]).call_all(many))
@@ -181,15 +190,11 @@ def test_max_concurrency_is_honoured():
 def test_a_turn_may_run_one_call_after_the_other():
     """With a limit of one they run in their order, and a tool that takes control is no less refused."""
     tool, state = counting_tool()
-    control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
-    tools = Toolset([tool, control], max_concurrency=1)
-    run(tools.call_all([ToolCall(name="work", arguments={"n": n}) for n in range(5)]))
+    tools = Toolset([tool, CONTROL], max_concurrency=1)
+    run(tools.call_all([one("work", n=n) for n in range(5)]))
 
     assert state["order"] == [("work", n, 1) for n in range(5)]
-    assert [result.is_error for result in run(tools.call_all(calls("control", "work")))] == [
-        True,
-        True,
-    ]
+    assert all(result.is_error for result in run(tools.call_all(calls("control", "work"))))
     assert len(state["order"]) == 5
 
 
@@ -218,32 +223,24 @@ def test_a_tool_that_takes_control_is_not_run_beside_others():
     """None of such a turn runs, and each answer says why; alone it runs."""
     tool, state = counting_tool("control", takes_control=True)
     tools = Toolset([tool, add])
-    results = run(
-        tools.call_all(
-            [ToolCall(name="control", id="1"), ToolCall(name="add", arguments={"a": 1}, id="2")]
-        )
-    )
+    results = run(tools.call_all([one("control", id="1"), one("add", id="2", a=1)]))
 
     assert [result.is_error for result in results] == [True, True]
-    assert all("control" in result.text for result in results)
+    assert {result.text for result in results} == {
+        "Nothing was run: 'control' takes control and cannot be called together with other tools. Call it alone."
+    }
     assert state["order"] == []
-    assert run(tools.call_all([ToolCall(name="control")]))[0].success
+    assert run(tools.call_all([one("control")]))[0].success
 
 
 def test_a_tripwire_loses_no_sibling_that_cancels_itself():
     """What a call that cancels its own task would have answered without the tripwire stands on that, too."""
 
-    @FunctionTool
-    async def leave():
-        asyncio.current_task().cancel()
-        await asyncio.sleep(0)
-
     with pytest.raises(Tripwire) as caught:
-        run(Toolset([leave, trip]).call_all(calls("leave", "trip", "leave")))
+        run(Toolset([quitter, trip]).call_all(calls("quitter", "trip", "quitter")))
 
     assert [(result.call_id, result.text) for result in caught.value.results] == [
-        ("0", "The call cancelled itself."),
-        ("2", "The call cancelled itself."),
+        (id, "The call cancelled itself.") for id in ("0", "2")
     ]
 
 
@@ -255,40 +252,32 @@ def test_a_tripwire_is_raised_after_the_others_have_ended():
         run(Toolset([tool, trip, add]).call_all(calls("trip", "work", "add")))
 
     assert state["now"] == 0 and len(state["order"]) == 1
-    assert [(result.call_id, result.success) for result in caught.value.results] == [
-        ("1", True),
-        ("2", True),
-    ]
+    others = [(result.call_id, result.success) for result in caught.value.results]
+    assert others == [("1", True), ("2", True)]
 
 
 def test_cancelling_the_caller_cancels_what_runs():
     """Cancelled, a turn cancels its calls and waits for their clean-up."""
-    cleaned = []
+    cleaned, begun = [], asyncio.Event()
 
     @FunctionTool
     async def slow(n: int):
+        if n == 2:
+            begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
             cleaned.append(n)
 
-    async def main():
-        task = asyncio.ensure_future(
-            Toolset([slow]).call_all([ToolCall(name="slow", arguments={"n": n}) for n in range(3)])
-        )
-        await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return sorted(cleaned)
+    run(cancelled(Toolset([slow]).call_all([one("slow", n=n) for n in range(3)]), begun))
 
-    assert run(main()) == [0, 1, 2]
+    assert sorted(cleaned) == [0, 1, 2]
 
 
 def test_ten_thousand_parallel_calls():
     """Each of 10,000 parallel calls gets its own result."""
-    many = [ToolCall(name="add", arguments={"a": i}, id=str(i)) for i in range(10_000)]
+    many = [one("add", id=str(i), a=i) for i in range(10_000)]
     results = run(Toolset([add]).call_all(many))
 
     assert [(result.call_id, result.value) for result in results] == [
@@ -308,12 +297,8 @@ def test_call_sync_in_a_script():
 def test_call_sync_chains_an_error_to_nothing_of_its_own():
     """A traceback that leaves `call_sync` begins in the tool: how the loop was found is no part of it."""
 
-    def stop(call, context):
-        raise Tripwire("Stop.")
-
-    tool = FunctionTool(add.func, input_guardrails=[stop])
     with pytest.raises(Tripwire) as stopped:
-        Toolset([tool]).call_sync(calls("add")[0])
+        Toolset([trip]).call_sync(one("trip"))
 
     assert stopped.value.__context__ is None
 
@@ -373,19 +358,8 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
 
 def test_call_sync_from_another_thread():
     """Threads of the host's own may call."""
-    results = []
-    threads = [
-        threading.Thread(
-            target=lambda i=i: results.append(
-                Toolset([add]).call_sync(ToolCall(name="add", arguments={"a": i})).value
-            )
-        )
-        for i in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    numbers = itertools.count()
+    results = in_threads(8, lambda: Toolset([add]).call_sync(one("add", a=next(numbers))).value)
 
     assert sorted(results) == list(range(1, 9))
 
@@ -395,23 +369,18 @@ def test_a_tool_may_call_tools():
 
     @FunctionTool
     def outer(depth: int) -> int:
-        return (
-            0
-            if depth == 0
-            else tools.call_sync(ToolCall(name="outer", arguments={"depth": depth - 1})).value + 1
-        )
+        return 0 if depth == 0 else tools.call_sync(one("outer", depth=depth - 1)).value + 1
 
     tools = Toolset([outer])
 
-    assert tools.call_sync(ToolCall(name="outer", arguments={"depth": 20})).value == 20
+    assert tools.call_sync(one("outer", depth=20)).value == 20
 
 
 # ---- events
 
 
 def events_of(tools, turn, debug=False):
-    context, log = Context(), EventLog()
-    context.subscribe(log, debug=debug)
+    context, log = heard(debug)
     results = run(tools.call_all(turn, context))
     return log.events, results
 
@@ -428,18 +397,15 @@ def test_the_events_of_a_call():
         assert {event.tool_name for event in own} == {name}
         assert own[1].data["result"] == results[i]
     assert events[0].data == {"input": {"a": 0}}
-    assert sorted(e.data["error"].type for e in events if e.kind == "tool:error") == [
-        "ToolError",
-        "UnknownToolError",
-    ]
+    failures = {event.data["error"].type for event in events if event.kind == "tool:error"}
+    assert failures == {"ToolError", "UnknownToolError"}
 
 
 def test_disabled_and_controlling_tools_have_error_events():
     """Whatever is not a success is a `tool:error`."""
     off = FunctionTool(add.func, name="off", settings=ToolSettings(is_enabled=False))
-    control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
     events, _ = events_of(Toolset([off]), calls("off"))
-    more, _ = events_of(Toolset([control, add]), calls("control", "add"))
+    more, _ = events_of(Toolset([CONTROL, add]), calls("control", "add"))
 
     assert [event.kind for event in events] == ["tool:pre", "tool:error"]
     assert sorted(event.kind for event in more) == ["tool:error"] * 2 + ["tool:pre"] * 2
@@ -453,9 +419,8 @@ def test_a_tool_called_directly_emits_no_orchestration():
         ctx.progress("half", 1, 2)
         ctx.emit("work:note", text="hi")
 
-    context, log = Context(), EventLog()
-    context.subscribe(log)
-    run(work.invoke(ToolCall(name="work", id="7"), context))
+    context, log = heard()
+    run(work.invoke(one("work", id="7"), context))
 
     assert [(e.kind, e.tool_name, e.call_id, e.data) for e in log.events] == [
         ("tool:progress", "work", "7", {"message": "half", "done": 1, "total": 2}),
@@ -478,7 +443,7 @@ def test_progress_stands_between_pre_and_post():
         seen.append(event)
 
     context.subscribe(slow_listener)
-    run(Toolset([work]).call(ToolCall(name="work"), context))
+    run(Toolset([work]).call(one("work"), context))
 
     assert [e.kind for e in seen] == ["tool:pre"] + ["tool:progress"] * 100 + ["tool:post"]
     assert [e.data["message"] for e in seen[1:-1]] == [str(i) for i in range(100)]
@@ -520,31 +485,16 @@ def test_describe_hands_out_copies():
     assert list(add.schema.parameters["properties"]) == ["a", "b"]
 
 
-def test_an_async_switch_is_a_mistake_that_disables():
-    """`is_enabled` is sync: a coroutine, which is always true, does not switch a tool on."""
-
-    async def switch(context):
-        return True
-
-    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch))])
-
-    assert tools.enabled() == []
-    assert (
-        run(tools.call(ToolCall(name="add", arguments={"a": 1}))).error.type == "ToolDisabledError"
-    )
-
-
 def test_a_tripwire_is_an_error_event():
     """After `tool:pre` exactly one outcome is told, also when the run stops: there is no result then."""
-    seen = []
-    context = Context()
-    context.subscribe(lambda event: seen.append((event.kind, event.data)))
+    context, log = heard()
 
     with pytest.raises(Tripwire):
-        run(Toolset([trip]).call(ToolCall(name="trip"), context))
+        run(Toolset([trip]).call(one("trip"), context))
 
-    assert [kind for kind, _ in seen] == ["tool:pre", "tool:error"]
-    assert seen[1][1] == {"error": ToolFailure(type="Tripwire", message="stop all"), "result": None}
+    failure = ToolFailure(type="Tripwire", message="stop all")
+    assert log.kinds == ["tool:pre", "tool:error"]
+    assert log.events[1].data == {"error": failure, "result": None}
 
 
 @pytest.mark.parametrize(
@@ -553,9 +503,7 @@ def test_a_tripwire_is_an_error_event():
 )
 def test_what_leaves_a_call_is_an_error_event(leaving):
     """Also what is no `Exception`, and so passes through, ends the call for those who listen."""
-    seen = []
-    context = Context()
-    context.subscribe(lambda event: seen.append((event.kind, event.data)))
+    context, log = heard()
 
     @FunctionTool
     async def leave():
@@ -564,11 +512,9 @@ def test_what_leaves_a_call_is_an_error_event(leaving):
     with pytest.raises(type(leaving)):
         run(Toolset([leave]).call_all(calls("leave"), context))
 
-    assert [kind for kind, _ in seen] == ["tool:pre", "tool:error"]
-    assert seen[1][1] == {
-        "error": ToolFailure(type=type(leaving).__name__, message=str(leaving)),
-        "result": None,
-    }
+    failure = ToolFailure(type=type(leaving).__name__, message=str(leaving))
+    assert log.kinds == ["tool:pre", "tool:error"]
+    assert log.events[1].data == {"error": failure, "result": None}
 
 
 def test_a_call_that_is_thrown_away_is_closed_in_silence(recwarn):
@@ -580,7 +526,7 @@ def test_a_call_that_is_thrown_away_is_closed_in_silence(recwarn):
     async def main():
         context = Context()
         context.subscribe(listener)
-        call = Toolset([add]).call(ToolCall(name="add", arguments={"a": 1}), context)
+        call = Toolset([add]).call(one("add", a=1), context)
         call.send(None)
         call.close()
 
@@ -596,37 +542,25 @@ def test_a_context_without_a_truth_is_a_context():
         def __len__(self):
             return 0
 
-    @FunctionTool
-    async def deps(context: Context) -> str:
-        return context.deps
+    tools, made = Toolset([deps]), one("deps")
 
-    tools, one = Toolset([deps]), ToolCall(name="deps")
-
-    assert run(tools.call(one, Empty("mine"))).value == "mine"
-    assert run(tools.call_all([one], Empty("mine")))[0].value == "mine"
-    assert run(deps(one, Empty("mine"))).value == "mine"
+    assert run(tools.call(made, Empty("mine"))).value == "mine"
+    assert run(tools.call_all([made], Empty("mine")))[0].value == "mine"
+    assert run(deps(made, Empty("mine"))).value == "mine"
 
 
 @pytest.mark.parametrize("name", [None, 5, ["add"], {"add": 1}], ids=repr)
 @pytest.mark.parametrize("listened", [False, True])
 def test_a_name_that_is_no_text_is_unknown(name, listened):
     """Whatever a caller sends as a name, what cannot be hashed too, is answered, alone and among others."""
-    context, log = Context(), EventLog()
-    if listened:
-        context.subscribe(log)
-    odd = ToolCall(name=name, id="odd")
+    context, log = heard()
+    tools, odd = Toolset([add]), one(name, id="odd")
+    heard_by = context if listened else None
 
-    assert run(Toolset([add]).call(odd, context)).error.type == "UnknownToolError"
-    assert [
-        r.call_id
-        for r in run(
-            Toolset([add]).call_all(
-                [odd, ToolCall(name="add", arguments={"a": 1}, id="fine")], context
-            )
-        )
-    ] == [
-        "odd",
-        "fine",
+    assert run(tools.call(odd, heard_by)).error.type == "UnknownToolError"
+    results = run(tools.call_all([odd, one("add", id="fine", a=1)], heard_by))
+    assert [(result.call_id, result.success) for result in results] == [
+        *[("odd", False), ("fine", True)]
     ]
     assert log.kinds.count("tool:error") == (2 if listened else 0)
 
@@ -640,19 +574,14 @@ def test_a_toolset_shows_its_names():
 def test_a_call_alone_that_cancels_itself_is_answered(exclusive):
     """Also a call that runs alone, being the only one or exclusive, is answered and takes nobody along."""
 
-    @FunctionTool(settings=ToolSettings(is_exclusive=exclusive))
-    async def quitter() -> None:
-        asyncio.current_task().cancel()
-        await asyncio.sleep(1)
+    settings = ToolSettings(is_exclusive=exclusive)
+    tools = Toolset([FunctionTool(quitter.func, settings=settings), add])
+    [alone] = run(tools.call_all([one("quitter", id="1")]))
+    turn = run(tools.call_all(calls("add", "quitter", "quitter", "add")))
 
-    tools = Toolset([quitter, add])
-
-    assert [result.error.type for result in run(tools.call_all([ToolCall(name="quitter")]))] == [
-        "ToolError"
-    ]
-    assert [
-        result.success for result in run(tools.call_all(calls("add", "quitter", "quitter", "add")))
-    ] == [True, False, False, True]
+    assert (alone.error.type, alone.call_id) == ("ToolError", "1")
+    assert alone.text == "The call cancelled itself."
+    assert [result.success for result in turn] == [True, False, False, True]
 
 
 @pytest.mark.parametrize("cancelled_at", ["tool:pre", "tool:progress"])
@@ -675,23 +604,13 @@ def test_a_cancelled_call_has_one_outcome(cancelled_at):
                 await asyncio.sleep(0)
 
         context.subscribe(listener)
-        task = asyncio.ensure_future(Toolset([slow]).call(ToolCall(name="slow", id="1"), context))
-        await reached.wait()
-        task.cancel()
-        await asyncio.wait({task})
-        return task.cancelled()
+        await cancelled(Toolset([slow]).call(one("slow", id="1"), context), reached)
 
-    assert run(main())
-    assert [event.kind for event in seen if event.kind != "tool:progress"] == [
-        "tool:pre",
-        "tool:error",
-    ]
-    assert (seen[-1].data["error"].type, seen[-1].data["result"], seen[-1].call_id) == (
-        "CancelledError",
-        None,
-        "1",
-    )
-    assert seen[-1].data["error"].message
+    run(main())
+    pre, error = [event for event in seen if event.kind != "tool:progress"]
+    assert (pre.kind, error.kind, error.call_id) == ("tool:pre", "tool:error", "1")
+    assert (error.data["error"].type, error.data["result"]) == ("CancelledError", None)
+    assert error.data["error"].message
 
 
 @pytest.mark.parametrize("hangs_at", ["tool:pre", "tool:progress", "tool:error"])
@@ -713,41 +632,25 @@ def test_a_listener_that_hangs_does_not_hold_up_a_cancellation(hangs_at, monkeyp
                 await asyncio.Event().wait()
 
         context.subscribe(listener)
-        task = asyncio.ensure_future(Toolset([slow]).call(ToolCall(name="slow"), context))
-        await reached.wait()
-        task.cancel()
-        await asyncio.wait({task})
-        return task.cancelled()
+        await cancelled(Toolset([slow]).call(one("slow"), context), reached)
 
-    assert run(main())
+    run(main())
 
 
 def test_sync_code_hands_on_its_context():
     """A tool called from sync code sees the caller's context, alone and in a turn."""
 
-    @FunctionTool
-    async def deps(context: Context) -> str:
-        return context.deps
+    tools, context = Toolset([deps]), Context("mine")
+    results = tools.call_all_sync([one("deps", id="7"), one("deps", id="8")], context)
 
-    tools, one = Toolset([deps]), ToolCall(name="deps", id="7")
-
-    assert tools.call_sync(one, Context("mine")).value == "mine"
-    assert [(r.value, r.call_id) for r in tools.call_all_sync([one, one], Context("mine"))] == [
-        ("mine", "7")
-    ] * 2
+    assert tools.call_sync(one("deps"), context).value == "mine"
+    assert [(result.value, result.call_id) for result in results] == [("mine", "7"), ("mine", "8")]
 
 
 def test_a_switch_always_gets_a_context():
     """Where the caller has none, `is_enabled` is asked with an empty one."""
     seen = []
-    tools = Toolset(
-        [
-            FunctionTool(
-                add.func,
-                settings=ToolSettings(is_enabled=lambda context: seen.append(context) or True),
-            )
-        ]
-    )
+    tools = Toolset([switched(lambda context: seen.append(context) or True)])
 
     assert [tool.name for tool in tools.enabled()] == ["add"]
     assert run(tools.call(calls("add")[0])).success and run(tools.call_all(calls("add")))[0].success
@@ -758,39 +661,34 @@ def test_the_sets_of_a_set_keep_its_limit():
     """What is filtered or renamed runs no more calls at once than before; of two limits the smaller holds."""
     tools = Toolset([add, fail], max_concurrency=3)
 
-    assert (
-        tools.filtered(lambda tool: True).max_concurrency
-        == tools.prefixed("x_").max_concurrency
-        == 3
-    )
-    assert (
-        (tools | Toolset([trip])).max_concurrency
-        == (Toolset([trip], max_concurrency=5) | tools).max_concurrency
-        == 3
-    )
+    for limited in (
+        *(tools.filtered(lambda tool: True), tools.prefixed("x_")),
+        *(tools | Toolset([trip]), Toolset([trip], max_concurrency=5) | tools),
+    ):
+        assert limited.max_concurrency == 3
     assert Toolset([add, fail]).filtered(lambda tool: True).max_concurrency is None
     assert (Toolset([add]) | Toolset([trip])).max_concurrency is None
 
 
-def test_what_is_wrong_with_a_set_is_said():
-    """The errors name the tool, what stands there instead, and the remedy."""
-    for wrong, words in [
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ([add, add], f"two tools are named 'add': {RENAME}"),
+        ([add, WrapperTool(fail, name="add")], f"two tools are named 'add': {RENAME}"),
+        ([len], "a Toolset holds tools, not len: decorate it with @FunctionTool"),
+        ([add.func], "a Toolset holds tools, not add: decorate it with @FunctionTool"),
+        (["add"], "a Toolset holds tools, not str: decorate it with @FunctionTool"),
         (
-            lambda: Toolset([add, add]),
-            r"two tools are named 'add': rename one with WrapperTool\(tool, name=\.\.\.\)",
-        ),
-        (lambda: Toolset([len]), "a Toolset holds tools, not len: decorate it with @FunctionTool"),
-        (
-            lambda: Toolset([FunctionTool]),
+            [FunctionTool],
             "a Toolset holds tools, not FunctionTool: it is a class, make a tool with it",
         ),
-        (
-            lambda: Toolset([], max_concurrency=0),
-            "max_concurrency must be a positive int or None, not 0",
-        ),
-    ]:
-        with pytest.raises(DefinitionError, match=f"^{words}$"):
-            wrong()
+    ],
+    ids=["twice", "two of a name", "a builtin", "a function", "a name", "a class"],
+)
+def test_what_is_wrong_with_a_set_is_said(tools, said):
+    """The errors name the tool, what stands there instead, and the remedy."""
+    with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
+        Toolset(tools)
 
 
 @pytest.mark.parametrize(
@@ -798,37 +696,39 @@ def test_what_is_wrong_with_a_set_is_said():
 )
 def test_what_is_no_call_is_said(ask):
     """A dict in the place of a call is the host's mistake: the error says what a call is, and no body runs."""
-    with pytest.raises(
-        TypeError,
-        match=r"^a call must be a ToolCall\(name=\.\.\., arguments=\.\.\., id=\.\.\.\), not dict$",
-    ):
+    said = "a call must be a ToolCall(name=..., arguments=..., id=...), not dict"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
         run(ask(Toolset([add]), {"name": "add", "arguments": {"a": 1, "b": 2}}))
 
 
-@pytest.mark.parametrize("broken", [lambda context: 1 / 0, asyncio.sleep], ids=["raises", "async"])
-def test_a_broken_switch_is_logged(broken, caplog):
-    """The log names the tool whose switch failed, with the traceback."""
+async def later(context):
+    return True
 
-    async def later(context):
-        return True
 
-    switch = later if broken is asyncio.sleep else broken
-    tools = Toolset([FunctionTool(add.func, settings=ToolSettings(is_enabled=switch))])
+@pytest.mark.parametrize(
+    ("switch", "why"),
+    [
+        (lambda context: 1 / 0, "division by zero"),
+        (lambda context: later(context), "is_enabled has to be sync"),
+    ],
+    ids=["raises", "async"],
+)
+def test_a_broken_switch_is_logged(switch, why, caplog):
+    """A switch that raises, or a coroutine, which is always true, switches no tool on; the log names the tool, with the traceback."""
+    tools = Toolset([switched(switch)])
 
+    assert tools.enabled() == []
+    caplog.clear()
     assert run(tools.call(calls("add")[0])).text == "The tool 'add' is disabled."
     (record,) = caplog.records
     assert record.getMessage() == "is_enabled of add failed, so the tool is disabled"
-    assert str(record.exc_info[1]) == (
-        "is_enabled has to be sync" if switch is later else "division by zero"
-    )
+    assert str(record.exc_info[1]) == why
 
 
 def test_the_full_details_of_debug_events():
     """Before a call they are the input and the call, after it the result and the call; they belong to the tool and the call."""
-    call, events = calls("add")[0], []
-    context = Context()
-    context.subscribe(events.append, debug=True)
-    result = run(Toolset([add]).call(call, context))
+    call = calls("add")[0]
+    events, [result] = events_of(Toolset([add]), [call], debug=True)
 
     assert [event.kind for event in events[::2]] == ["tool:pre", "tool:post"]
     assert [(event.kind, event.data) for event in events[1::2]] == [
@@ -836,26 +736,6 @@ def test_the_full_details_of_debug_events():
         ("tool:post:debug", {"result": result, "call": call}),
     ]
     assert {(event.tool_name, event.call_id) for event in events} == {("add", "0")}
-
-
-def test_what_cancelled_itself_and_what_was_stopped_say_so():
-    """The answers say what happened, in words for a model."""
-
-    @FunctionTool
-    async def quitter() -> None:
-        asyncio.current_task().cancel()
-        await asyncio.sleep(1)
-
-    control = FunctionTool(add.func, name="control", settings=ToolSettings(takes_control=True))
-    answers = run(Toolset([quitter, control]).call_all([ToolCall(name="quitter", id="1")]))
-    turn = run(Toolset([quitter, control]).call_all(calls("quitter", "control")))
-
-    assert [(answer.text, answer.call_id) for answer in answers] == [
-        ("The call cancelled itself.", "1")
-    ]
-    assert {answer.text for answer in turn} == {
-        "Nothing was run: 'control' takes control and cannot be called together with other tools. Call it alone."
-    }
 
 
 def test_calls_that_began_before_keep_their_place():
@@ -871,7 +751,7 @@ def test_calls_that_began_before_keep_their_place():
     async def go():
         tools = Toolset([FunctionTool(note)], max_concurrency=1)
         gate = asyncio.Semaphore(1)
-        calls = [ToolCall(name="note", arguments={"what": what}, id=what) for what in "abc"]
+        calls = [one("note", id=what, what=what) for what in "abc"]
 
         async def early():
             async with gate:
@@ -889,14 +769,12 @@ def test_calls_that_began_before_keep_their_place():
 
 def test_a_call_that_must_not_run_is_answered_between_its_events():
     """`refuse` runs nothing, answers with the error, and emits what any call emits."""
-    ran, seen = [], []
+    ran = []
     tool = FunctionTool(lambda: ran.append(1), name="go")
-    context = Context()
-    context.subscribe(lambda event: seen.append(event.kind))
-    call = ToolCall(name="go", id="c1")
+    context, log = heard()
 
-    result = asyncio.run(Toolset([tool]).refuse(call, ToolError("not today"), context))
+    result = run(Toolset([tool]).refuse(one("go", id="c1"), ToolError("not today"), context))
 
     assert (result.text, result.error.type, result.call_id) == ("not today", "ToolError", "c1")
     assert ran == []
-    assert seen == ["tool:pre", "tool:error"]
+    assert log.kinds == ["tool:pre", "tool:error"]

@@ -14,6 +14,8 @@ from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, 
 from functool.dialects import CallRefused, openai_chat
 from tests import mutations, signatures
 from tests.bfcl import lines
+from tests.schemas import INT, MAYBE_INT, NULL, STR, any_of, array, dict_of, obj, ref, tuple_of
+from tests.support import foreign
 
 SIGNATURES = int(os.environ.get("FUNCTOOL_SIGNATURES", "120"))
 
@@ -43,47 +45,32 @@ def plan(
     return "done"
 
 
-foreign = SchemaTool(
-    "foreign",
-    "Somebody else's.",
-    {
-        "type": "object",
-        "properties": {
-            "n": {"type": "integer"},
+NODE = obj(
+    {"next": ref("node"), "v": INT, "t": {"enum": ["top", "end"]}}, additionalProperties=False
+)
+theirs = foreign(
+    obj(
+        {
+            "n": INT,
             "level": {"enum": [1, 2, "top"]},
-            "node": {"$ref": "#/$defs/node"},
-            "more": {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]},
+            "node": ref("node"),
+            "more": any_of({**STR, "maxLength": 2}, NULL),
             "any": True,
-            "open": {"type": "object", "additionalProperties": True},
-            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
-            "list": {"type": "array", "items": {"type": "integer"}},
-            "pair": {
-                "type": "array",
-                "prefixItems": [{"type": "string", "minLength": 3}, {"type": "integer"}],
-                "items": {"type": "null"},
-            },
-            "word": {"type": "string", "pattern": "^[a-z]+$"},
+            "open": dict_of(True),
+            "map": dict_of(INT),
+            "list": array(INT),
+            "pair": tuple_of({**STR, "minLength": 3}, INT, items=NULL),
+            "word": {**STR, "pattern": "^[a-z]+$"},
             "fixed": {"const": "on"},
-            "one": {"oneOf": [{"type": "string", "maxLength": 2}, {"type": "array"}]},
+            "one": {"oneOf": [{**STR, "maxLength": 2}, {"type": "array"}]},
             "mixed": {"type": ["string", "boolean"], "enum": ["a", 1, True]},
-            "whole": {"type": ["integer", "null"]},
-            "opt": {"type": "integer"},
+            "whole": MAYBE_INT,
+            "opt": INT,
         },
-        "required": ["n"],
-        "additionalProperties": False,
-        "$defs": {
-            "node": {
-                "type": "object",
-                "properties": {
-                    "next": {"$ref": "#/$defs/node"},
-                    "v": {"type": "integer"},
-                    "t": {"enum": ["top", "end"]},
-                },
-                "additionalProperties": False,
-            }
-        },
-    },
-    lambda arguments: arguments,
+        required=["n"],
+        additionalProperties=False,
+        **{"$defs": {"node": NODE}},
+    )
 )
 
 
@@ -96,49 +83,15 @@ def unbounded(
     return word
 
 
-patterned = SchemaTool(
-    "patterned",
-    "Names that fit a pattern.",
-    {
-        "type": "object",
-        "patternProperties": {"^x-": {"type": "integer", "minimum": 5}},
-        "additionalProperties": False,
-    },
-    lambda arguments: arguments,
-)
-renamed = SchemaTool(
-    "renamed",
-    "A reference into a part with an address of its own.",
-    {
-        "type": "object",
-        "properties": {
-            "p": {
-                "$id": "https://example.com/p",
-                "$defs": {"a": {"type": "string", "minLength": 2}},
-                "$ref": "#/$defs/a",
-            }
-        },
-        "$defs": {"a": {"type": "integer"}},
-    },
-    lambda arguments: arguments,
-)
-strict = SchemaTool(
-    "strict",
-    "Pairs for names.",
-    {
-        "type": "object",
-        "properties": {
-            "m": {
-                "type": "object",
-                "additionalProperties": {"type": "integer"},
-                "minProperties": 1,
-            }
-        },
-        "required": ["m"],
-    },
-    lambda arguments: arguments,
-    strict=True,
-)
+patterned = foreign(dict_of(False, patternProperties={"^x-": {**INT, "minimum": 5}}))
+# A reference into a part with an address of its own.
+PART = {
+    "$id": "https://example.com/p",
+    "$defs": {"a": {**STR, "minLength": 2}},
+    "$ref": "#/$defs/a",
+}
+renamed = foreign(obj({"p": PART}, **{"$defs": {"a": INT}}))
+strict = foreign(obj({"m": dict_of(INT, minProperties=1)}, required=["m"]), strict=True)
 
 
 @dataclass
@@ -196,23 +149,23 @@ REFUSED = [
     (plan, '{"spots": [{"x": 1}, {"x": []}', "]}", "spots[1].x"),
     (plan, '{"tags": ["a", 1', ', "b"]}', "tags[1]"),
     (plan, '{"tags": ["a", {', '}, "b"]}', "tags[1]"),
-    (foreign, '{"n": "', '1"}', "n"),
-    (foreign, '{"level": 3,', ' "n": 1}', "level"),
-    (foreign, '{"level": "b', 'ottom"}', "level"),
-    (foreign, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
-    (foreign, '{"more": "abc', '"}', "more"),
-    (foreign, '{"more": [', "]}", "more"),
-    (foreign, '{"n": 1.5,', ' "opt": 1}', "n"),
-    (foreign, '{"n": n', "ull}", "n"),
-    (foreign, '{"n": 1, "list": [1, "', 'a"]}', "list[1]"),
-    (foreign, '{"word": "A"', "}", "word"),
-    (foreign, '{"fixed": "of', 'f"}', "fixed"),
-    (foreign, '{"one": "abc', '"}', "one"),
-    (foreign, '{"one": {', "}}", "one"),
-    (foreign, '{"mixed": 1', "}", "mixed"),
-    (foreign, '{"mixed": "b', '"}', "mixed"),
-    (foreign, '{"level": t', "rue}", "level"),
-    (foreign, '{"level": 1, "n": "', '1"}', "n"),
+    (theirs, '{"n": "', '1"}', "n"),
+    (theirs, '{"level": 3,', ' "n": 1}', "level"),
+    (theirs, '{"level": "b', 'ottom"}', "level"),
+    (theirs, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
+    (theirs, '{"more": "abc', '"}', "more"),
+    (theirs, '{"more": [', "]}", "more"),
+    (theirs, '{"n": 1.5,', ' "opt": 1}', "n"),
+    (theirs, '{"n": n', "ull}", "n"),
+    (theirs, '{"n": 1, "list": [1, "', 'a"]}', "list[1]"),
+    (theirs, '{"word": "A"', "}", "word"),
+    (theirs, '{"fixed": "of', 'f"}', "fixed"),
+    (theirs, '{"one": "abc', '"}', "one"),
+    (theirs, '{"one": {', "}}", "one"),
+    (theirs, '{"mixed": 1', "}", "mixed"),
+    (theirs, '{"mixed": "b', '"}', "mixed"),
+    (theirs, '{"level": t', "rue}", "level"),
+    (theirs, '{"level": 1, "n": "', '1"}', "n"),
     (plan, '{"spot": [', "]}", "spot"),
     (place, '{"spot": [', "]}", "spot"),
     (place, '{"spot": {"y"', ": 1}}", "spot.y"),
@@ -231,7 +184,7 @@ REFUSED = [
     (place, '{"prices": [', "]}", "prices"),
     (place, '{"count": [', "]}", "count"),
     (place, '{"count": "m', 'any"}', "count"),
-    (foreign, '{"node": {"t": "bottom"}', "}", "node.t"),
+    (theirs, '{"node": {"t": "bottom"}', "}", "node.t"),
     (plan, '{"days": -1.x', "}", ""),
     (plan, '{"spot": nx', "}", ""),
     (plan, '{"days": 01', "}", ""),
@@ -239,10 +192,14 @@ REFUSED = [
     (plan, '{"code": "a\n', '"}', ""),
     (plan, '{"days"}', "", ""),
     (plan, '{"days": 1,}', "", ""),
-    (plan, '{"color": "re\\u0064x"', "}", "color"),
+    (plan, '{"color": "re\\u0064x', '"}', "color"),
     (plan, '{"code": "a\\u0062cd', '"}', "code"),
-    (foreign, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
+    (theirs, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
     (plan, '{"days": ' + "1" * 250 + "x}", "", ""),
+    (plan, "{d", "ays: 1}", ""),
+    (plan, '{"days": 1 "', 'mode": "fast"}', ""),
+    (plan, '{"spot": {"x": [], "x": 1}, "days": {', "}}", "days"),
+    (plan, '{"spot": {"x": [], "z"', ": 1}}", "spot.z"),
 ]
 
 
@@ -270,12 +227,12 @@ PASSES = [
     (plan, '{"days": 1, "spot": {"x": [], "label": [], "label": "b", "x": 2}}'),
     (plan, '{"days": 1, "spots": [{"x": {}, "x": 2}]}'),
     (plan, '{"days": 1, "code": "\\uD83D\\uDE00\\u0062c"}'),
-    (foreign, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
-    (foreign, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
+    (theirs, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
+    (theirs, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
     (plan, '{"days": ' + "9" * 250 + "}"),
     (plan, '{"code": "", "days": -0, "word": "a", "spots": []}'),
-    (foreign, '{"n": 1, "pair": ["abc", 1, null], "one": "ab", "mixed": true, "opt": null}'),
-    (foreign, '{"n": 1, "fixed": "on", "word": "ab", "whole": null, "list": [], "level": "top"}'),
+    (theirs, '{"n": 1, "pair": ["abc", 1, null], "one": "ab", "mixed": true, "opt": null}'),
+    (theirs, '{"n": 1, "fixed": "on", "word": "ab", "whole": null, "list": [], "level": "top"}'),
     (patterned, '{"x-a": 7}'),
     (renamed, '{"p": "ab"}'),
     (strict, '{"m": [{"key": "a", "value": 1}]}'),
@@ -324,6 +281,17 @@ def test_an_authors_validator_is_not_anticipated():
     count.bind('{"n": "three", "kind": [1]}')
 
     assert judged(count, '{"n": "three", "kind": [1]}')[0] is None
+
+
+def test_a_pattern_that_takes_too_much_work_is_left_to_the_whole_text():
+    """A stranger's pattern takes no more work while a text is written than when it is complete."""
+    part = {"type": "string", "pattern": "([ab]*a[ab]{50}){100}c"}
+    tool = SchemaTool("slow", "S.", {"properties": {"a": part}}, lambda arguments: arguments)
+    text = json.dumps({"a": "ab" * 50_000})
+
+    assert judged(tool, text, 1_000)[0] is None
+    with pytest.raises(ArgumentError, match="too much work"):
+        tool.bind(text)
 
 
 def test_a_name_with_a_lone_surrogate_is_left_to_the_whole_text():

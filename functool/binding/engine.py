@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -26,8 +26,6 @@ _LOOPS = {
     **dict.fromkeys(("required", "properties", "dependentRequired", "dependentSchemas"), 160),
 }
 """Keywords that loop over their members, and how many members count as one more step."""
-
-_IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor")
 
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
@@ -114,89 +112,80 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
     from jsonschema.exceptions import ValidationError as SchemaMismatch
 
     here: Any = ()
-    parts: list[Any] = []
-    if word in ("allOf", "anyOf", "oneOf"):
-        parts = wanted
-    elif word == "if":
-        met = _meets(validator, instance, wanted)
-        parts = [wanted, schema.get("then", True)] if met else [schema.get("else", True)]
-    elif isinstance(instance, dict):
-        here = _evaluated_names(word, wanted, instance)
-        if word == "dependentSchemas":
+    parts: Any = ()
+    match instance, word:
+        case _, "allOf" | "anyOf" | "oneOf":
+            parts = wanted
+        case _, "if":
+            met = _meets(validator, instance, wanted)
+            parts = [wanted, schema.get("then", True)] if met else [schema.get("else", True)]
+        case dict(), "dependentSchemas":
             parts = [part for name, part in wanted.items() if name in instance]
-    elif isinstance(instance, list):
-        here = _evaluated_indexes(word, validator, wanted, instance)
+        case dict(), "properties":
+            here = wanted.keys() & instance.keys()
+        case dict(), "patternProperties":
+            here = [name for name in instance if any(matches(source, name) for source in wanted)]
+        case dict(), "additionalProperties" | "unevaluatedProperties":
+            here = instance
+        case list(), "prefixItems":
+            here = range(min(len(wanted), len(instance)))
+        case list(), "contains":
+            here = [i for i, item in enumerate(instance) if _meets(validator, item, wanted)]
+        case list(), "items" | "unevaluatedItems":
+            here = range(len(instance))
     yield from (SchemaMismatch("", path=[each]) for each in here)
     for part in parts:
         if _meets(validator, instance, part):
             yield from validator.descend(instance, part)
 
 
-def _evaluated_names(word: str, wanted: Any, instance: dict[str, Any]) -> Any:
-    if word == "properties":
-        return wanted.keys() & instance.keys()
-    if word == "patternProperties":
-        return [name for name in instance if any(matches(source, name) for source in wanted)]
-    return instance if word in ("additionalProperties", "unevaluatedProperties") else ()
-
-
-def _evaluated_indexes(word: str, validator: Any, wanted: Any, instance: list[Any]) -> Any:
-    if word == "prefixItems":
-        return range(min(len(wanted), len(instance)))
-    if word == "contains":
-        return [i for i, item in enumerate(instance) if _meets(validator, item, wanted)]
-    return range(len(instance)) if word in ("items", "unevaluatedItems") else ()
+@contextmanager
+def _asking(evaluated: bool) -> Iterator[None]:
+    """Choose what validators yield in this `with` block: what they evaluate, or mismatches."""
+    token = _asks_evaluated.set(evaluated)
+    try:
+        yield
+    finally:
+        _asks_evaluated.reset(token)
 
 
 def _meets(validator: Any, instance: Any, part: Any) -> bool:
-    token = _asks_evaluated.set(False)
-    try:
+    with _asking(False):
         return next(validator.descend(instance, part), None) is None
-    finally:
-        _asks_evaluated.reset(token)
+
+
+def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
+    """Yield the names that neither `properties` nor `patternProperties` know."""
+    known = schema.get("properties") or ()
+    patterns = schema.get("patternProperties") or ()
+    for name in instance:
+        if name not in known and not any(matches(source, name) for source in patterns):
+            yield name
 
 
 def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[Any]:
     """Return the names, or indexes, that no other keyword of the schema evaluates."""
-    token = _asks_evaluated.set(True)
-    try:
-        rest = [(name, wanted) for name, wanted in schema.items() if name != word]
-        found = {
-            error.path[-1]
-            for name, wanted in rest
-            if (check := validator.VALIDATORS.get(name)) is not None
-            for error in check(validator, wanted, instance, schema)
-            if error.path
-        }
-    finally:
-        _asks_evaluated.reset(token)
+    rest = validator.evolve(schema={name: schema[name] for name in schema if name != word})
+    with _asking(True):
+        found = {error.path[-1] for error in rest.iter_errors(instance) if error.path}
     everything = instance if isinstance(instance, dict) else range(len(instance))
     return [each for each in everything if each not in found]
 
 
-def _hashable(value: Any) -> Any:
-    """Return a hashable key that is equal for equal JSON values: 1 equals 1.0, but not true."""
-    _spend(1)
-    if isinstance(value, bool) or value is None:
-        return (value, "")
-    if isinstance(value, dict):
-        return frozenset((name, _hashable(item)) for name, item in value.items())
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+def _has_repeats(items: list[Any]) -> bool:
+    """Whether two items are equal as JSON values: 1 equals 1.0, but not true.
 
-
-def _has_repeats(items: Iterable[Any]) -> bool:
-    """Whether two hashable keys are equal.
-
-    A set would be quadratic for numbers that a stranger has chosen to have the same hash.
+    Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
     """
-    groups: dict[int, list[Any]] = {}
-    for item in items:
-        group = groups.setdefault(hash(item), [])
-        _spend(len(group))
-        if item in group:
-            return True
-        group.append(item)
-    return False
+    text = json.dumps(items)
+    _spend(len(text) // 100)
+    texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
+    return len({*texts}) < len(texts)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def matches(pattern: str, text: str) -> bool | None:
@@ -245,17 +234,14 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
     from referencing import Registry
     from referencing.jsonschema import DRAFT202012
 
-    if not any(_holds(schema, word) for word in _IDENTIFIERS):
+    text = json.dumps(schema)
+    if not any(f'"{word}"' in text for word in ("$id", "$anchor", "$dynamicAnchor")):
         return _validator_class()(schema, registry=Registry())
     # Collect the identifiers once. Otherwise jsonschema walks the schema for each reference.
     resource = DRAFT202012.create_resource(dict(schema))
     place = resource.id() or "urn:functool:schema"
     known: Any = Registry().with_resource(place, resource).crawl()
     return _validator_class()({"$ref": place}, registry=known)
-
-
-def _holds(schema: Any, word: str) -> bool:
-    return f'"{word}"' in json.dumps(schema)
 
 
 @lru_cache(maxsize=1)
@@ -275,36 +261,25 @@ def _validator_class() -> Any:
                 if matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
-    def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        patterns = schema.get("patternProperties") or ()
-        known = schema.get("properties") or ()
-        for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name in known or any(matches(source, name) for source in patterns):
-                continue
+    def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
+        items = instance if wanted and isinstance(instance, list) else []
+        if _has_repeats(items):
+            yield SchemaMismatch("an item is repeated")
+
+    def others(
+        find: Any, kind: type, validator: Any, wanted: Any, instance: Any, schema: Any
+    ) -> Any:
+        for name in find(validator, instance, schema) if type(instance) is kind else ():
             if wanted is False:
                 yield SchemaMismatch("", path=[name])
             else:
-                yield from validator.descend(value, wanted, path=name)
-
-    def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        items = instance if wanted and isinstance(instance, list) else []
-        if _has_repeats(map(_hashable, items)):
-            yield SchemaMismatch("an item is repeated")
-
-    def unevaluated(
-        word: str, kind: type, validator: Any, part: Any, instance: Any, schema: Any
-    ) -> Any:
-        unsaid = _unevaluated(word, validator, instance, schema) if type(instance) is kind else ()
-        for each in unsaid:
-            if part is False:
-                yield SchemaMismatch("", path=[each])
-            else:
-                yield from validator.descend(instance[each], part, path=each)
+                yield from validator.descend(instance[name], wanted, path=name)
 
     checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
-    checks |= {"patternProperties": pattern_properties, "additionalProperties": additional}
+    checks["patternProperties"] = pattern_properties
+    checks["additionalProperties"] = partial(others, _undeclared, dict)
     for word, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
-        checks[word] = partial(unevaluated, word, kind)
+        checks[word] = partial(others, partial(_unevaluated, word), kind)
     counted = {name: _counting(name, check) for name, check in checks.items()}
     made: Any = extend(Draft202012Validator, counted)
     evolve = made.evolve

@@ -1,8 +1,9 @@
 """Check the arguments of a call while a model is still writing their text.
 
-A small state machine reads the text piece by piece. It compares each name and each value with a
-`Shape`: what the schema allows at that place. A shape is never stricter than the tool's binder. If
-the binder may convert a value, or if an author's validator may accept it, the shape is open.
+A reader for JSON takes the text piece by piece: each of its methods reads one part of the grammar,
+and waits where the text ends. It compares each name and each value with a `Shape`: what the schema
+allows at that place. A shape is never stricter than the tool's binder. If the binder may convert a
+value, or if an author's validator may accept it, the shape is open.
 
 A mismatch is only a suspicion. The watch then completes the text in the shortest way and asks the
 binder, once. Only if the binder finds a problem at the same place, the call is refused, with the
@@ -16,46 +17,47 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from functool.binding.engine import TooMuchWork, bounded_work, matches
+from pydantic_core import from_json
+
 from functool.binding.json_text import MAX_DEPTH, shown_name
 from functool.binding.problems import path_text
-from functool.binding.watched_shapes import OPEN, Shape, Shapes
+from functool.binding.watched_shapes import LONGEST, Limits, Shape, Shapes, fits_text, fits_value
 from functool.errors import ArgumentError
 
-_START, _VALUE, _ITEM, _NAME, _FIRST_NAME, _COLON, _AFTER, _END, _TEXT, _BARE = range(10)
-_KINDS = {"{": "o", "[": "a", '"': "s", "t": "b", "f": "b", "n": "z"}
-_KINDS |= dict.fromkeys("-0123456789", "n")
-_SHORTEST = {"o": "{}", "a": "[]", "s": '""', "n": "0", "b": "true", "z": "null"}
-_LONGEST = 200
-"""Up to how many characters an incomplete choice or number is compared with the shape."""
-_WORDS = ("true", "false", "null")
-_SPACE = re.compile(r"[ \t\r\n]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
-_BARE_END = re.compile(r"[^ \t\r\n,\]}]*")
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_PART = re.compile(r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?", re.ASCII)
-_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_ESCAPE_PART = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
-_NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
-_shapes_of: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
+T = TypeVar("T")
+_Reading: TypeAlias = Generator[None, str, T]
+"""A part of the text is being read: it takes pieces until the part is complete."""
+
+_KINDS = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+_KINDS |= dict.fromkeys("-0123456789", "number")
+_REST = {"{": "}", "[": "]", '"': '"', "t": "rue", "f": "alse", "n": "ull", "-": "0"}
+"""What completes a value after its first character. A digit is complete."""
+_MARK = re.compile(r"[ \t\r\n]*([^ \t\r\n])")
+# The first half of a character that is written as two escapes waits for the second one.
+_CHARACTERS = re.compile(
+    r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]'
+    r"|\\u(?![dD][89abAB]..(?:\\(?:u.{0,3})?)?\Z)[0-9a-fA-F]{4})*"
+)
+_HALF_CHARACTER = re.compile(r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?")
+_BARE = re.compile(r"[^ \t\r\n,\]}]*")
+_BARE_PART = re.compile(
+    r"-?((0|[1-9]\d*)((\.\d*)?|(\.\d+)?[eE][+-]?\d*))?|t(r(ue?)?)?|f(a(l(se?)?)?)?|n(u(ll?)?)?",
+    re.ASCII,
+)
 
 
-class _Frame:
-    """An object or a list that is not closed yet."""
+def _is_nested(closers: list[str]) -> bool:
+    """Whether something stands in an object inside of the arguments."""
+    return "}" in closers[1:]
 
-    __slots__ = ("closer", "ends", "is_object", "key", "names", "shape")
 
-    def __init__(self, is_object: bool, shape: Shape) -> None:
-        self.is_object, self.shape = is_object, shape
-        self.closer = "}" if is_object else "]"
-        self.ends = (_FIRST_NAME if is_object else _ITEM, _AFTER)  # It may be closed in these.
-        self.key: Any = 0  # The index of the current item, or the current name.
-        self.names: set[str] = set()
+class _FalseAlarm(Exception):
+    """The binder accepts what a shape does not allow."""
 
 
 class Watch:
@@ -68,262 +70,205 @@ class Watch:
     def __init__(
         self, shapes: Shapes | None, ask: Callable[[str], Any], limit: int | None = None
     ) -> None:
-        self._shapes, self._check, self._limit = shapes, ask, limit
-        self._silent = shapes is None
         self._error: ArgumentError | None = None
-        self._parts: list[str] = []
-        self._base = self._bytes = 0
-        self._frames: list[_Frame] = []
-        self._state = _START
-        self._shape = OPEN
-        self._is_name = False
-        self._begun = 0  # Where the current value or name began.
-        self._pieces: list[str] = []  # The characters of a name, a choice or a number so far.
-        self._keeps = False
-        self._escape = ""
-        self._count = 0
-        self._held: tuple[int, list[Any]] | None = None
+        self._reading = _no_reading() if shapes is None else _Reader(shapes, ask, limit).read()
+        next(self._reading, None)
 
     def feed(self, text: str) -> ArgumentError | None:
         """Read the next piece. Return an error if the arguments can no longer become valid."""
-        if self._silent or self._error is not None:
-            return self._error
-        self._parts.append(text)
         try:
-            if self._limit is not None:
-                self._bytes += len(text if text.isascii() else text.encode(errors="replace"))
-                if self._bytes > self._limit:
-                    self._refuse()
-            self._scan(text)
+            self._reading.send(text)
         except ArgumentError as error:
             self._error = error
-        except Exception:  # A stranger's schema may be malformed. The binder will refuse the call.
-            self._silent = True
-        self._base += len(text)
+        except Exception:
+            # Nothing is checked any more: after a false alarm, an error, or a malformed schema.
+            pass
         return self._error
 
-    def _scan(self, text: str) -> None:
-        at, end = 0, len(text)
-        while at < end and not self._silent:
-            if self._state == _TEXT:
-                at = self._read_text(text, at)
-            elif self._state == _BARE:
-                at = self._read_bare(text, at)
-            elif (at := _SPACE.match(text, at).end()) < end:  # type: ignore[union-attr]
-                self._mark(text[at], at)
-                at += 1
 
-    def _mark(self, mark: str, at: int) -> None:
-        """Read a character that is not part of a text, number or word."""
-        state, frame = self._state, self._frames[-1] if self._frames else None
-        if state in (_VALUE, _START) or (state == _ITEM and mark != "]"):
-            # Text of white space only, even non-JSON white space, means no arguments.
-            if state != _START or not mark.isspace():
-                self._begin(mark, at)
-        elif state == _COLON and mark == ":":
-            self._state = _VALUE
-        elif state in (_NAME, _FIRST_NAME) and mark == '"':
-            self._state, self._is_name, self._begun = _TEXT, True, self._base + at
-            self._pieces, self._keeps, self._shape = [], True, OPEN
-        elif frame is not None and state == _AFTER and mark == ",":
-            self._state = _NAME if frame.is_object else _VALUE
-            frame.key = frame.key if frame.is_object else frame.key + 1
-        elif frame is not None and state in frame.ends and mark == frame.closer:
-            self._frames.pop()
-            self._end_value(at)
+def _no_reading() -> _Reading[None]:
+    yield from ()
+
+
+class _Reader:
+    """Reads the text of arguments, and compares each name and value with its shape."""
+
+    def __init__(self, shapes: Shapes, ask: Callable[[str], Any], limit: int | None) -> None:
+        self._shapes, self._validate, self._limit = shapes, ask, limit
+        self._pieces: list[str] = []
+        self._bytes = 0
+        self._text, self._at = "", 0  # The end of the text so far, and how much of it was read.
+        self._before = 0  # How many characters stand before that end.
+        # The brackets that close the open objects and lists, and the current name or index in each.
+        self._closers: list[str] = []
+        self._steps: list[Any] = []
+        self._held: list[Any] = []  # The place of a suspicion that waits.
+
+    def read(self) -> _Reading[None]:
+        """Read the whole text. Nothing may follow the arguments."""
+        mark = yield from self._mark()
+        if mark.isspace():  # White space alone, even if it is not JSON, means no arguments.
+            while mark.isspace():
+                mark = yield from self._mark()
         else:
+            yield from self._value(mark, self._shapes.root)
+            yield from self._mark()
+        self._refuse()
+
+    def _more(self) -> _Reading[None]:
+        """Wait for the next piece."""
+        piece = yield
+        self._pieces.append(piece)
+        self._before += self._at
+        self._text, self._at = self._text[self._at :] + piece, 0
+        self._bytes += len(piece.encode(errors="surrogatepass"))
+        if self._limit is not None and self._bytes > self._limit:
             self._refuse()
 
-    def _begin(self, mark: str, at: int) -> None:
-        """Read the first character of a value."""
-        kind = _KINDS.get(mark, "")
-        if not kind or (self._state == _START and not self._is_json_space(at)):
-            self._refuse()
-        shape = self._shape = self._expected(kind)
-        self._begun = self._base + at
-        if kind not in shape.kinds:
-            self._suspect(_SHORTEST[kind], self._begun)
-        if kind in "oa":
-            if len(self._frames) == MAX_DEPTH:
-                self._ask_binder([], self._text(self._begun, _SHORTEST[kind]))
-            self._frames.append(_Frame(kind == "o", shape))
-            self._state = _FIRST_NAME if kind == "o" else _ITEM
-        elif kind == "s":
-            self._state, self._is_name, self._pieces, self._count = _TEXT, False, [], 0
-            self._keeps = shape.choices is not None or shape.pattern is not None
+    def _mark(self) -> _Reading[str]:
+        """Read the next character that is not white space."""
+        while (found := _MARK.match(self._text, self._at)) is None:
+            self._at = len(self._text)
+            yield from self._more()
+        self._at = found.end()
+        return found[1]
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        """Read what a pattern matches here, if anything."""
+        found = pattern.match(self._text, self._at)
+        text = found[0] if found else ""
+        self._at += len(text)
+        return text
+
+    def _value(self, mark: str, shape: Shape) -> _Reading[None]:
+        """Read a value that begins with `mark`."""
+        kind = _KINDS.get(mark) or self._refuse()
+        if kind not in shape:
+            self._suspect(_REST.get(mark, ""), self._closers)
+        limits = shape.get(kind, {})
+        if kind == "string":
+            yield from self._string(limits)
+        elif mark in "{[":
+            if len(self._steps) == MAX_DEPTH:
+                self._ask([], self._completed(_REST[mark]))
+            self._closers.append(_REST[mark])
+            self._steps.append(0)
+            yield from self._object(limits) if mark == "{" else self._list(limits)
+            self._closers.pop()
+            self._steps.pop()
         else:
-            self._state, self._pieces, self._count = _BARE, [mark], 1
+            yield from self._bare(mark, limits)
+        if self._held and not _is_nested(self._closers):
+            self._ask(self._held, self._completed())
 
-    def _expected(self, kind: str) -> Shape:
-        """Return the shape for the value that begins here."""
-        assert self._shapes is not None
-        if not self._frames:
-            return self._shapes.root
-        frame = self._frames[-1]
-        if not frame.is_object:
-            return self._shapes.of(frame.shape.items)
-        shape = self._shapes.of(frame.shape.names.get(frame.key, frame.shape.rest))
-        if kind in shape.kinds:
-            return shape
-        first = len(self._frames) == 1
-        # A list or an object may be sent as JSON in a text, and null may be sent for a default.
-        if first and kind == "s" and not {"o", "a"}.isdisjoint(shape.kinds):
-            return OPEN
-        absent = frame.key not in self._shapes.required if first else self._shapes.strict
-        return OPEN if kind == "z" and absent else shape
-
-    def _read_text(self, text: str, at: int) -> int:
-        """Read the rest of a text, up to its end or the end of the piece."""
-        if self._escape:
-            return self._read_escape(text, at)
-        end = _PLAIN.match(text, at).end()  # type: ignore[union-attr]
-        if self._keeps:
-            self._pieces.append(text[at:end])
-        self._compare_text(text[at:end], self._base + end)
-        if end == len(text):
-            return end
-        if text[end] == "\\":
-            return self._read_escape(text, end)
-        if text[end] != '"':
-            self._refuse()
-        elif self._is_name:
-            self._end_name(end)
-        else:
-            self._compare_whole(end)
-            self._end_value(end)
-        return end + 1
-
-    def _read_escape(self, text: str, at: int) -> int:
-        before = len(self._escape)
-        self._escape += text[at : at + 6]
-        found = _ESCAPE.match(self._escape)
-        if found is None:
-            if not _ESCAPE_PART.fullmatch(self._escape):
+    def _object(self, fields: Limits) -> _Reading[None]:
+        names: set[str] = set()
+        mark = yield from self._mark()
+        while mark != "}":
+            if mark != '"':
                 self._refuse()
-            return len(text)
-        end = at + found.end() - before
-        if self._keeps:
-            self._pieces.append(found[0])
-        self._count += not re.match(r"\\u[dD][c-fC-F]", found[0])
-        self._escape = ""
-        return end
+            name = self._steps[-1] = yield from self._string({})
+            shape = self._named(name, fields, name in names)
+            names.add(name)
+            if (yield from self._mark()) != ":":
+                self._refuse()
+            yield from self._value((yield from self._mark()), shape)
+            mark = yield from self._after("}")
 
-    def _compare_text(self, piece: str, end: int) -> None:
-        """Compare an incomplete text with the shape. If it has an escape, wait for its end."""
-        shape, self._count = self._shape, self._count + len(piece)
-        no_choice = False
-        if shape.choices and self._count <= _LONGEST:  # Longer texts are compared at their end.
-            so_far = "".join(self._pieces)
-            known = (choice.startswith(so_far) for choice in shape.choices)
-            no_choice = "\\" not in so_far and not any(known)
-        too_long = shape.longest is not None and self._count > shape.longest
-        if no_choice or too_long or (shape.numeric and _NO_NUMBER.search(piece)):
-            self._suspect('"', end)
+    def _list(self, limits: Limits) -> _Reading[None]:
+        shape = self._shapes.item(limits)
+        mark = yield from self._mark()
+        while mark != "]":
+            yield from self._value(mark, shape)
+            mark = yield from self._after("]")
+            self._steps[-1] += 1
 
-    def _compare_whole(self, end: int) -> None:
-        shape = self._shape
-        if not self._keeps:
-            return
-        whole = self._unescaped()
-        wrong = shape.choices is not None and whole not in shape.choices
-        with suppress(TooMuchWork), bounded_work():
-            wrong = wrong or (shape.pattern is not None and matches(shape.pattern, whole) is False)
-        if wrong:
-            self._suspect('"', self._base + end)
+    def _after(self, closer: str) -> _Reading[str]:
+        """Read what follows a value: the start of the next one, or the closing bracket."""
+        mark = yield from self._mark()
+        if mark == ",":
+            mark = yield from self._mark()
+            if mark != closer:
+                return mark
+        elif mark == closer:
+            return mark
+        self._refuse()
 
-    def _end_name(self, end: int) -> None:
-        """Read the end of a name, which may be unknown or repeated."""
-        frame, name = self._frames[-1], self._unescaped()
-        self._state = _COLON
-        twice, frame.key = name in frame.names, name
-        frame.names.add(name)
-        if twice and len(self._frames) == 1:
-            self._ask_binder([name], self._text(self._base + end, '":null'))
-        elif twice and self._held is not None:
-            self._silent = True  # The new value may replace the one under suspicion.
-        elif frame.shape.rest is None and name not in frame.shape.names:
-            self._suspect('":null', self._base + end, through=len(self._frames) - 1)
+    def _named(self, name: str, fields: Limits, again: bool) -> Shape:
+        """Check a name, and return the shape of its value."""
+        is_argument = len(self._steps) == 1
+        if again and is_argument:
+            self._ask([name], self._completed(":null"))
+        if again:
+            self._held = []  # The new value may replace the one under suspicion.
+        if not self._shapes.knows(fields, name):
+            self._suspect(":null", self._closers[:-1])
+        return self._shapes.value(fields, name, is_argument)
 
-    def _read_bare(self, text: str, at: int) -> int:
+    def _string(self, limits: Limits) -> _Reading[str]:
+        """Read the rest of a text, and compare it with its limits while it grows."""
+        text, is_complete = "", False
+        while not is_complete:
+            raw = self._take(_CHARACTERS)
+            text += json.loads(f'"{raw}"') if "\\" in raw else raw
+            is_complete = self._text[self._at : self._at + 1] == '"'
+            self._at += is_complete
+            if not fits_text(limits, text, is_complete):
+                self._suspect("" if is_complete else '"', self._closers)
+            if not is_complete:
+                if not _HALF_CHARACTER.fullmatch(self._text, self._at):
+                    self._refuse()
+                yield from self._more()
+        return text
+
+    def _bare(self, word: str, limits: Limits) -> _Reading[None]:
         """Read the rest of a number, true, false or null."""
-        end = _BARE_END.match(text, at).end()  # type: ignore[union-attr]
-        self._pieces.append(text[at:end])
-        self._count += end - at
-        done = end < len(text)
-        if not done and self._count > _LONGEST:
-            return end  # Long numbers are checked when they are complete.
-        word = "".join(self._pieces)
-        is_number = word[0] not in "tfn"
-        if is_number:
-            fits = (_NUMBER if done else _PART).fullmatch(word) is not None
-        else:
-            fits = word in _WORDS if done else any(known.startswith(word) for known in _WORDS)
-        if not fits:
+        word += self._take(_BARE)
+        while self._at == len(self._text) and (len(word) > LONGEST or _BARE_PART.fullmatch(word)):
+            yield from self._more()
+            word += self._take(_BARE)
+        try:
+            value = from_json(word, allow_inf_nan=False)
+        except (ValueError, TypeError):
             self._refuse()
-        elif done:
-            if is_number:
-                self._compare_number(float(word), end)
-            self._end_value(end - 1)
-        return end
+        if not fits_value(limits, value):
+            self._suspect("", self._closers)
 
-    def _compare_number(self, number: float, end: int) -> None:
-        shape = self._shape
-        no_choice = shape.numbers is not None and number not in shape.numbers
-        no_integer = shape.integer and not number.is_integer()
-        if abs(number) < 2**53 and (no_choice or no_integer):  # Larger floats are not exact.
-            self._suspect("", self._base + end)
-
-    def _end_value(self, at: int) -> None:
-        """Continue after a value. If a suspicion waited for its end, ask the binder now."""
-        self._state = _AFTER if self._frames else _END
-        if self._held is not None and len(self._frames) <= self._held[0]:
-            self._ask_binder(self._held[1], self._text(self._base + at + 1, ""))
-
-    def _unescaped(self) -> str:
-        """Return the current name or text without quotes and escapes."""
-        raw = "".join(self._pieces)
-        return str(json.loads(f'"{raw}"')) if "\\" in raw else raw
-
-    def _suspect(self, tail: str, cut: int, through: int | None = None) -> None:
+    def _suspect(self, rest: str, closers: list[str]) -> None:
         """Ask the binder about this place, or wait while a nested object may replace the value.
 
-        `through` is the number of open objects and lists that contain the place, by default all.
+        `rest` completes the value or name, and `closers` are of the objects and lists around it.
         """
-        if self._held is not None:
-            return
-        frames = self._frames[:through]
-        steps = [frame.key for frame in self._frames]
-        nested = [place for place, frame in enumerate(frames) if place and frame.is_object]
-        if nested:
-            self._held = (nested[0], steps)
+        if _is_nested(closers):
+            self._held = self._held or [*self._steps]
         else:
-            self._ask_binder(steps, self._text(cut, tail))
+            self._ask(self._steps, self._completed(rest))
 
-    def _text(self, cut: int, tail: str) -> str:
-        """Return the text up to `cut`, completed with `tail` and all closing brackets."""
-        closers = [frame.closer for frame in reversed(self._frames)]
-        return "".join(self._parts)[:cut] + tail + "".join(closers)
+    def _completed(self, rest: str = "") -> str:
+        """Return what has been read, completed with `rest` and all closing brackets."""
+        read = "".join(self._pieces)[: self._before + self._at]
+        return read + rest + "".join(reversed(self._closers))
 
-    def _ask_binder(self, steps: list[Any], text: str) -> None:
+    def _refuse(self) -> NoReturn:
+        """Validate the text so far, which can no longer become JSON or has too many bytes."""
+        self._ask([], "".join(self._pieces))
+
+    def _ask(self, steps: list[Any], text: str) -> NoReturn:
         """Validate a completed text, and raise the binder's problem if it is at this place."""
         *above, last = steps or [""]
-        known = self._shapes.known if self._shapes is not None else set[str]()
+        known = self._shapes.known
         place = path_text(steps, known)
         unknown = f"{path_text(above, known)}.{shown_name(str(last))}".removeprefix(".")
         try:
-            self._check(text)
+            self._validate(text)
         except ArgumentError as error:
             for problem in error.problems:
                 if problem.get("path", "") in (place, unknown):
                     raise ArgumentError([problem]) from None
-        self._silent = True  # The binder found no such problem, so the suspicion was wrong.
+        raise _FalseAlarm
 
-    def _refuse(self) -> None:
-        """Validate the text so far, which can no longer become JSON or has too many bytes."""
-        self._ask_binder([], "".join(self._parts))
 
-    def _is_json_space(self, at: int) -> bool:
-        return not "".join(self._parts)[: self._base + at].strip(" \t\r\n")
+_shapes_of: WeakKeyDictionary[Any, Shapes] = WeakKeyDictionary()
 
 
 def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watch:

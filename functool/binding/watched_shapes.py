@@ -1,5 +1,9 @@
 """Shapes: what a schema allows at each place of a call's arguments. `watch.py` uses them.
 
+A shape maps each kind of JSON that is allowed to its limits. The limits are a JSON Schema too, of
+which only a few keywords count; `{}` is no limit. The schemas inside them are parts of the tool's
+schema, whose shapes are computed when a value stands there.
+
 `JsonShapes` reads a JSON Schema that somebody else wrote. `CoreShapes` reads the core schema with
 which pydantic validates a function. Where they are not certain, the shape is open and allows
 everything: keywords that add conditions, types that accept several kinds of JSON, and anything that
@@ -8,88 +12,119 @@ an author's validator may convert.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
+from functool.binding.engine import TooMuchWork, bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
+from functool.schema.shapes import NAMES, values_of
 from functool.schema.signature import FunctionSchema
 
-_ALL = "oasnbz"  # object, array, string, number, boolean, null
-_TYPES = {"object": "o", "array": "a", "string": "s", "number": "n", "integer": "n"}
-_TYPES |= {"boolean": "b", "null": "z"}
-_OF: dict[type, str] = {dict: "o", list: "a", str: "s", int: "n", float: "n", bool: "b"}
+Limits: TypeAlias = Mapping[str, Any]
+Shape: TypeAlias = Mapping[str, Limits]
+KINDS = ("object", "array", "string", "number", "boolean", "null")
+OPEN: Shape = {kind: {} for kind in KINDS}
+
+LONGEST = 200
+"""Up to how many characters of an incomplete text or number are compared."""
+_NUMERIC: Limits = {"format": "a number"}
+"""The limits of a text that is read as a number. They are recognised by identity."""
+_NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
 # Options of a class that do not change which JSON fits.
 _HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan", "frozen"}
 _HARMLESS |= {"validate_by_name", "validate_by_alias", "populate_by_name"}
 
 
-class Shape(NamedTuple):
-    """What is allowed at one place.
-
-    `kinds` are letters for kinds of JSON. `names`, `rest` and `items` hold the parts of the schema
-    for the values inside. If `rest` is None, no other names are allowed. If `numeric` is set, texts
-    are read as numbers.
-    """
-
-    kinds: str = _ALL
-    names: Mapping[str, Any] = {}
-    rest: Any = UNSET
-    items: Any = UNSET
-    choices: frozenset[str] | None = None
-    longest: int | None = None
-    pattern: str | None = None
-    numeric: bool = False
-    integer: bool = False
-    numbers: frozenset[float] | None = None
+def fits_text(limits: Limits, text: str, complete: bool) -> bool:
+    """Whether a text, or one that begins so, is within the limits."""
+    longest, choices = limits.get("maxLength"), values_of(limits)
+    if isinstance(longest, int) and len(text) > longest:
+        return False
+    if not complete and len(text) > LONGEST:
+        return True
+    if limits is _NUMERIC and _NO_NUMBER.search(text):
+        return False
+    texts = choices if isinstance(choices, list) else [text]
+    if not complete:
+        return any(isinstance(known, str) and known.startswith(text) for known in texts)
+    pattern = limits.get("pattern")
+    return text in texts and (not isinstance(pattern, str) or _may_match(pattern, text))
 
 
-OPEN = Shape()
+def _may_match(pattern: str, text: str) -> bool:
+    """Whether a text matches a pattern. If that takes too much work to find out, it may."""
+    try:
+        with bounded_work():
+            return matches(pattern, text) is not False
+    except TooMuchWork:
+        return True
+
+
+def fits_value(limits: Limits, value: Any) -> bool:
+    """Whether a number, a boolean or null is within the limits."""
+    choices = values_of(limits)
+    listed = not isinstance(choices, list) or value in choices
+    return listed and not (limits.get("type") == "integer" and value % 1 > 0)
+
+
+def _items(limits: Limits) -> Any:
+    return UNSET if "prefixItems" in limits else limits.get("items", UNSET)
+
+
+def _others(limits: Limits) -> Any:
+    unsure = limits.get("patternProperties")
+    return UNSET if unsure else limits.get("additionalProperties", UNSET)
 
 
 def either(one: Shape, other: Shape) -> Shape:
-    """Return a shape that allows both. Where the two shapes differ, the new one is open."""
-    agreed: dict[str, Any] = {}
-    for kind, names in _FIELDS.items():
-        parts = [tuple(getattr(s, n) for n in names) for s in (one, other) if kind in s.kinds]
-        if parts and parts[0] == parts[-1]:
-            agreed.update(zip(names, parts[0], strict=True))
-    return Shape("".join({*one.kinds, *other.kinds}), **agreed)
-
-
-_FIELDS = {
-    "o": ("names", "rest"),
-    "a": ("items",),
-    "s": ("choices", "longest", "pattern", "numeric"),
-    "n": ("integer", "numbers"),
-}
+    """Return a shape that allows both. A kind that has different limits in both has none."""
+    differing = [kind for kind in one.keys() & other.keys() if one[kind] != other[kind]]
+    return {**one, **other, **{kind: {} for kind in differing}}
 
 
 class Shapes(ABC):
     """The shapes of one tool, computed when they are first needed.
 
-    `root` is the shape of the arguments, and `required` holds the names without a default. The
-    shapes of a `strict` tool allow both the plain form and the strict form at every place.
+    `root` is the shape of the arguments, and `required` holds the names without a default. `known`
+    holds the names of properties at every depth. The shapes of a `strict` tool allow both the plain
+    form and the strict form at every place.
     """
 
-    def __init__(self, root: Any, strict: bool) -> None:
-        self.strict = strict
-        self.known: frozenset[str] = frozenset()
-        self.required: frozenset[str] = frozenset()
+    def __init__(self, root: Any, schema: Mapping[str, Any], strict: bool) -> None:
+        self._strict = strict
         self._cache: dict[int, tuple[Any, Shape]] = {}
-        self._root = root
-        self.root: Shape = OPEN
+        self.known: frozenset[str] = frozenset(property_names(schema))
+        self.required: frozenset[str] = frozenset(schema.get("required") or ())
+        self.root: Shape = {"object": self.of(root).get("object", {})}
 
     def of(self, source: Any) -> Shape:
         """Return the cached shape of a part of the schema."""
-        if source is UNSET or source is None:
+        if not isinstance(source, Mapping):
             return OPEN
         found = self._cache.get(id(source))
         if found is None:
             self._cache[id(source)] = (source, OPEN)  # A recursive reference in a union is open.
             found = self._cache[id(source)] = (source, self._with_strict_form(self._read(source)))
         return found[1]
+
+    def knows(self, limits: Limits, name: str) -> bool:
+        """Whether an object may have this name."""
+        return _others(limits) is not False or name in (limits.get("properties") or ())
+
+    def item(self, limits: Limits) -> Shape:
+        """Return the shape of the items of a list."""
+        return self.of(_items(limits))
+
+    def value(self, limits: Limits, name: str, is_argument: bool) -> Shape:
+        """Return the shape of a value in an object, which may be the object of the arguments."""
+        shape = self.of((limits.get("properties") or {}).get(name, _others(limits)))
+        if is_argument and not shape.keys().isdisjoint(("array", "object")):
+            shape = {"string": {}, **shape}  # A list or an object may be sent as JSON in a text.
+        absent = name not in self.required if is_argument else self._strict
+        return {"null": {}, **shape} if absent else shape  # Null may be sent for a default.
 
     @abstractmethod
     def _read(self, source: Any) -> Shape:
@@ -100,67 +135,50 @@ class Shapes(ABC):
 
     def _with_strict_form(self, shape: Shape) -> Shape:
         """Also allow the strict form: a list of pairs for an open object, an object for a tuple."""
-        if not self.strict or shape == OPEN:
+        if not self._strict or shape == OPEN:
             return shape
-        kinds = shape.kinds
-        if "o" in kinds and shape.rest is not None:
-            return shape._replace(kinds=f"{kinds}a", rest=UNSET, items=UNSET)
-        is_tuple = "a" in kinds and "o" not in kinds and shape.items is UNSET
-        return shape._replace(kinds=f"{kinds}o") if is_tuple else shape
+        if "object" in shape:
+            fields: Limits = {"properties": shape["object"].get("properties")}
+            is_closed = _others(shape["object"]) is False
+            return shape if is_closed else {**shape, "array": {}, "object": fields}
+        is_tuple = "array" in shape and _items(shape["array"]) is UNSET
+        return {**shape, "object": {}} if is_tuple else shape
 
 
 class JsonShapes(Shapes):
     """Shapes of a JSON Schema that jsonschema validates. It never converts a value."""
 
     def __init__(self, schema: Mapping[str, Any], strict: bool) -> None:
-        super().__init__(schema, strict)
-        self._follows = not any("$id" in node for node in walk(schema))
-        self.required: frozenset[str] = frozenset(schema.get("required") or ())
-        self.known: frozenset[str] = frozenset(property_names(schema))
-        self.root: Shape = self.of(schema)._replace(kinds="o")
+        # With an identifier inside, a reference may lead to another place than its text says.
+        self._target = UNSET if any("$id" in node for node in walk(schema)) else schema
+        super().__init__(schema, schema, strict)
 
     def _read(self, source: Any) -> Shape:
-        if not isinstance(source, Mapping):
-            return OPEN
         if "$ref" in source:  # Other keywords beside it only add conditions.
-            return self.of(lookup(self._root, source["$ref"]) if self._follows else UNSET)
-        named = source.get("type", list(_TYPES))
-        kinds = {_TYPES.get(name, "") for name in ([named] if isinstance(named, str) else named)}
-        for word in ("anyOf", "oneOf"):
-            if isinstance(source.get(word), list) and source[word]:
-                inner = self._union(source[word])
-                return inner._replace(kinds="".join(kinds.intersection(inner.kinds)))
-        values = [source["const"]] if "const" in source else source.get("enum")
-        shape = Shape(**self._object(source), **self._limits(source), integer=named == "integer")
-        if isinstance(values, list):
-            kinds &= {_OF.get(type(value), "z") for value in values}
-            texts = frozenset(value for value in values if isinstance(value, str))
-            numbers = frozenset(float(v) for v in values if type(v) in (int, float))
-            shape = shape._replace(choices=texts, numbers=numbers)
-        return shape._replace(kinds="".join(sorted(kinds)))
-
-    def _object(self, source: Mapping[str, Any]) -> dict[str, Any]:
-        rest = source.get("additionalProperties", UNSET)
-        if source.get("patternProperties") or rest is True:
-            rest = UNSET
-        return {"names": source.get("properties") or {}, "rest": None if rest is False else rest}
-
-    def _limits(self, source: Mapping[str, Any]) -> dict[str, Any]:
-        items, longest = source.get("items", UNSET), source.get("maxLength")
-        return {
-            "items": UNSET if "prefixItems" in source else items,
-            "longest": longest if isinstance(longest, int) else None,
-            "pattern": source.get("pattern"),
-        }
+            return self.of(lookup(self._target, source["$ref"]))
+        named, values = source.get("type", KINDS), values_of(source)
+        kinds = {_kind(name) for name in ([named] if isinstance(named, str) else named)}
+        members = source.get("anyOf") or source.get("oneOf")
+        if isinstance(members, list):
+            shape: Shape = self._union(members)
+        else:
+            shape = dict.fromkeys(KINDS, source)
+            if isinstance(values, list):
+                kinds &= {_kind(NAMES.get(type(value), "")) for value in values}
+        return {kind: limits for kind, limits in shape.items() if kind in kinds}
 
 
-_FIXED = {
-    "int": Shape(kinds="ns", integer=True, numeric=True),
-    "float": Shape(kinds="ns", numeric=True),
-    "bool": Shape(kinds="bns"),
-    "none": Shape(kinds="z"),
-    "tuple": Shape(kinds="a"),
-    "tagged-union": Shape(kinds="o"),
+def _kind(name: str) -> str:
+    return "number" if name == "integer" else name
+
+
+_FIXED: dict[str, Shape] = {
+    "int": {"number": {"type": "integer"}, "string": _NUMERIC},
+    "float": {"number": {}, "string": _NUMERIC},
+    "bool": {"boolean": {}, "number": {}, "string": {}},
+    "none": {"null": {}},
+    "tuple": {"array": {}},
+    "tagged-union": {"object": {}},
 }
 _INNER = {
     **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
@@ -173,12 +191,8 @@ class CoreShapes(Shapes):
     """Shapes of a core schema. pydantic's lax mode converts values, such as texts to numbers."""
 
     def __init__(self, parts: FunctionSchema, strict: bool) -> None:
-        core = parts.core
-        super().__init__(core, strict)
-        self.known: frozenset[str] = frozenset(property_names(parts.root))
-        self._definitions = {part.get("ref"): part for part in core.get("definitions", ())}
-        self.required: frozenset[str] = frozenset(parts.required)
-        self.root: Shape = self.of(core)._replace(kinds="o")
+        self._definitions = {part.get("ref"): part for part in parts.core.get("definitions", ())}
+        super().__init__(parts.core, parts.root, strict)
 
     def _read(self, source: Any) -> Shape:
         kind = source["type"]
@@ -192,16 +206,16 @@ class CoreShapes(Shapes):
             case "enum" if source.get("missing") is None:
                 return _choices([member.value for member in source["members"]])
             case "list" | "set" | "frozenset":
-                return Shape(kinds="a", items=source.get("items_schema", UNSET))
+                return {"array": {"items": source.get("items_schema", UNSET)}}
             case "dict":
-                return Shape(kinds="o", rest=source.get("values_schema", UNSET))
+                return {"object": {"additionalProperties": source.get("values_schema", UNSET)}}
             case "union":
                 members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
                 return self._union(members)
             case "nullable":
-                return either(self.of(source["schema"]), Shape(kinds="z"))
+                return {**self.of(source["schema"]), "null": {}}
             case "typed-dict":
-                return self._fields(source, source.get("config", {}))
+                return _object(source, source.get("config", {}))
             case "model" | "dataclass" if not source.get("custom_init"):
                 return self._class(source)
             case "definition-ref":
@@ -215,37 +229,36 @@ class CoreShapes(Shapes):
         inner, config = source["schema"], source.get("config", {})
         if source.get("root_model"):
             return OPEN if config.keys() - _HARMLESS else self.of(inner)
-        if inner["type"] not in ("model-fields", "dataclass-args"):
-            return OPEN
-        return self._fields(inner, config)
+        fields = inner["type"] in ("model-fields", "dataclass-args")
+        return _object(inner, config) if fields else OPEN
 
-    def _fields(self, source: Any, config: Any) -> Shape:
-        """Return the shape of an object with fields: a model, a dataclass or a TypedDict."""
-        fields, names = source["fields"], {}
-        if config.keys() - _HARMLESS:
-            return OPEN
-        named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
-        for name, field in named:
-            alias = field.get("validation_alias", name)
-            if not isinstance(alias, str):
-                return Shape(kinds="o")
-            names.update({name: field["schema"], alias: field["schema"]})
-        extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
-        return Shape(kinds="o", names=names, rest=None if extra == "forbid" else UNSET)
+
+def _object(source: Any, config: Any) -> Shape:
+    """Return the shape of an object with fields: a model, a dataclass or a TypedDict."""
+    fields, names = source["fields"], {}
+    if config.keys() - _HARMLESS:
+        return OPEN
+    named = fields.items() if isinstance(fields, dict) else ((f["name"], f) for f in fields)
+    for name, field in named:
+        alias = field.get("validation_alias", name)
+        if not isinstance(alias, str):
+            return {"object": {}}
+        names.update({name: field["schema"], alias: field["schema"]})
+    extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
+    others = False if extra == "forbid" else UNSET
+    return {"object": {"properties": names, "additionalProperties": others}}
 
 
 def _text(source: Any) -> Shape:
     if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
         return OPEN
-    pattern = source.get("pattern")
-    known = pattern if isinstance(pattern, str) else None
-    return Shape(kinds="s", longest=source.get("max_length"), pattern=known)
+    return {"string": {"maxLength": source.get("max_length"), "pattern": source.get("pattern")}}
 
 
 def _choices(values: Iterable[Any]) -> Shape:
     """Return the shape of choices, open unless all are texts or null. Others may be converted."""
-    values = list(values)
-    if not all(type(value) is str or value is None for value in values):
+    texts = [value for value in values if value is not None]
+    if not all(type(value) is str for value in texts):
         return OPEN
-    texts = frozenset(value for value in values if value is not None)
-    return Shape(kinds="sz" if None in values else "s", choices=texts)
+    shape: Shape = {"string": {"enum": texts}}
+    return {**shape, "null": {}} if None in values else shape

@@ -14,9 +14,6 @@ try:
     import click
 except ModuleNotFoundError as _error:
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
-    if Path(sys.argv[0]).stem == "functool":
-        # This is the command itself, so do not show its user a traceback.
-        raise SystemExit(f"Error: {missing}") from None
     raise ImportError(missing) from _error
 
 from functool.cli.approvals import approvals

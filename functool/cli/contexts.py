@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,6 +38,17 @@ async def opened_context(name: str | None) -> AsyncIterator[Context[Any] | None]
     if name is None:
         yield None
         return
+    to_stderr = redirect_stdout(sys.stderr)  # Standard output is for the results of the calls.
+    async with AsyncExitStack() as stack:
+        stack.enter_context(to_stderr)
+        context = await stack.enter_async_context(_opened(name))
+        to_stderr.__exit__(None, None, None)
+        stack.callback(to_stderr.__enter__)
+        yield context
+
+
+@asynccontextmanager
+async def _opened(name: str) -> AsyncIterator[Context[Any]]:
     made: Any = object_of(name)
     if callable(made):
         made = made()

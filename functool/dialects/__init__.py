@@ -1,8 +1,8 @@
 """The wire formats of model providers, one file each, with one vocabulary.
 
 Each has `definition(tool)`, `definitions(tools)`, `losses(*tools)`, `calls(message)` and
-`result(result)`; those of providers that stream have a `StreamReader`. A definition is a new dict
-each time; no dialect changes a name.
+`result(result)`. Most have a `StreamReader`; DeepSeek, Groq and Cohere share that of `openai_chat`.
+A definition is a new dict each time. No dialect changes a name.
 """
 
 from __future__ import annotations

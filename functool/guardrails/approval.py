@@ -31,8 +31,8 @@ def require_approval(when: Callable[[ToolCall, Context[Any]], Any] | None = None
     It looks for a decision about exactly this call, then for a grant that covers it, and then asks
     the approver of the context. If there is none of them, the result is an error of type
     `ApprovalRequired`, which holds the request. If the person edits the arguments, the edited call
-    is validated and passes all input guardrails before it runs. Put this guardrail last: the
-    request shows the arguments as the guardrails before it have left them.
+    is validated and passes all input guardrails before it runs. Put this guardrail
+    after those that change arguments: the request shows the arguments as these have left them.
 
     Args:
         when: `when(call, context) -> bool`, sync or async, returns whether a call needs approval;

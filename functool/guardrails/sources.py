@@ -16,7 +16,7 @@ from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
 from functool.guardrails.approval import require_approval
-from functool.guardrails.asking import InputGuardrail
+from functool.guardrails.asking import InputGuardrail, arguments_of
 from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
@@ -55,11 +55,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
         """Return the sources of each untrusted value, by its JSON pointer."""
-        given = call.arguments if isinstance(call.arguments, Mapping) else {}
-        plain = context.schema.plain.get("properties", {}) if context.schema else {}
-        for name in arguments:
-            if name not in given and name not in plain:
-                raise LookupError(f"the tool has no argument {name!r} to look at")
+        given = arguments_of(call, context, arguments)
         names = [name for name in arguments or given if name in given]
         labels = _labels(call)
         places = {f"/{_escaped(name)}" for name in names}

@@ -109,7 +109,7 @@ def _connected(path: str) -> sqlite3.Connection:
         _prepare(connection, path)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA busy_timeout=0")
-    except BaseException:
+    except BaseException:  # Otherwise the connection would stay open.
         connection.close()
         raise
     return connection

@@ -209,7 +209,7 @@ class Once:
             except JournalError as failure:
                 logger.error("what came of the call %s was not recorded: %s", row.key, failure)
                 note(context, {"key": row.key, "stored": False})
-        except BaseException:
+        except BaseException:  # A cancelled body may have had its effect.
             self._interrupt(row)
             raise
         finally:

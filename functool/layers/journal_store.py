@@ -290,7 +290,7 @@ class Store:
         try:
             yield
             self._connection.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # Otherwise the transaction would stay open.
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             raise

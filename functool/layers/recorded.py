@@ -178,7 +178,7 @@ def _write(path: Path, recordings: dict[str, Recording]) -> None:
             file.writelines(f"{line}\n" for line in lines_of(recordings))
             file.close()
             Path(file.name).replace(path)
-        except BaseException:
+        except BaseException:  # Otherwise the temporary file would stay.
             Path(file.name).unlink()
             raise
 

@@ -18,11 +18,9 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, Toolset, WrapperTool
-from functool.binding.json_text import MAX_DEPTH
-from functool.executors import in_thread
 from functool.layers.some_tools import OneTool, each
 from functool.schema.json_schema import resolved
 
@@ -34,7 +32,10 @@ except ImportError as _error:
 MAX_TEXT = 50_000
 """The most characters of arguments that are repaired."""
 
-_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n?")
+_READS = 6
+"""How many times json-repair may read each character. Broken arguments need three reads or less."""
+
+_FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n?")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]\w)"
 _TOKEN = re.compile(rf"({_NUMBER})|(\w+)|([^\w\s{{}}\[\]:,\"'`\\])")
@@ -77,14 +78,12 @@ class RepairedTool(WrapperTool):
         Raises:
             ArgumentError: They do not fit, and cannot be repaired.
         """
-        note = None if self._accepts(arguments) else self._repair(arguments)
+        note = self._repair(arguments)
         return self.tool.bind(arguments if note is None else note["became"])
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
         """Run the inner tool, with repaired arguments if they need it."""
-        # On a thread: json-repair takes seconds for some texts, and may not hold the event loop.
-        accepted = self._accepts(call.arguments)
-        note = None if accepted else await in_thread(self._repair, call.arguments)
+        note = self._repair(call.arguments)
         if note is None:
             return await self.tool.invoke(call, context)
         repaired_call = replace(
@@ -97,9 +96,15 @@ class RepairedTool(WrapperTool):
         return result
 
     def _repair(self, arguments: Mapping[str, Any] | str) -> dict[str, Any] | None:
-        """Return the report of a repair, or None if none is possible."""
-        if not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
+        """Return the report of a repair. None if none is needed, or none is possible."""
+        if self._accepts(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
             return None
+        try:
+            return self._repaired(arguments)
+        except RecursionError:  # It is nested too deeply, which the call's own check says.
+            return None
+
+    def _repaired(self, arguments: str) -> dict[str, Any] | None:
         plain = self.schema.plain
         for did, found, closed in _candidates(arguments):
             if closed and not _has_every_property(found, plain, plain, closed):
@@ -122,8 +127,8 @@ class RepairedTool(WrapperTool):
 def _candidates(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
     """Yield the repairs made, the object that they give, and how many closing braces they add."""
     did: list[str] = []
-    if fence := _FENCE.match(text):
-        did, text = ["code fence"], text[fence.end() :].rstrip().removesuffix("```").rstrip()
+    if (inside := _unfenced(text)) is not None:
+        did, text = ["code fence"], inside
     for _ in range(3):
         inner = _json(text)
         if not isinstance(inner, str):
@@ -139,6 +144,13 @@ def _candidates(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
     for step, value in found:
         if isinstance(value, dict) and _keeps(text, value):
             yield [*did, step], value, len(closers or "")
+
+
+def _unfenced(text: str) -> str | None:
+    """Return the text inside a code fence, or None if the text does not begin with one."""
+    text = text.strip()
+    fence = _FENCE.match(text)
+    return None if fence is None else text[fence.end() :].removesuffix("```").rstrip()
 
 
 def _json(text: str) -> Any:
@@ -165,9 +177,29 @@ def _guess(text: str, closers: str | None) -> Any:
     if closers is None:
         return None
     try:
-        return repair_json(text + closers, return_objects=True, skip_json_loads=True)
-    except (ValueError, RecursionError):
+        return repair_json(_Counted(text + closers), return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError, _TooMuchWork):
         return None
+
+
+class _TooMuchWork(Exception):
+    """json-repair has read a text too many times."""
+
+
+class _Counted(str):
+    """A text that counts how many of its characters are read, and ends the reading.
+
+    On some texts json-repair looks ahead to the end at every quote or bracket.
+    """
+
+    reads = 0
+
+    def __getitem__(self, place: SupportsIndex | slice) -> str:
+        found = super().__getitem__(place)
+        self.reads += len(found)
+        if self.reads > _READS * len(self) + 10_000:
+            raise _TooMuchWork
+        return found
 
 
 def _missing_closers(text: str) -> str | None:
@@ -190,8 +222,6 @@ def _missing_closers(text: str) -> str | None:
             quote = character
         elif character in "{[":
             open_.append(character)
-            if len(open_) > MAX_DEPTH:  # No tool takes it, and json-repair takes minutes.
-                return None
         elif character in "}]" and (not open_ or _CLOSERS[open_.pop()] != character):
             return None
     if not open_:

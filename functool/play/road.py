@@ -80,7 +80,7 @@ def _probe(guardrail: Any, stage: str, send: Send) -> Any:
     async def later(answer: Awaitable[Any], value: Any, begun: float) -> Any:
         try:
             return finished(await answer, value, begun)
-        except BaseException as error:
+        except BaseException as error:  # However it ends, the page shows it.
             failed(error, begun)
             raise
 
@@ -98,7 +98,7 @@ def _probe(guardrail: Any, stage: str, send: Send) -> Any:
         _step(send, step, name, "started")
         try:
             answer = guardrail(value, context)
-        except BaseException as error:
+        except BaseException as error:  # However it ends, the page shows it.
             failed(error, begun)
             raise
         if inspect.isawaitable(answer):

@@ -2,90 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from functool.schema.json_schema import UNSET, children, resolved
+from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
 
-_NUMBERS = {"integer", "number"}
-_MEANT: dict[type, set[str]] = {
-    bool: {"boolean"} | _NUMBERS,
-    int: _NUMBERS,
-    str: {"string"} | _NUMBERS,
-    list: {"array"},
-    dict: {"object"},
-}
+_DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
+TYPES = {*NAMES.values()}
+_NUMBERS = ("integer", "number")
 
 
-def admits_null(schema: Any, root: Any, known: dict[int, bool] | None = None) -> bool:
+Known = dict[int, set[str]]
+"""The types that schemas allow, by the id of each: many references may lead to the same one."""
+
+
+def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
     """Whether a JSON Schema allows null. Its references point into `root`.
 
-    `known` keeps the answers for parts of `root`. A union may use the same part many times.
+    `known` keeps the answers for the parts of `root` between calls.
     """
-    return _remembered(_admits_null, schema, root, {} if known is None else known, True)
+    return "null" in _admitted(schema, root, {} if known is None else known)
 
 
-def takes_only_containers(schema: Any, root: Any, known: dict[int, bool] | None = None) -> bool:
-    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else.
-
-    `known` is as in `admits_null`.
-    """
-    return _remembered(_takes_containers, schema, root, {} if known is None else known, False)
-
-
-def _remembered(
-    ask: Callable[[Any, Any, dict[int, bool]], bool],
-    schema: Any,
-    root: Any,
-    known: dict[int, bool],
-    of_itself: bool,
-) -> bool:
-    """Return an answer, which is computed once. A union that contains itself is `of_itself`."""
-    key = id(schema)
-    if key not in known:
-        known[key] = of_itself
-        known[key] = ask(resolved(root, schema), root, known)
-    return known[key]
-
-
-def _admits_null(schema: Any, root: Any, known: dict[int, bool]) -> bool:
-    if schema is True or schema is UNSET:
-        return True
-    if not isinstance(schema, Mapping):
-        return False
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            return any(admits_null(member, root, known) for member in schema[keyword])
-    if not all(admits_null(member, root, known) for member in schema.get("allOf", ())):
-        return False
-    if "const" in schema:
-        return schema["const"] is None
-    if "enum" in schema and None not in schema["enum"]:
-        return False
-    kinds = schema.get("type", "null")
-    return kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
-
-
-def _takes_containers(schema: Any, root: Any, known: dict[int, bool]) -> bool:
-    if not isinstance(schema, Mapping):
-        return False
-    if members := _members(schema):
-        rest = [member for member in members if member != {"type": "null"}]
-        return bool(rest) and all(takes_only_containers(m, root, known) for m in rest)
-    kinds = schema.get("type")
-    kinds = set(kinds if isinstance(kinds, list) else [kinds]) - {"null"}
+def takes_only_containers(schema: Any, root: Any, known: Known | None = None) -> bool:
+    """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
+    kinds = _admitted(schema, root, {} if known is None else known) - {"null"}
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def kinds_of(schemas: Iterable[Any]) -> set[str]:
-    """Return the types in JSON Schemas at any depth.
+def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
+    """Return the types that a JSON Schema allows.
 
-    The set also holds `any` if a schema allows anything, the keywords `$ref`, `enum` and `const` if
-    a schema has them, and `listed number` if an `enum` or `const` lists a number.
+    A reference that leads nowhere, or back to itself, allows all.
+    """
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = TYPES
+    node = resolved(root, schema)
+    if not isinstance(node, Mapping) or depth > _DEEPEST:
+        return set() if node is False else TYPES
+    kinds = {*types_of(node)} if "type" in node else TYPES
+    if (values := values_of(node)) is not None:
+        kinds = {kind for kind in kinds if any(is_type(value, [kind]) for value in values)}
+    for word in ("anyOf", "oneOf"):
+        if word in node:
+            inner = [_admitted(part, root, known, depth + 1) for part in node[word]]
+            kinds = kinds & set().union(*inner)
+    for part in node.get("allOf", ()):
+        kinds = kinds & _admitted(part, root, known, depth + 1)
+    known[id(schema)] = kinds
+    return kinds
+
+
+def kinds_of(root: Mapping[str, Any]) -> set[str]:
+    """Return the types in a JSON Schema of arguments, at any depth below its root.
+
+    The set also holds `any` if a part allows anything, the keywords `$ref`, `enum` and `const` if
+    a part has them, and `listed number` if an `enum` or `const` lists a number.
     """
     kinds: set[str] = set()
-    todo = [*schemas]
+    todo = [*root.get("$defs", {}).values(), *(part for _, part in children(root))]
     while todo:
         schema = todo.pop()
         if not isinstance(schema, Mapping):
@@ -106,66 +84,69 @@ def kinds_of(schemas: Iterable[Any]) -> set[str]:
 
 
 def find_bool_for_number(
-    value: Any,
-    schema: Any,
-    root: Any,
-    path: tuple[Any, ...] = (),
-    known: dict[tuple[int, int], Any] | None = None,
+    value: Any, schemas: Sequence[Any], root: Any, path: tuple[Any, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
 
-    `known` keeps the answers for lists and objects: members of a recursive union look at the same
-    ones.
+    Args:
+        value: The value at one place of the arguments.
+        schemas: The schemas of this place. In a union there are several.
+        root: The schema that references point into.
+        path: The place.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
-    if not isinstance(value, (dict, list)):
-        return _bool_for_number(value, schema, root, path, {})
-    known, key = {} if known is None else known, (id(value), id(schema))
-    if key not in known:
-        known[key] = None
-        known[key] = _bool_for_number(value, schema, root, path, known)
-    found: tuple[tuple[Any, ...], str] | None = known[key]
-    return found
-
-
-def _bool_for_number(
-    value: Any, schema: Any, root: Any, path: tuple[Any, ...], known: dict[tuple[int, int], Any]
-) -> tuple[tuple[Any, ...], str] | None:
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping):
+    if not isinstance(value, (bool, dict, list)) and _is_finite(value):
         return None
-    if members := _members(schema):
-        likely = [member for member in members if _may_match(value, resolved(root, member))]
-        found = [find_bool_for_number(value, member, root, path, known) for member in likely]
-        return found[0] if found and all(found) else None
-    kind = schema.get("type")
+    here = [part for part in _with_members(schemas, root) if not _members(part)]
+    if {} in here:
+        return None
+    if isinstance(value, (dict, list)):
+        kind = NAMES[type(value)]
+        holders = [part for part in here if part.get("type", kind) == kind]
+        for key, item in entries(value):
+            inner = [part_at(part, key, root) for part in holders]
+            if found := find_bool_for_number(item, inner, root, (*path, key)):
+                return found
+        return None
+    refusals = [_refusal(value, part) for part in here]
+    if None in refusals or not any(refusals):
+        return None
+    return path, next(filter(None, refusals))
+
+
+def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """Return what a schema expects instead of a bool, or of a number that is not finite.
+
+    It is None if the schema allows the value, and "" if pydantic itself refuses it.
+    """
+    kind, choices = schema.get("type"), values_of(schema)
     if isinstance(value, bool):
-        if kind in ("integer", "number"):
-            return path, f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
+        if kind in _NUMBERS:
+            return f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
         if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
-            return path, f"a valid {schema['format']}, not a boolean"
-        choices = schema.get("enum", [schema["const"]] if "const" in schema else [value])
-        if all(choice is not value for choice in choices):
-            return path, "one of the choices, not a boolean"
-    if kind == "number" and not _is_finite(value):
-        return path, "a finite number"
-    parts = ((k, item, part) for k, item in _items(value) if (part := _part_at(schema, k)))
-    hits = (find_bool_for_number(item, part, root, (*path, k), known) for k, item, part in parts)
-    return next(filter(None, hits), None)
+            return f"a valid {schema['format']}, not a boolean"
+        if choices is not None and all(choice is not value for choice in choices):
+            return "one of the choices, not a boolean"
+    elif kind == "number":
+        return "a finite number"
+    return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
 def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
     """Return the property names at the path `steps`. In a union, those of all members."""
     here = _with_members([schema], root)
     for step in steps:
-        here = _with_members([_part_at(part, step) for part in here], root)
+        here = _with_members([part_at(part, step, root) for part in here], root)
     return [name for part in here for name in part.get("properties", ())]
 
 
-def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
-    """Return schemas and the members of their unions, without references, each once."""
+def _with_members(schemas: Sequence[Any], root: Any) -> list[Mapping[str, Any]]:
+    """Return schemas and the members of their unions, without references, each once.
+
+    A schema that allows everything is an empty one.
+    """
     found: dict[int, Mapping[str, Any]] = {}
     todo, seen = [*reversed(schemas)], set[int]()
     while todo:
@@ -174,6 +155,7 @@ def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
             continue
         seen.add(id(schema))
         part = resolved(root, schema)
+        part = {} if part is True or part is UNSET else part
         if isinstance(part, Mapping) and id(part) not in found:
             found[id(part)] = part
             todo += reversed(_members(part))
@@ -182,27 +164,6 @@ def _with_members(schemas: list[Any], root: Any) -> list[Mapping[str, Any]]:
 
 def _members(schema: Mapping[str, Any]) -> Any:
     return schema.get("anyOf") or schema.get("oneOf") or ()
-
-
-def _items(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.items()
-    return enumerate(value) if isinstance(value, list) else ()
-
-
-def _part_at(schema: Mapping[str, Any], key: Any) -> Any:
-    """Return the schema of the item or property `key`."""
-    if isinstance(key, int):
-        first = schema.get("prefixItems", ())
-        return first[key] if key < len(first) else schema.get("items")
-    return schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-
-
-def _may_match(value: Any, schema: Any) -> bool:
-    """Whether a value may belong to a member of a union, by type. A bool never belongs to a str."""
-    kinds = _MEANT.get(type(value))
-    named = schema.get("type") if isinstance(schema, Mapping) else None
-    return not (kinds and isinstance(named, str)) or named in kinds
 
 
 def _is_finite(value: Any) -> bool:

@@ -130,7 +130,9 @@ class Names:
         while todo:
             name = todo.pop()
             if name not in edges:
-                edges[name] = {self.of(ref) for ref in _references(self.target(name))}
+                own = {k: v for k, v in self.target(name).items() if k not in DEFINITIONS}
+                refs = [node.get("$ref") for node in walk(own)]
+                edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
         left = _leading_back(edges)
         if len(left) > MAX_EXACT:
@@ -155,15 +157,6 @@ def _leading_back(edges: dict[str, set[str]]) -> list[str]:
         done.update(ready)
         sorter.done(*ready)
     return [name for name in edges if name not in done]
-
-
-def _references(node: Any) -> Iterator[str]:
-    todo = [node]
-    while todo:
-        if isinstance(node := todo.pop(), Mapping):
-            if isinstance(node.get("$ref"), str):
-                yield node["$ref"]
-            todo += [child for _, child in children(node)]
 
 
 def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:

@@ -9,7 +9,6 @@ holds no defaults, because Python fills in the function's own defaults.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections import abc
 from collections.abc import Callable, Mapping
@@ -28,8 +27,9 @@ from functool.content import CONTENT_TYPES
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.schema.admits import admits_null
-from functool.schema.core import core_of, hoist, is_cacheable
+from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
+from functool.schema.json_schema import Names
 from functool.schema.parameters import (
     EMPTY,
     Parameter,
@@ -39,6 +39,7 @@ from functool.schema.parameters import (
 )
 from functool.schema.plain import PlainJsonSchema
 
+_KEYWORDS = ("type", "properties", "required", "additionalProperties", "$defs")
 _QUALIFIERS: Any = (Required, NotRequired, ReadOnly)
 _ITERATORS = (
     *(abc.Iterator, abc.Iterable, abc.Generator),
@@ -54,9 +55,9 @@ class FunctionSchema:
     and `rest_core` is the core schema of its values. `hidden` maps injected parameters to
     `Context`, `ToolCall` or a provider. `fixed` are the keywords that a partial has set.
     `positional` lists the parameters, hidden ones included, that have to be passed by position.
-    `core` is the core schema of all arguments. `properties`, `required`, `definitions` and
-    `rest_schema` are the parts of their JSON Schema (2020-12), without texts from the docstring.
-    `returns` is the return annotation, or `EMPTY` if there is none or if it cannot be resolved.
+    `core` is the core schema of all arguments, and `root` their plain JSON Schema (2020-12),
+    without texts from the docstring. `returns` is the return annotation, or `EMPTY` if there is
+    none or if it cannot be resolved.
     """
 
     parameters: list[Parameter] = field(default_factory=list)
@@ -66,22 +67,8 @@ class FunctionSchema:
     fixed: set[str] = field(default_factory=set)
     positional: list[inspect.Parameter] = field(default_factory=list)
     core: Any = None
-    properties: dict[str, Any] = field(default_factory=dict)
-    required: list[str] = field(default_factory=list)
-    definitions: dict[str, Any] = field(default_factory=dict)
-    rest_schema: Any = False
+    root: dict[str, Any] = field(default_factory=dict)
     returns: Any = EMPTY
-
-    @property
-    def root(self) -> dict[str, Any]:
-        """The plain JSON Schema of the arguments, without the docstring's texts. Only read it."""
-        return {
-            "type": "object",
-            "properties": self.properties,
-            **({"required": self.required} if self.required else {}),
-            "additionalProperties": self.rest_schema,
-            **({"$defs": self.definitions} if self.definitions else {}),
-        }
 
     def json_schema(self, texts: Mapping[str, str]) -> dict[str, Any]:
         """Return the plain JSON Schema of the arguments.
@@ -95,8 +82,9 @@ class FunctionSchema:
             own = parameter.description or found.get("description")
             if text := own or texts.get(parameter.name, ""):
                 found["description"] = text
-        if isinstance(self.rest_schema, dict) and texts.get(self.rest):
-            schema["additionalProperties"].setdefault("description", texts[self.rest])
+        rest = schema["additionalProperties"]
+        if isinstance(rest, dict) and texts.get(self.rest):
+            rest.setdefault("description", texts[self.rest])
         return schema
 
 
@@ -116,15 +104,14 @@ def describe(
     """
     signature = signature_of(func)
     hint = Hints(func, frame)
-    fixed = fixed_keywords(func)
-    parts = FunctionSchema(fixed=fixed)
-    parameters = list(signature.parameters.values())[1 if method else 0 :]
+    parts = FunctionSchema(fixed=fixed_keywords(func))
+    named = list(signature.parameters.values())[1 if method else 0 :]
+    parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
-        if parameter.name not in fixed:
-            _add(parts, parameter, hint)
+        _add(parts, parameter, hint)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     last = max((i for i, p in enumerate(parameters) if p.kind in by_place), default=-1)
-    parts.positional = [p for p in parameters[: last + 1] if p.name not in fixed]
+    parts.positional = parameters[: last + 1]
     wires = [parameter.wire for parameter in parts.parameters]
     if len(set(wires)) != len(wires):
         names = ", ".join(sorted(wires))
@@ -178,20 +165,19 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
     """Return the JSON Schema of a return annotation, or None if it has none. Never raise."""
     origin = get_origin(annotation) or annotation
-    if annotation in (EMPTY, None, type(None), Any) or not is_cacheable(origin):
-        return None
     members = [origin, *get_args(annotation)]
     shown = (ToolResult, *CONTENT_TYPES)
-    if origin in _ITERATORS or any(isinstance(m, type) and issubclass(m, shown) for m in members):
+    if any(isinstance(m, type) and issubclass(m, shown) for m in members):
         return None
-    make = _output_schema if is_cacheable(annotation) else _output_schema.__wrapped__
+    if annotation in (EMPTY, None, type(None), Any) or origin in _ITERATORS:
+        return None
     try:
-        return deepcopy(make(annotation))
+        return deepcopy(_output_schema(annotation))
     except Exception:
         return None
 
 
-@functools.lru_cache(maxsize=256)
+@cached
 def _output_schema(annotation: Any) -> dict[str, Any]:
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     return adapter.json_schema(mode="serialization", schema_generator=PlainJsonSchema)
@@ -214,31 +200,31 @@ def _compile(parts: FunctionSchema) -> None:
     shared = list(definitions.values())
     parts.core = core_schema.definitions_schema(root, shared) if shared else root
     try:
-        schema = PlainJsonSchema().generate(parts.core)
-        if rest is not None:
-            inner = core_schema.definitions_schema(rest, shared) if shared else rest
-            parts.rest_schema = PlainJsonSchema().generate(inner) or True
+        schema = {"properties": {}, **PlainJsonSchema().generate(parts.core)}
     except Exception as error:
         wrong = f"has no JSON Schema: {str(error).splitlines()[0]}"
-        raise DefinitionError(f"parameter {_culprit(parts, shared)!r} {wrong}") from error
-    if isinstance(parts.rest_schema, dict):
-        parts.definitions |= parts.rest_schema.pop("$defs", {})
-    parts.properties, parts.required = schema.get("properties", {}), schema.get("required", [])
-    parts.definitions |= schema.get("$defs", {})
+        raise DefinitionError(f"parameter {_culprit(parts)!r} {wrong}") from error
+    parts.root = {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
+    further = schema["additionalProperties"]
+    if isinstance(further, dict) and "$ref" in further:
+        names = Names(parts.root)
+        name = names.of(further["$ref"])
+        if name not in names.cycles:  # As pydantic does at the root of a schema.
+            parts.root["additionalProperties"] = {**names.target(name), **further}
+            del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:
-        found = parts.properties[parameter.wire]
-        parameter.nullable = admits_null(found, parts.root)
+        found = parts.root["properties"][parameter.wire]
+        parameter.nullable = not parameter.required and admits_null(found, parts.root)
         default = parameter.plain_default()
         if default is not EMPTY:
             found["default"] = default
 
 
-def _culprit(parts: FunctionSchema, shared: list[Any]) -> str:
+def _culprit(parts: FunctionSchema) -> str:
     """Return the name of the first parameter whose type has no JSON Schema."""
     for parameter in parts.parameters:
-        core = core_schema.definitions_schema(hoist(parameter.core, {}), shared)
         try:
-            PlainJsonSchema().generate(core)
+            PlainJsonSchema().generate(parameter.core)
         except Exception:
             return parameter.name
     return parts.rest

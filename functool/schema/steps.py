@@ -1,8 +1,8 @@
-"""The steps of a codec: functions that convert a value between plain form and strict form.
+"""The steps of a codec: functions that convert a value from strict form to plain form.
 
-`functool.schema.strict` writes the strict schemas that belong to these steps. A step accepts any
-value and never raises. It returns a value that has neither form unchanged. It never modifies the
-value that it gets.
+`functool.schema.strict` writes the strict schemas that belong to these steps. A step is one of the
+functions `decode_...` with all arguments but the last two. It accepts any value and never raises.
+It returns a value that has neither form unchanged. It never modifies the value that it gets.
 """
 
 from __future__ import annotations
@@ -18,61 +18,74 @@ from functool.schema.subset import text, without
 
 _PAIR = {"key", "value"}
 Step = Callable[[Any, Memo], Any]
-Steps = tuple[Step | None, Step | None]
 
 
 class Form(NamedTuple):
-    """A strict schema, and the steps that convert its values to plain form and back.
+    """A strict schema, and the step that converts its values to plain form.
 
-    If a step is None, values are the same in both forms.
+    If the step is None, values are the same in both forms.
     """
 
     strict: dict[str, Any]
     decode: Step | None = None
-    encode: Step | None = None
 
 
-def items_step(step: Step | None) -> Step | None:
-    """Make the step of an array from the step of its items."""
-    if step is None:
-        return None
-
-    def each(value: Any, memo: Memo) -> Any:
-        return [step(item, memo) for item in value] if isinstance(value, list) else value
-
-    return each
+def decode_items(step: Step, value: Any, memo: Memo) -> Any:
+    """Decode an array, whose items `step` decodes."""
+    return [step(item, memo) for item in value] if isinstance(value, list) else value
 
 
-def pairs_steps(step: Step | None, back: Step | None) -> tuple[Step, Step]:
-    """Make the steps of an object with arbitrary names from the steps of its values.
+def decode_object(
+    steps: Mapping[str, Step | None],
+    absent: Collection[str],
+    others: Step | None,
+    rest: str | None,
+    value: Any,
+    memo: Memo,
+) -> Any:
+    """Decode an object.
 
-    In strict form such an object is an array of `{key, value}`.
+    Args:
+        steps: The steps of the declared names.
+        absent: The names for which null means that they are absent.
+        others: The step of the values of further names.
+        rest: The property that holds further names as pairs, if there is one.
+        value: The object.
+        memo: The results of this run.
     """
+    if not isinstance(value, dict):
+        return value
+    plain = {}
+    for name, item in (value if rest is None else _spread(value, rest, steps)).items():
+        if item is not None or name not in absent:
+            step = steps.get(name, others)
+            plain[name] = step(item, memo) if step else item
+    return plain
 
-    def decode(value: Any, memo: Memo) -> Any:
-        value = _unpaired(value)
-        if step is None or not isinstance(value, dict):
-            return value
-        return {name: step(item, memo) for name, item in value.items()}
 
-    def encode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        items = value if back is None else {name: back(v, memo) for name, v in value.items()}
-        return [{"key": name, "value": item} for name, item in items.items()]
+def decode_pairs(step: Step | None, value: Any, memo: Memo) -> Any:
+    """Decode an object with any names, whose values `step` decodes, from an array of pairs."""
+    found = _dict_of(value)
+    return decode_object({}, (), step, None, value if found is None else found, memo)
 
-    return decode, encode
+
+def _spread(value: dict[str, Any], rest: str, names: Collection[str]) -> dict[str, Any]:
+    """Replace the property `rest` by its pairs, unless one of them has a name that is taken."""
+    others = {name: item for name, item in value.items() if name != rest}
+    found = _dict_of(value.get(rest))
+    return value if found is None or found.keys() & {*others, *names} else {**others, **found}
+
+
+def _dict_of(value: Any) -> dict[str, Any] | None:
+    """Return the dict that an array of pairs stands for, or None for any other value."""
+    pairs = _pairs(value)
+    return None if pairs is None or repeats_key(value) else dict(pairs)
 
 
 def repeats_key(value: Any) -> bool:
     """Whether a value is an array of `{key, value}` with a repeated key, so that it is no dict."""
     pairs = _pairs(value) or []
     return len(dict(pairs)) < len(pairs)
-
-
-def _unpaired(value: Any) -> Any:
-    pairs = _pairs(value)
-    return value if pairs is None or repeats_key(value) else dict(pairs)
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]] | None:
@@ -83,144 +96,56 @@ def _pairs(value: Any) -> list[tuple[str, Any]] | None:
     return [(pair["key"], pair["value"]) for pair in value] if is_pairs else None
 
 
-def object_steps(forms: Mapping[str, Form], absent: Collection[str]) -> tuple[Step, Step]:
-    """Make the steps of an object. For the names in `absent`, null means that they are absent."""
-    steps = [(name, form.decode) for name, form in forms.items() if form.decode]
-
-    def decode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        plain = dict(value)
-        for name in absent:
-            if plain.get(name, 0) is None:
-                del plain[name]
-        for name, step in steps:
-            if name in plain:
-                plain[name] = step(plain[name], memo)
-        return plain
-
-    def encode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        # The order is that of the schema. Absent properties are null.
-        strict = {**{name: None for name in forms if name in absent or name in value}, **value}
-        for name, form in forms.items():
-            if form.encode and name in value:
-                strict[name] = form.encode(value[name], memo)
-        return strict
-
-    return decode, encode
-
-
-def rest_steps(
-    inner: Steps, pairs: tuple[Step, Step], names: Collection[str], rest: str
-) -> tuple[Step, Step]:
-    """Make the steps of an object with further names, which are pairs in the property `rest`."""
-    (step, back), (unpack, pack) = inner, pairs
-
-    def split(value: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        known = {name: item for name, item in value.items() if name in names}
-        return known, {name: item for name, item in value.items() if name not in names}
-
-    def decode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        known, others = split(value)
-        listed = _unpaired(others[rest]) if isinstance(others.get(rest), list) else None
-        if isinstance(listed, dict) and not listed.keys() & {*value, *names} - {rest}:
-            del others[rest]
-            others |= listed
-        return {**(step(known, memo) if step else known), **unpack(others, memo)}
-
-    def encode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        known, others = split(value)
-        return {**(back(known, memo) if back else known), rest: pack(others, memo)}
-
-    return decode, encode
-
-
-def tuple_steps(form: Form, items: Mapping[str, Any], least: int) -> tuple[Step, Step]:
-    """Make the steps of a tuple, which is an object with named items in strict form."""
+def decode_tuple(
+    step: Step | None, items: Mapping[str, Any], least: int, value: Any, memo: Memo
+) -> Any:
+    """Decode a tuple of at least `least` items from an object, which `step` decodes."""
     names = [*items]
-
-    def decode(value: Any, memo: Memo) -> Any:
-        if isinstance(value, dict) and not form.decode and value.keys() == items.keys():
-            return [value[name] for name in names]
-        found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
-        known = isinstance(found, dict) and found.keys() <= items.keys()
-        if not known or len(found) != len(value):
-            return value
-        found = form.decode(found, memo) if form.decode else found
-        given = names[: max((names.index(name) + 1 for name in found), default=0)]
-        defaults = {name: default_of(items[name]) for name in given if name not in found}
-        plain = [found[name] if name in found else deepcopy(defaults[name]) for name in given]
-        return value if UNSET in plain or len(plain) < least else plain
-
-    def encode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, list) or len(value) > len(names):
-            return value
-        found = dict(zip(names, value, strict=False))
-        return form.encode(found, memo) if form.encode else found
-
-    return decode, encode
+    found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
+    known = isinstance(found, dict) and found.keys() <= items.keys()
+    if not known or len(found) != len(value):
+        return value
+    found = step(found, memo) if step else found
+    given = names[: max((names.index(name) + 1 for name in found), default=0)]
+    plain = [found[name] if name in found else deepcopy(default_of(items[name])) for name in given]
+    return value if UNSET in plain or len(plain) < least else plain
 
 
-def reference_steps(forms: Mapping[str, Form], ref: str) -> tuple[Step, Step]:
-    """Make the steps of a reference.
-
-    They look up the steps of the target when they run, because a recursive target is not complete
-    yet.
-    """
-
-    def decode(value: Any, memo: Memo) -> Any:
-        step = forms[ref].decode
-        return step(value, memo) if step else value
-
-    def encode(value: Any, memo: Memo) -> Any:
-        step = forms[ref].encode
-        return step(value, memo) if step else value
-
-    return decode, encode
+def decode_reference(forms: Mapping[str, Form], ref: str, value: Any, memo: Memo) -> Any:
+    """Decode a reference. Look up its step only now: a recursive target is complete by then."""
+    step = forms[ref].decode
+    return step(value, memo) if step else value
 
 
-def union_steps(members: Sequence[Any], forms: Sequence[Form], root: Any) -> tuple[Step, Step]:
-    """Make the steps of a union.
+def decode_union(
+    members: Sequence[Any], forms: Sequence[Form], root: Any, value: Any, memo: Memo
+) -> Any:
+    """Decode a union.
 
     If a value fits a member in plain form, it is not changed. Otherwise the first member decodes it
     whose schema fits the decoded value.
     """
-    pairs = [*zip(members, forms, strict=True)]
+    key = (id(forms), id(value))
+    if key not in memo:
+        memo[key] = (value, value)
+        is_scalar = not isinstance(value, (dict, list))
+        if not (is_scalar or any(fits(member, value, root, memo) for member in members)):
+            memo[key] = (_read_as(members, forms, root, value, memo), value)
+    return memo[key][0]
 
-    def read_as(value: Any, memo: Memo) -> Any:
-        for member, form in pairs:
-            plain = form.decode(value, memo) if form.decode else value
-            if fits(member, plain, root, memo):
-                return plain
-        # No member fits. Decode by the tag, so that validation finds only the actual mistake.
-        for member, form in pairs:
-            if form.decode and has_tags(member, value, root):
-                return form.decode(value, memo)
-        return value
 
-    def decode(value: Any, memo: Memo) -> Any:
-        key = (id(pairs), id(value))
-        if key not in memo:
-            memo[key] = (value, value)
-            is_scalar = not isinstance(value, (dict, list))
-            if not (is_scalar or any(fits(member, value, root, memo) for member in members)):
-                memo[key] = (read_as(value, memo), value)
-        return memo[key][0]
-
-    def encode(value: Any, memo: Memo) -> Any:
-        for member, form in pairs:
-            if fits(member, value, root, memo):
-                strict = form.encode(value, memo) if form.encode else value
-                return strict if decode(strict, {}) == value else value
-        return value
-
-    return decode, encode
+def _read_as(
+    members: Sequence[Any], forms: Sequence[Form], root: Any, value: Any, memo: Memo
+) -> Any:
+    for member, form in zip(members, forms, strict=True):
+        plain = form.decode(value, memo) if form.decode else value
+        if fits(member, plain, root, memo):
+            return plain
+    # No member fits. Decode by the tag, so that validation finds only the actual mistake.
+    for member, form in zip(members, forms, strict=True):
+        if form.decode and has_tags(member, value, root):
+            return form.decode(value, memo)
+    return value
 
 
 def is_ambiguous(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:

@@ -1,8 +1,8 @@
-"""The strict form of a JSON Schema, and the conversion of values to that form and back.
+"""The strict form of a JSON Schema, and the conversion of strict values to plain form.
 
 `codec(schema)` writes a schema inside the subset that OpenAI, including Azure, accepts as strict
-(`functool.schema.subset`). `encode` converts a value to that form, and `decode` converts it back.
-No information is lost. `decode` also accepts the plain form at every depth, and does not change it.
+(`functool.schema.subset`). `decode` converts a value of that schema to plain form. No information
+is lost. `decode` also accepts the plain form at every depth, and does not change it.
 
 | plain | strict |
 |---|---|
@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from functool.errors import SchemaError
@@ -44,13 +45,12 @@ from functool.schema.subset import STRUCTURE, text, without
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A schema in strict form, and the functions that convert values to that form and back.
+    """A schema in strict form, and the function that converts its values to plain form.
 
     Attributes:
         schema: The strict form, inside the subset.
-        encode: Converts a plain value to strict form.
         decode: Converts a value to plain form. The value may be strict, plain or a mixture. A value
-            of another shape is returned unchanged. Neither function raises or modifies its input.
+            of another shape is returned unchanged. It never raises or modifies its input.
         reasons: Each place whose values differ between the forms, or lose a part of their range:
             the path, the rule, and how to avoid the encoding.
         flat_nulls: If all that `decode` does is to drop nulls at the top level, the names whose
@@ -58,7 +58,6 @@ class Codec:
     """
 
     schema: dict[str, Any]
-    encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
     reasons: tuple[str, ...]
     flat_nulls: tuple[str, ...] | None
@@ -92,17 +91,14 @@ def codec(schema: Mapping[str, Any], refuse: bool = False, rest: str = "") -> Co
     if problems := reader.broken + (reader.encoded if refuse else []):
         lines = "\n".join(f"- {problem}" for problem in problems)
         raise SchemaError(f"There is no strict form:\n{lines}", problems)
-    reasons = tuple(reader.encoded)
-    return Codec(strict, _run(form.encode), _run(form.decode), reasons, reader.flat_nulls)
+    step = form.decode
 
-
-def _run(step: Step | None) -> Callable[[Any], Any]:
-    def run(value: Any) -> Any:
+    def decode(value: Any) -> Any:
         if type(value) is not dict and isinstance(value, Mapping):
             value = dict(value)
         return step(value, {}) if step else value
 
-    return run
+    return Codec(strict, decode, tuple(reader.encoded), reader.flat_nulls)
 
 
 class _Reader:
@@ -206,7 +202,7 @@ class _Reader:
             self.recursive.add(ref)
         form, strict = forms.get(ref), {"$ref": self.link(ref)}
         if (form and form.decode) or (not form and ref in self.decoded):
-            return Form(strict, *steps.reference_steps(forms, ref))
+            return Form(strict, partial(steps.decode_reference, forms, ref))
         return Form(strict)
 
     def union(self, s: dict[str, Any], word: str, path: str) -> Form:
@@ -218,13 +214,12 @@ class _Reader:
         members = [{**outer, **each} if isinstance(each, dict) else each for each in members]
         forms = [self.build(each, f"{path}/{word}/{i}") for i, each in enumerate(members)]
         strict = {"anyOf": [form.strict for form in forms]}
-        decoded = [form for form in forms if form.decode]
+        decode = next((form.decode for form in forms if form.decode), None)
         nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
-        if not decoded or nested == 1:
-            return Form(strict, *(decoded[0][1:] if decoded else ()))
-        decode, encode = steps.union_steps(members, forms, self.root)
-        self.unions.append((path, forms, decode))
-        return Form(strict, decode, encode)
+        if decode and nested > 1:
+            decode = partial(steps.decode_union, members, forms, self.root)
+            self.unions.append((path, forms, decode))
+        return Form(strict, decode)
 
     def array(self, s: dict[str, Any], path: str) -> Form:
         prefix, items = s.get("prefixItems", []), s.get("items", True)
@@ -237,14 +232,14 @@ class _Reader:
             self.encoded.append(f"{path}: keyword-prefixItems: {remedy}")
             named = {f"item_{index}": item for index, item in enumerate(prefix)}
             form = self.object({"properties": named, "required": [*named][:least]}, path)
-            return Form(form.strict, *steps.tuple_steps(form, named, least))
+            return Form(form.strict, partial(steps.decode_tuple, form.decode, named, least))
         bounds: dict[str, Any] = {key: s[key] for key in ("minItems", "maxItems") if key in s}
         if prefix:
             most = min(s.get("maxItems", len(prefix)), len(prefix))
             bounds = {"minItems": least, "maxItems": most}
         item = self.build(prefix[0] if prefix else items, f"{path}/items")
         strict = {"type": "array", "items": item.strict, **bounds}
-        return Form(strict, *map(steps.items_step, item[1:]))
+        return Form(strict, partial(steps.decode_items, item.decode) if item.decode else None)
 
     def object(self, s: dict[str, Any], path: str) -> Form:
         required, others = s.get("required", []), shapes.others_of(s, self.root)
@@ -255,8 +250,8 @@ class _Reader:
         }
         optional = [name for name in fields if name not in required]
         absent = tuple(n for n in optional if not shapes.fits(fields[n], None, self.root, {}))
-        deep = any(form.decode for form in forms.values())
-        inner = steps.object_steps(forms, absent) if absent or deep else (None, None)
+        inner = {name: form.decode for name, form in forms.items()}
+        deep = any(inner.values())
         strict = {name: form.strict for name, form in forms.items()}
         for name in optional:
             default = shapes.default_of(fields[name])
@@ -270,14 +265,8 @@ class _Reader:
         if path == "#":
             self.flat_nulls = None if deep or others is not False else absent
         if others is False:
-            return Form(subset.closed(strict), *inner)
-        return self.open_object(s, path, strict, inner)
-
-    def open_object(
-        self, s: dict[str, Any], path: str, fields: dict[str, Any], inner: steps.Steps
-    ) -> Form:
-        """Write an object that allows further names besides its `fields`, if it has any."""
-        others = shapes.others_of(s, self.root)
+            step = partial(steps.decode_object, inner, absent, None, None)
+            return Form(subset.closed(strict), step if absent or deep else None)
         named = bool(fields) or path == "#"
         if named and not (isinstance(others, dict) and others.keys() & STRUCTURE):
             reason = "open to anything; give further names a type, or name them all"
@@ -286,13 +275,13 @@ class _Reader:
         self.encoded.append(f"{path}: properties-missing: {remedy}")
         value = self.build(others, f"{path}/additionalProperties")
         item = subset.closed({"key": self.key(s, path).strict, "value": value.strict})
-        pairs, rest = steps.pairs_steps(value.decode, value.encode), self.rest
+        pairs, rest = {"type": "array", "items": item}, self.rest
         if not named:
-            return Form({"type": "array", "items": item}, *pairs)
+            return Form(pairs, partial(steps.decode_pairs, value.decode))
         while rest in fields:
             rest += "_"
-        strict = subset.closed({**fields, rest: {"type": "array", "items": item}})
-        return Form(strict, *steps.rest_steps(inner, pairs, [*fields], rest))
+        step = partial(steps.decode_object, inner, absent, value.decode, rest)
+        return Form(subset.closed({**strict, rest: pairs}), step)
 
     def key(self, s: dict[str, Any], path: str) -> Form:
         names = resolved(self.root, s.get("propertyNames"))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from functool import (
-    ApprovalRequired,
     ArgumentError,
     Context,
     Decision,
@@ -18,13 +17,14 @@ from functool import (
     SchemaTool,
     ToolCall,
     ToolError,
-    ToolResult,
     Toolset,
     ToolSettings,
     Tripwire,
 )
+from functool.bundled import code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
+from tests.bundled.programs import Crowd, outcomes, run, value_of
 
 
 @FunctionTool
@@ -59,13 +59,24 @@ class Bank:
         self.tool = FunctionTool(pay, input_guardrails=[guard])
 
 
-def run(tool, code, context=None, id="c1", **more):
-    call = ToolCall(name="run_code", arguments={"code": code}, id=id, **more)
-    return asyncio.run(tool.invoke(call, context))
+WAITING = "await pay(to='a', amount=1)\nawait pay(to='b', amount=99)"
 
 
-def outcomes(result):
-    return [(made["name"], made["outcome"]) for made in result.metadata["calls"]]
+@pytest.fixture
+def bank():
+    return Bank()
+
+
+@pytest.fixture
+def paying(bank):
+    return code_mode([bank.tool])
+
+
+def approved(tool, code, context):
+    """Run a program as far as its first question, and say yes to it."""
+    request = run(tool, code, context).metadata["approval"]
+    context.approve(request)
+    return request
 
 
 def test_the_description_holds_typed_stubs():
@@ -93,14 +104,10 @@ def test_the_description_holds_typed_stubs():
     go = SchemaTool("go-to", "Go.", parameters, lambda arguments: got.append(arguments))
     tool = code_mode([go, size_of])
 
-    assert (
-        "async def go_to(*, place: Place, from_: str, kind: Literal['big', 'small'] = "
-        in tool.description
-    )
-    assert (
-        'class Place(TypedDict):\n    name: "str"\n    inner: "NotRequired[Place]"'
-        in tool.description
-    )
+    stub = "async def go_to(*, place: Place, from_: str, kind: Literal['big', 'small'] = "
+    assert stub in tool.description
+    place = 'class Place(TypedDict):\n    name: "str"\n    inner: "NotRequired[Place]"'
+    assert place in tool.description
     assert "from_: Where it begins." in tool.description
     assert "async def size_of(*, team: str, factor: int = 1) -> int:" in tool.description
     assert "team: Its name." in tool.description
@@ -163,9 +170,8 @@ def test_a_program_reads_the_answer_and_not_the_data():
         ("x = 1\n" * 200_000, "bytes"),
     ],
 )
-def test_nothing_happens_before_the_program_is_right(line, said):
+def test_nothing_happens_before_the_program_is_right(bank, line, said):
     """A wrong name, argument, type or text is answered before any effect."""
-    bank = Bank()
     result = run(code_mode([bank.tool, size_of]), f"await pay(to='first', amount=1)\n{line}")
 
     assert result.is_error
@@ -186,11 +192,10 @@ def test_the_line_is_that_of_the_program():
     assert "ZeroDivisionError: division by zero (line 8: return 1 / 0)" in failed.text
 
 
-def test_a_failure_says_what_took_effect():
+def test_a_failure_says_what_took_effect(paying):
     """After a failure the model can go on without repeating what was done."""
-    bank = Bank()
     code = "await pay(to='a', amount=1)\nprint('so far')\nawait pay(to='b', amount=-1)"
-    result = run(code_mode([bank.tool]), code)
+    result = run(paying, code)
 
     assert result.error.type == "ProgramError"
     assert "RuntimeError: ToolError: amounts are positive (line 3" in result.text
@@ -199,35 +204,24 @@ def test_a_failure_says_what_took_effect():
     assert outcomes(result) == [("pay", "done"), ("pay", "failed")]
 
 
-def test_a_program_may_handle_a_failure():
+def test_a_program_may_handle_a_failure(paying):
     """A failed call raises RuntimeError, which a program may catch."""
     code = "try:\n    await pay(to='b', amount=-1)\nexcept RuntimeError as e:\n    print(e)"
 
-    assert (
-        run(code_mode([Bank().tool]), code).value["printed"] == "ToolError: amounts are positive\n"
-    )
+    assert run(paying, code).value["printed"] == "ToolError: amounts are positive\n"
 
 
-def test_calls_that_are_gathered_run_together():
-    """asyncio.gather runs calls in parallel, and no more than the limit at once."""
-    running, most = 0, 0
-
-    @FunctionTool
-    async def slow(n: int) -> int:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)
-        running -= 1
-        return n
-
+@pytest.mark.parametrize(
+    ("limits", "most", "expected"), [(3, None, 3), (16, 2, 2)], ids=["program", "toolset"]
+)
+def test_calls_that_are_gathered_run_together(limits, most, expected):
+    """asyncio.gather runs calls in parallel, and no more than the program's or the toolset's limit at once."""
+    crowd = Crowd()
+    tools = Toolset([crowd.tool], max_concurrency=most)
     code = "import asyncio\nawait asyncio.gather(*[slow(n=i) for i in range(8)])"
-    result = run(code_mode([slow], limits=CodeLimits(parallel=3)), code)
 
-    assert result.value["value"] == list(range(8))
-    assert most == 3
-    run(code_mode(Toolset([slow], max_concurrency=2)), code)
-    assert most == 3
+    assert value_of(code_mode(tools, limits=CodeLimits(parallel=limits)), code) == list(range(8))
+    assert crowd.most == expected
 
 
 def test_inner_calls_are_on_the_road_with_events():
@@ -318,7 +312,7 @@ def test_limits_end_in_an_error_result(code, said):
 
     assert said in result.text
     assert len(result.text) <= 20_000
-    assert run(code_mode([teams]), "1 + 1").value["value"] == 2
+    assert value_of(code_mode([teams]), "1 + 1") == 2
 
 
 def test_built_in_functions_that_are_replaced_work_as_ever():
@@ -331,12 +325,10 @@ def test_built_in_functions_that_are_replaced_work_as_ever():
         " any(x > 1 for x in [1, 2]), all([]),"
         " sorted([2, 0], key=bool), z]"
     )
-    value = run(code_mode([teams]), code).value["value"]
+    value = value_of(code_mode([teams]), code)
 
     assert value[:3] == [False, True, True]
-    assert value[4:] == [
-        *(False, False, True, True, [0, 2], "bool"),
-    ]
+    assert value[4:] == [False, False, True, True, [0, 2], "bool"]
 
 
 def test_what_ran_is_not_called_refused():
@@ -401,7 +393,7 @@ def test_waiting_is_not_computing():
 
     tool = code_mode([wait], limits=CodeLimits(seconds=3))
 
-    assert run(tool, "await wait()").value["value"] == "done"
+    assert value_of(tool, "await wait()") == "done"
 
 
 def test_a_cancelled_program_ends():
@@ -421,67 +413,59 @@ def test_a_cancelled_program_ends():
 
     asyncio.run(main())
 
-    assert run(tool, "2").value["value"] == 2
+    assert value_of(tool, "2") == 2
 
 
-def test_a_program_pauses_and_goes_on():
+def test_a_program_pauses_and_goes_on(bank, paying):
     """Without an approver the outer call waits; approved, it goes on, and nothing happens twice."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
+    context = Context()
     code = "import random, datetime\nprint(random.random(), datetime.datetime.now())\na = await pay(to='a', amount=1)\nb = await pay(to='b', amount=99)\nprint(random.random())\n[a, b]"
-    first = run(tool, code, context)
+    first = run(paying, code, context)
     request = first.metadata["approval"]
 
     assert first.error.type == "ApprovalRequired"
-    assert (request.tool, request.call_id, request.arguments) == (
-        "pay",
-        "c1/2",
-        {"to": "b", "amount": 99},
-    )
+    assert (request.tool, request.call_id) == ("pay", "c1/2")
+    assert request.arguments == {"to": "b", "amount": 99}
     assert outcomes(first) == [("pay", "done"), ("pay", "waiting")]
     assert bank.paid == [("a", 1)]
 
-    assert run(tool, code, context).error.type == "ApprovalRequired"
+    assert run(paying, code, context).error.type == "ApprovalRequired"
     context.approve(request)
-    last = run(tool, code, context)
 
-    assert last.value["value"] == ["paid a", "paid b"]
+    assert value_of(paying, code, context) == ["paid a", "paid b"]
     assert bank.paid == [("a", 1), ("b", 99)]
 
 
-def test_clock_and_random_are_the_same_in_each_run():
+def test_clock_and_random_are_the_same_in_each_run(bank, paying):
     """A program that branches on the time and on chance takes the same way when it goes on."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
+    context = Context()
     code = "import random, time\nawait pay(to=str(random.random()) + str(time.time()), amount=1)\nawait pay(to='b', amount=99)"
-    context.approve(run(tool, code, context).metadata["approval"])
-    result = run(tool, code, context)
+    approved(paying, code, context)
+    result = run(paying, code, context)
 
     assert result.success, result.text
     assert len(bank.paid) == 2
 
 
-def test_a_denied_call_raises_in_the_program():
+def test_a_denied_call_raises_in_the_program(bank, paying):
     """A person's refusal is an exception that the program may handle."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
+    context = Context()
     code = "try:\n    await pay(to='b', amount=99)\nexcept RuntimeError as e:\n    print(e)\nawait pay(to='c', amount=1)"
-    context.deny(run(tool, code, context).metadata["approval"], "too much")
-    result = run(tool, code, context)
+    context.deny(run(paying, code, context).metadata["approval"], "too much")
+    result = run(paying, code, context)
 
     assert "too much" in result.value["printed"]
     assert bank.paid == [("c", 1)]
 
 
-def test_edited_arguments_run():
+def test_edited_arguments_run(bank, paying):
     """What a person approved with other arguments is what runs."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
+    context = Context()
     code = "await pay(to='b', amount=99)"
-    request = run(tool, code, context).metadata["approval"]
+    request = run(paying, code, context).metadata["approval"]
     context.approve(request, arguments={"to": "b", "amount": 51})
 
-    assert run(tool, code, context).success
+    assert run(paying, code, context).success
     assert bank.paid == [("b", 51)]
     asked = []
 
@@ -489,13 +473,13 @@ def test_edited_arguments_run():
         asked.append(request.call_id)
         return Decision(approved=True, arguments={"to": "z", "amount": 60})
 
-    run(tool, code, Context(approver=approver), id="c9")
+    run(paying, code, Context(approver=approver), id="c9")
 
     assert asked == ["c9/1"]
     assert bank.paid[-1] == ("z", 60)
 
 
-def test_a_refusal_that_the_program_saw_is_kept():
+def test_a_refusal_that_the_program_saw_is_kept(bank):
     """When a program goes on, a call that was refused before stays refused."""
     refuse = [True]
 
@@ -507,47 +491,41 @@ def test_a_refusal_that_the_program_saw_is_kept():
     def touch() -> str:
         return "touched"
 
-    bank, context = Bank(), Context()
-    tool = code_mode([touch, bank.tool])
+    context, tool = Context(), code_mode([touch, bank.tool])
     code = "try:\n    x = await touch()\nexcept RuntimeError:\n    x = 'refused'\nawait pay(to='b', amount=99)\nx"
-    context.approve(run(tool, code, context).metadata["approval"])
+    approved(tool, code, context)
     refuse[0] = False
 
-    assert run(tool, code, context).value["value"] == "refused"
+    assert value_of(tool, code, context) == "refused"
 
 
-def test_calls_that_wait_together_end_together():
+def test_calls_that_wait_together_end_together(bank, paying):
     """Siblings of a call that waits are done once; several approvals are asked one by one."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
+    context = Context()
     code = "import asyncio\nawait asyncio.gather(pay(to='a', amount=1), pay(to='b', amount=99), pay(to='c', amount=98))"
     for _ in range(2):
-        context.approve(run(tool, code, context).metadata["approval"])
+        approved(paying, code, context)
 
-    assert run(tool, code, context).value["value"] == ["paid a", "paid b", "paid c"]
+    assert value_of(paying, code, context) == ["paid a", "paid b", "paid c"]
     assert sorted(bank.paid) == [("a", 1), ("b", 99), ("c", 98)]
 
 
-def test_another_program_is_refused():
+def test_another_program_is_refused(bank, paying):
     """A record belongs to one program and one definition of the tools; approvals too."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
-    code = "await pay(to='a', amount=1)\nawait pay(to='b', amount=99)"
-    request = run(tool, code, context).metadata["approval"]
-    context.approve(request)
-    other = run(tool, code + "\n", context)
+    context = Context()
+    approved(paying, WAITING, context)
 
-    assert other.error.type == "AnotherProgram"
+    assert run(paying, WAITING + "\n", context).error.type == "AnotherProgram"
 
     def pay(to: str, amount: float, note: str = "") -> str: ...
 
-    changed = run(code_mode([FunctionTool(pay)]), code, context)
+    changed = run(code_mode([FunctionTool(pay)]), WAITING, context)
 
     assert changed.error.type == "AnotherProgram"
     assert bank.paid == [("a", 1)]
-    forged = run(tool, "await pay(to='evil', amount=99)", context, id="c1x")
+    forged = run(paying, "await pay(to='evil', amount=99)", context, id="c1x")
     assert forged.error.type == "ApprovalRequired"
-    assert run(tool, code, context).success
+    assert run(paying, WAITING, context).success
 
 
 def test_one_program_runs_once_at_a_time():
@@ -579,34 +557,37 @@ def test_one_program_runs_once_at_a_time():
     assert count == [1]
 
 
-def test_a_program_that_takes_another_way_is_stopped():
+def test_a_program_that_takes_another_way_is_stopped(bank, paying):
     """A program whose calls differ from those of the record stops before any effect."""
-    bank, context = Bank(), Context()
-    tool = code_mode([bank.tool])
-    code = "await pay(to='a', amount=1)\nawait pay(to='b', amount=99)"
-    context.approve(run(tool, code, context).metadata["approval"])
+    context = Context()
+    approved(paying, WAITING, context)
     [record] = context.state["functool.code_mode"].values()
     record.outcomes["c1/1"]["arguments"]["to"] = "other"
-    result = run(tool, code, context)
+    result = run(paying, WAITING, context)
 
     assert "not the one that it made before" in result.text
     assert bank.paid == [("a", 1)]
 
 
-def test_definitions_are_checked():
-    """What is no tool, no limit or no journal's run is refused at definition."""
-    for wrong in ([1], 3):
-        with pytest.raises(DefinitionError):
-            code_mode(wrong)
-    for limits in (
-        {"seconds": 0},
-        {"calls": -1},
-        {"memory_mb": 1.5},
-        {"parallel": True},
-        {"output_chars": "x"},
-    ):
-        with pytest.raises(DefinitionError):
-            CodeLimits(**limits)
+@pytest.mark.parametrize("wrong", [[1], 3])
+def test_what_is_no_tool_is_refused(wrong):
+    """What is no tool, or no collection of tools, is refused at definition."""
+    with pytest.raises(DefinitionError):
+        code_mode(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("seconds", 0), ("calls", -1), ("memory_mb", 1.5), ("parallel", True), ("output_chars", "x")],
+)
+def test_a_limit_that_is_none_is_refused(name, wrong):
+    """A limit that is no positive number of its unit is refused at definition."""
+    with pytest.raises(DefinitionError):
+        CodeLimits(**{name: wrong})
+
+
+def test_a_run_and_its_journal_go_together():
+    """A run without a journal, and a journal without a run, are refused at definition."""
     with pytest.raises(DefinitionError, match="journal"):
         code_mode([teams], run="x")
     with pytest.raises(DefinitionError, match="journal"):
@@ -616,7 +597,7 @@ def test_definitions_are_checked():
 def test_shapes_of_values_cross():
     """Values come back as JSON: tuples, sets, odd keys, big numbers, dates, and classes of the program."""
     code = "import datetime\nclass P:\n    def __init__(self):\n        self.a = 1\n[(1,), {2}, {3: 4}, 10**30, datetime.date(2026, 1, 2), P(), float('inf'), None, True]"
-    value = run(code_mode([teams]), code).value["value"]
+    value = value_of(code_mode([teams]), code)
 
     assert value == [[1], [2], {"3": 4}, 10**30, "2026-01-02", {"a": 1}, "inf", None, True]
 
@@ -650,16 +631,18 @@ def test_a_hundred_programs_at_once():
     assert [result.value["value"] for result in asyncio.run(all_of_them())] == list(range(100))
 
 
-def test_the_outer_pause_is_like_any_other():
+def test_the_outer_pause_is_like_any_other(paying):
     """`unwrap` and the failure's type are those of a call that waits."""
     with pytest.raises(ToolError, match="approval"):
-        run(code_mode([Bank().tool]), "await pay(to='b', amount=99)").unwrap()
-    assert issubclass(ApprovalRequired, ToolError)
-    assert isinstance(run(code_mode([teams]), "1"), ToolResult)
+        run(paying, "await pay(to='b', amount=99)").unwrap()
 
 
 SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
 """A value that stands for a million million others, and takes up almost nothing."""
+
+HOLDER = "class A:\n    def __init__(self, a):\n        self.a = a\n"
+DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: object\n"
+IGNORED = "  # type: ignore"
 
 
 @pytest.mark.parametrize(
@@ -678,6 +661,16 @@ SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
         "u = await page()\n[u] * 1_000_000",
         "x = 'a' * 1_000_000\n[x] * 10_000",
         "x = 'a' * 1_000_000\nawait keep(value=[x] * 10_000)",
+        SHARED + HOLDER + "A({x: 1})",
+        SHARED + HOLDER + "[A({x})]",
+        SHARED + HOLDER + "await keep(value=A({x: 1}))",
+        SHARED + HOLDER + f"join(A(x)){IGNORED}",
+        SHARED + HOLDER + f"u = await page()\nu.part(A(x)){IGNORED}",
+        SHARED + DATACLASS + "A({x: 1})",
+        SHARED + "from collections import deque\ndeque([{x: 1}])",
+        SHARED + f"u = await page()\nu._id = {{x: 1}}{IGNORED}\nu.count()",
+        SHARED + f"u = await page()\nu._id = {{x: 1}}{IGNORED}\nawait keep(value=u)",
+        "u = await page()\nawait keep(value={'k' * 1_000_000: [u] * 2_000})",
     ],
 )
 def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
@@ -704,9 +697,120 @@ def test_tuples_and_sets_are_answered_as_lists():
     """A last value with tuples for keys, or a set of them, is shown as JSON."""
     tool = code_mode([teams])
 
-    assert run(tool, "{(1, 'a'): {2}, 3: (4,), None: 5}").value["value"] == {
-        "(1, 'a')": [2],
-        "3": [4],
-        "None": 5,
-    }
-    assert run(tool, "[{(1, 2)}]").value["value"] == [[[1, 2]]]
+    odd = value_of(tool, "{(1, 'a'): {2}, 3: (4,), None: 5}")
+    assert odd == {"(1, 'a')": [2], "3": [4], "None": 5}
+    assert value_of(tool, "[{(1, 2)}]") == [[[1, 2]]]
+
+
+def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
+    """A last value shows what an object holds, in any place, and a function or a type by its text."""
+    code = (
+        f"{HOLDER}{DATACLASS.replace('class A', 'class B')}"
+        "from collections import deque\n[A([A(1)]), B((2,)), deque([3]), print, A, 1j]"
+    )
+    value = run(code_mode([teams]), code).value["value"]
+
+    assert value == [
+        {"a": [{"a": 1}]},
+        {"a": [2]},
+        [3],
+        "<built-in function print>",
+        "<class 'A'>",
+        "1j",
+    ]
+
+
+def test_what_a_program_hangs_on_an_untrusted_value_stays_in_the_program():
+    """Only the number of an untrusted value reaches the host, and nothing that was added to it."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "text"
+
+    @FunctionTool
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    code = f"{SHARED}u = await page()\nu.more = {{x: 1}}{IGNORED}\nawait keep(value=u)\nu"
+    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+
+    assert result.value["value"] == "<untrusted value of page: not shown>"
+    assert kept == ["text"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])",
+        "u = await page()\nfor _ in range(20):\n    await keep(value=u)",
+    ],
+)
+def test_the_arguments_of_all_calls_are_bounded(code):
+    """The host keeps what the calls of a program are given, so all of it together has a limit."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "x" * 8_000_000
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: str) -> None:
+        """Keep."""
+        kept.append(len(value))
+
+    result = run(code_mode([page, keep]), code)
+
+    assert "too large" in result.error.message
+    assert len(kept) <= 8
+
+
+def test_questions_to_the_host_count_as_computing(monkeypatch):
+    """A program that asks about an untrusted value without end is stopped by its seconds."""
+    monkeypatch.setattr(code_worker, "HOST_TOO", 0.0001)
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "text"
+
+    result = run(code_mode([page]), "u = await page()\nfor _ in range(100_000):\n    u.count()")
+
+    assert result.error.type == "ProgramError"
+    assert "its questions about untrusted values" in result.error.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await asyncio.gather(pay(to='a', amount=1), pay(to='b', amount=10**5000))",
+        "await asyncio.gather(pay(to='a', amount=1), huge())",
+        "await pay(to='a', amount=1)\n10**5000",
+        "await pay(to='a', amount=1)\n{10**5000: 1}",
+        "await pay(to='a', amount=1)\njoin(10**5000)",
+        "await pay(to='a', amount=1)\n(await page()).part(10**5000)",
+    ],
+)
+def test_a_number_that_nobody_can_write_hides_no_effect(code):
+    """After an integer of 5,000 digits the answer still says which calls took effect."""
+    bank = Bank()
+
+    @FunctionTool
+    def huge() -> int:
+        """Count."""
+        return 10**5000
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> list[int]:
+        """Read."""
+        return [1]
+
+    result = run(code_mode([bank.tool, huge, page]), code)
+
+    assert result.error.type == "ProgramError"
+    assert "pay: done" in result.error.message
+    assert result.metadata["calls"][0]["outcome"] == "done"
+    assert bank.paid == [("a", 1)]

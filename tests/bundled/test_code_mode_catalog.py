@@ -12,6 +12,7 @@ from functool.guardrails import require_approval, trusted_only
 from functool.layers.catalog import Catalog
 from functool.layers.journal import Journal
 from tests import bfcl
+from tests.bundled.programs import Crowd, run, value_of
 
 PAID = []
 
@@ -55,11 +56,6 @@ def catalog():
     return Catalog(tools.values(), pinned=["today"])
 
 
-def run(tool, code, context=None, id="c1"):
-    call = ToolCall(name="run_code", arguments={"code": code}, id=id)
-    return asyncio.run(tool.invoke(call, context))
-
-
 @pytest.fixture(autouse=True)
 def nothing_paid():
     PAID.clear()
@@ -85,7 +81,9 @@ def test_thousands_of_tools_are_found_and_called():
         {"got": {"weight": 70, "height": 1.8}},
     ]
     assert [made["name"] for made in result.metadata["calls"]] == [
-        *("search_tools", "today", "call_tool"),
+        "search_tools",
+        "today",
+        "call_tool",
     ]
 
 
@@ -140,7 +138,7 @@ def test_what_was_done_and_not_recorded_is_not_asked_again(tmp_path):
     )
     assert done.success
 
-    assert run(tool, code).value["value"] == "settled 7"
+    assert value_of(tool, code) == "settled 7"
     assert PAID == [7]
 
 
@@ -159,22 +157,27 @@ def test_labels_pass_through_the_catalogue():
     assert "/text is from read_postcard" in passed.text
 
 
+def test_who_chooses_the_tool_chooses_the_call():
+    """A call of a tool whose name a stranger wrote has the label of the stranger."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def read_wish() -> str:
+        """Read a wish."""
+        return "engrave"
+
+    tool = code_mode(Catalog([read_wish, engrave], pinned=["read_wish"]))
+    code = "wish = await read_wish()\nawait call_tool(name=wish, arguments={'text': 'mine'})"
+    result = run(tool, code)
+
+    assert "is from read_wish" in result.text
+    assert result.metadata["calls"][-1]["outcome"] == "refused"
+
+
 def test_the_limit_of_a_catalogue_is_kept():
     """Tools of a catalogue run no more at once than its toolset says."""
-    running, most = 0, 0
+    crowd = Crowd()
+    tool = code_mode(Catalog(Toolset([crowd.tool], max_concurrency=2), pinned=["slow"]))
+    code = "import asyncio\nawait asyncio.gather(*[slow(n=n) for n in range(6)])"
 
-    @FunctionTool
-    async def slow(n: int) -> int:
-        """Wait a moment."""
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)
-        running -= 1
-        return n
-
-    tool = code_mode(Catalog(Toolset([slow], max_concurrency=2), pinned=["slow"]))
-    result = run(tool, "import asyncio\nawait asyncio.gather(*[slow(n=n) for n in range(6)])")
-
-    assert result.value["value"] == [0, 1, 2, 3, 4, 5]
-    assert most == 2
+    assert value_of(tool, code) == [0, 1, 2, 3, 4, 5]
+    assert crowd.most == 2

@@ -130,12 +130,15 @@ def test_failures_have_the_names_of_the_contract(root):
     tools = file_tools([root], max_bytes=10)
     (root / "big.txt").write_text("x" * 11)
 
-    assert outcome(call(tools, "read_file", path="/etc/passwd")) == "PathNotAllowed"
-    assert outcome(call(tools, "read_file", path="a\0b")) == "PathNotAllowed"
-    assert outcome(call(tools, "read_file", path="nothing")) == "FileNotFound"
-    assert outcome(call(tools, "read_file", path="big.txt")) == "FileTooLarge"
-    assert outcome(call(tools, "write_file", path="new.txt", content="x" * 11)) == "FileTooLarge"
-    assert outcome(call(tools, "edit_file", path="big.txt", old="x", new="y")) == "FileTooLarge"
+    def failure(tool, path, **arguments):
+        return outcome(call(tools, tool, path=path, **arguments))
+
+    assert failure("read_file", "/etc/passwd") == "PathNotAllowed"
+    assert failure("read_file", "a\0b") == "PathNotAllowed"
+    assert failure("read_file", "nothing") == "FileNotFound"
+    assert failure("read_file", "big.txt") == "FileTooLarge"
+    assert failure("write_file", "new.txt", content="x" * 11) == "FileTooLarge"
+    assert failure("edit_file", "big.txt", old="x", new="y") == "FileTooLarge"
     assert not (root / "new.txt").exists()
 
 
@@ -145,22 +148,32 @@ def test_the_limit_is_exact(root):
 
     assert call(tools, "write_file", path="a.txt", content="é" * 5).success
     assert call(tools, "read_file", path="a.txt").value == "é" * 5
-    assert (
-        outcome(call(tools, "edit_file", path="a.txt", old="é" * 5, new="x" * 11)) == "FileTooLarge"
-    )
+    grown = call(tools, "edit_file", path="a.txt", old="é" * 5, new="x" * 11)
+    assert grown.error.type == "FileTooLarge"
     assert (root / "a.txt").read_text() == "é" * 5
 
 
-SPARSE = """
-import os, sys, tracemalloc
+def host(script, *words):
+    """The lines that a process prints which has `tools` for the directory that is its first word."""
+    head = """
+import sys, tracemalloc
 from functool import ToolCall
 from functool.bundled.files import file_tools
 
 tools = file_tools([sys.argv[1]])
+
+def call(tool, **arguments):
+    return tools.call_sync(ToolCall(name=tool, arguments=arguments))
+"""
+    argv = [sys.executable, "-c", head + script, *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+SPARSE = """
 tracemalloc.start()
-for arguments in ({}, {"offset": 0, "limit": 1}, {"offset": 1}):
-    print(tools.call_sync(ToolCall(name="read_file", arguments={"path": "sparse", **arguments})).error.type)
-print(tools.call_sync(ToolCall(name="search_files", arguments={"text": "x"})).value)
+for window in ({}, {"offset": 0, "limit": 1}, {"offset": 1}):
+    print(call("read_file", path="sparse", **window).error.type)
+print(call("search_files", text="x").value)
 print(tracemalloc.get_traced_memory()[1] // 1_000_000)
 """
 
@@ -171,10 +184,7 @@ def test_sparse_files(root):
         file.truncate(2**40)
     with open(root / "sparse", "rb") as file, pytest.raises((MemoryError, OSError, OverflowError)):
         limited(file.read)
-    ran = subprocess.run(
-        [sys.executable, "-c", SPARSE, str(root)], capture_output=True, text=True, check=True
-    )
-    *answers, megabytes = ran.stdout.split("\n")[:-1]
+    *answers, megabytes = host(SPARSE, root)
 
     assert answers == ["FileTooLarge"] * 3 + ["[]"]
     assert int(megabytes) < 32
@@ -195,19 +205,15 @@ def test_a_part_of_a_large_file(root):
     tools = file_tools([root], max_bytes=1_000)
     (root / "log").write_text("".join(f"line {number}\n" for number in range(100_000)))
 
-    assert (
-        call(tools, "read_file", path="log", offset=99_998, limit=5).value
-        == "line 99998\nline 99999\n"
-    )
+    end = call(tools, "read_file", path="log", offset=99_998, limit=5)
+    assert end.value == "line 99998\nline 99999\n"
     assert outcome(call(tools, "read_file", path="log", offset=10)) == "FileTooLarge"
 
 
 def test_writing_makes_and_replaces(root, tools):
     """A file is made with its directories, with the mode of the process; a file that exists keeps its own."""
-    assert (
-        call(tools, "write_file", path="new/deep/a.txt", content="één").value
-        == "Wrote 5 bytes to new/deep/a.txt."
-    )
+    wrote = call(tools, "write_file", path="new/deep/a.txt", content="één")
+    assert wrote.value == "Wrote 5 bytes to new/deep/a.txt."
     mask = os.umask(0)
     os.umask(mask)
     made = root / "new" / "deep" / "a.txt"
@@ -245,11 +251,11 @@ def test_a_private_file_is_private_while_it_is_written(root, tools, monkeypatch)
     (root / "a.txt").write_text("old")
     (root / "a.txt").chmod(0o600)
     modes = []
-    monkeypatch.setattr(
-        os,
-        "fchown",
-        lambda descriptor, *_: modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode)),
-    )
+
+    def watched(descriptor, *_):
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+
+    monkeypatch.setattr(os, "fchown", watched)
     mask = os.umask(0)
     try:
         assert call(tools, "write_file", path="a.txt", content="new").success
@@ -305,18 +311,16 @@ def test_links_are_not_written_through(root, tools):
     assert (root.parent / "secret.txt").read_text() == SECRET
 
 
-def test_what_cannot_be_written(root, tools):
+@pytest.mark.parametrize("path", ["sub", "pipe", "fixed.txt", ".", ""])
+def test_what_cannot_be_written(root, tools, path):
     """Directories, pipes and files without write permission are refused, whoever runs the tool."""
     os.mkfifo(root / "pipe")
     (root / "fixed.txt").write_text("fixed")
     (root / "fixed.txt").chmod(0o444)
 
-    for path in ("sub", "pipe", "fixed.txt", ".", ""):
-        assert outcome(call(tools, "write_file", path=path, content="x")) == "PathNotAllowed"
-    assert (
-        outcome(call(tools, "edit_file", path="fixed.txt", old="fixed", new="x"))
-        == "PathNotAllowed"
-    )
+    assert outcome(call(tools, "write_file", path=path, content="x")) == "PathNotAllowed"
+    edited = call(tools, "edit_file", path="fixed.txt", old="fixed", new="x")
+    assert edited.error.type == "PathNotAllowed"
     assert (root / "fixed.txt").read_text() == "fixed"
 
 
@@ -380,36 +384,45 @@ def plain_edits_lose_some(path, lines):
     return path.read_text().count("done") < len(lines)
 
 
-def test_an_edit_sees_a_change_by_others(root, tools, monkeypatch):
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Let another program do something while a file is written."""
+
+    def do(change):
+        sync = os.fsync
+
+        def changed(descriptor):
+            sync(descriptor)
+            change()
+
+        monkeypatch.setattr(os, "fsync", changed)
+
+    return do
+
+
+def test_an_edit_sees_a_change_by_others(root, tools, meanwhile):
     """An edit of a file that another program changed since it was read is refused."""
     target = root / "a.txt"
     target.write_text("old")
-    sync = os.fsync
-
-    def meanwhile(descriptor):
-        sync(descriptor)
-        target.write_text("old, and changed by another program")
-
-    monkeypatch.setattr(os, "fsync", meanwhile)
+    meanwhile(lambda: target.write_text("old, and changed by another program"))
     result = call(tools, "edit_file", path="a.txt", old="old", new="new")
 
     assert result.error.type == "EditRefused"
     assert target.read_text() == "old, and changed by another program"
 
 
-def test_an_edit_sees_a_change_that_hides_its_time(root, tools, monkeypatch):
+def test_an_edit_sees_a_change_that_hides_its_time(root, tools, meanwhile):
     """A change that keeps the size and sets the old time is noticed, though size and time are all that a plain look sees."""
     target = root / "a.txt"
     target.write_text("old")
-    sync, before = os.fsync, target.stat()
+    before = target.stat()
 
-    def meanwhile(descriptor):
-        sync(descriptor)
+    def hidden():
         with open(target, "r+") as file:
             file.write("odd")
         os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    monkeypatch.setattr(os, "fsync", meanwhile)
+    meanwhile(hidden)
     result = call(tools, "edit_file", path="a.txt", old="old", new="new")
 
     assert (target.stat().st_size, target.stat().st_mtime_ns) == (3, before.st_mtime_ns)
@@ -418,13 +431,9 @@ def test_an_edit_sees_a_change_that_hides_its_time(root, tools, monkeypatch):
 
 
 KILLED = """
-import os, sys
-from functool import ToolCall
-from functool.bundled.files import file_tools
-
+import os
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
-tools = file_tools([sys.argv[1]])
-tools.call_sync(ToolCall(name="write_file", arguments={"path": "a.txt", "content": "new"}))
+call("write_file", path="a.txt", content="new")
 """
 
 
@@ -435,9 +444,10 @@ def test_nothing_is_left_of_a_write_that_is_killed(root):
     except OSError:
         pytest.skip("this file system has no files without a name")
     (root / "a.txt").write_text("old")
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(root)])
+    with pytest.raises(subprocess.CalledProcessError) as killed:
+        host(KILLED, root)
 
-    assert killed.returncode == -9
+    assert killed.value.returncode == -9
     assert (root / "a.txt").read_text() == "old"
     assert sorted(entry.name for entry in root.iterdir()) == ["a.txt", "sub"]
 
@@ -485,15 +495,10 @@ def test_reads_stop_in_time(root, tools, monkeypatch):
 
 
 READ_FAR = """
-import cProfile, pstats, sys
-from functool import ToolCall
-from functool.bundled.files import file_tools
-
-tools = file_tools([sys.argv[1]])
+import cProfile, io, pstats
+import functool.bundled.file_reading as reading
 with cProfile.Profile() as profile:
-    call = ToolCall(name="read_file", arguments={"path": "a.txt", "offset": 9_999_999})
-    print(repr(tools.call_sync(call).value))
-    import functool.bundled.file_reading as reading, io
+    print(repr(call("read_file", path="a.txt", offset=9_999_999).value))
     reading.read_lines(io.StringIO("\\n" * 10_000_000), 9_999_999, None, 100)
 print(pstats.Stats(profile).total_calls)
 """
@@ -502,46 +507,48 @@ print(pstats.Stats(profile).total_calls)
 def test_many_lines_cost_little(root):
     """Ten million lines are skipped in a few thousand steps, and not one by one."""
     (root / "a.txt").write_text("\n" * 10_000_000)
-    ran = subprocess.run(
-        [sys.executable, "-c", READ_FAR, str(root)], capture_output=True, text=True, check=True
-    )
-    value, calls = ran.stdout.split()
+    value, calls = host(READ_FAR, root)
 
     assert value == repr("\n")
     assert int(calls) < 100_000
 
 
-def test_long_paths(root, tools):
-    """A path is at most as long as the kernel's, and every answer shows it as short as it can be written."""
-    for name in ("a.txt", "b.txt"):
-        (root / "sub" / name).write_text("needle")
-    long = "./" * 500_000 + "sub"
-    for tool, arguments in [
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
         ("list_files", {}),
         ("read_file", {}),
         ("search_files", {"text": "needle"}),
         ("write_file", {"content": "x"}),
         ("edit_file", {"old": "a", "new": "b"}),
-    ]:
-        result = call(tools, tool, path=long, **arguments)
-        assert result.error.type == "ArgumentError"
-        assert len(result.text) < 1_000
+    ],
+)
+def test_a_path_is_at_most_as_long_as_the_kernels(tools, tool, arguments):
+    """A path of a megabyte is refused, and not repeated in the answer."""
+    result = call(tools, tool, path="./" * 500_000 + "sub", **arguments)
+
+    assert result.error.type == "ArgumentError"
+    assert len(result.text) < 1_000
+
+
+def test_answers_show_paths_as_short_as_they_can_be(root, tools):
+    """However a path is written, every answer shows it as short as it can be written."""
+    for name in ("a.txt", "b.txt"):
+        (root / "sub" / name).write_text("needle")
     odd = "sub/.././/" * 400 + "sub"
 
-    assert call(tools, "list_files", path=odd).value == ["sub/a.txt", "sub/b.txt"]
-    assert call(tools, "search_files", path=odd, text="needle").value[0]["path"] == "sub/a.txt"
-    assert (
-        call(tools, "search_files", path=f"{odd}/a.txt", text="needle").value[0]["path"]
-        == "sub/a.txt"
-    )
-    assert (
-        call(tools, "write_file", path=f"{odd}/c", content="x").value == "Wrote 1 bytes to sub/c."
-    )
-    assert call(tools, "edit_file", path=f"{odd}/c", old="x", new="y").value == "Edited sub/c."
-    assert dict(call(tools, "read_file", path=f"{odd}/c").metadata) == {"path": "sub/c", "size": 1}
+    def answer(tool, path, **arguments):
+        return call(tools, tool, path=path, **arguments)
+
+    assert answer("list_files", odd).value == ["sub/a.txt", "sub/b.txt"]
+    assert answer("search_files", odd, text="needle").value[0]["path"] == "sub/a.txt"
+    assert answer("search_files", f"{odd}/a.txt", text="needle").value[0]["path"] == "sub/a.txt"
+    assert answer("write_file", f"{odd}/c", content="x").value == "Wrote 1 bytes to sub/c."
+    assert answer("edit_file", f"{odd}/c", old="x", new="y").value == "Edited sub/c."
+    assert dict(answer("read_file", f"{odd}/c").metadata) == {"path": "sub/c", "size": 1}
     for tool in ("read_file", "list_files"):
-        assert len(call(tools, tool, path=f"{odd}/none").text) < 100
-    assert call(tools, "list_files", path=f"/{root}/sub").value[0] == f"{root}/sub/a.txt"
+        assert len(answer(tool, f"{odd}/none").text) < 100
+    assert answer("list_files", f"/{root}/sub").value[0] == f"{root}/sub/a.txt"
 
 
 def test_names_of_encodings_are_not_remembered(root, tools):
@@ -621,10 +628,8 @@ def test_answers_of_many_entries_are_bounded(root):
     for number in range(20):
         (root / f"{number:02}{'é' * 100}.txt").write_text("needle")
     tools = file_tools([root], max_bytes=1_000)
-    listed, found = (
-        call(tools, "list_files", pattern="*.txt"),
-        call(tools, "search_files", text="needle"),
-    )
+    listed = call(tools, "list_files", pattern="*.txt")
+    found = call(tools, "search_files", text="needle")
 
     assert 0 < len(listed.output[0].text.encode()) <= 1_000
     assert 0 < len(found.output[0].text.encode()) <= 1_000
@@ -647,15 +652,9 @@ def test_directories_without_end(root, tools, monkeypatch):
 
 
 WIDE = """
-import sys, tracemalloc
-from functool import ToolCall
-from functool.bundled.files import file_tools
-
-tools = file_tools([sys.argv[1]])
 tracemalloc.start()
-pattern = "**/" * 300 + "nothing"
-call = ToolCall(name="list_files", arguments={"path": sys.argv[2], "pattern": pattern})
-print(tools.call_sync(call).value, tracemalloc.get_traced_memory()[1] // 1_000_000)
+value = call("list_files", path=sys.argv[2], pattern="**/" * 300 + "nothing").value
+print(value, tracemalloc.get_traced_memory()[1] // 1_000_000)
 """
 
 
@@ -665,10 +664,8 @@ def test_wide_directories_cost_little(root):
     (root / deep).mkdir(parents=True)
     for number in range(3_000):
         (root / deep / str(number)).mkdir()
-    host = [sys.executable, "-c", WIDE, str(root), deep]
-    value, megabytes = subprocess.run(
-        host, capture_output=True, text=True, check=True
-    ).stdout.split()
+    [line] = host(WIDE, root, deep)
+    value, megabytes = line.split()
 
     assert value == "[]"
     assert int(megabytes) < 5
@@ -757,10 +754,9 @@ def test_searching_by_expression(tree, tools):
 def test_hostile_expressions(root, tools):
     """An expression that makes a backtracking engine hang ends, and finds what there is to find."""
     (root / "a.txt").write_text("a" * 5_000 + "b\n" + "a" * 5_000 + "\n")
+    found = call(tools, "search_files", text="^(a+)+$", regex=True).value
 
-    assert [
-        line["line"] for line in call(tools, "search_files", text="^(a+)+$", regex=True).value
-    ] == [2]
+    assert [line["line"] for line in found] == [2]
 
 
 def test_searches_are_bounded(root, monkeypatch):
@@ -773,13 +769,11 @@ def test_searches_are_bounded(root, monkeypatch):
     (root / "long.txt").write_text("needle" + "x" * 900)
     tools = file_tools([root], max_bytes=1_000)
     many = call(tools, "search_files", text="needle", path="many.txt")
+    long = call(tools, "search_files", text="needle", path="long.txt")
 
     assert len(many.value) == 3
     assert "there may be more" in many.text
-    assert (
-        len(call(tools, "search_files", text="needle", path="long.txt").value[0]["text"])
-        == file_reading.MAX_SHOWN
-    )
+    assert len(long.value[0]["text"]) == file_reading.MAX_SHOWN
     assert call(tools, "search_files", text="needle", path="binary").value == []
     small = call(file_tools([root], max_bytes=100), "search_files", text="needle", path="big.txt")
     assert small.value == []

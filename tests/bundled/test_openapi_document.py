@@ -9,8 +9,8 @@ import yaml
 from functool import DefinitionError
 from functool.bundled import openapi, openapi_document
 from functool.bundled.openapi_document import read, visible
+from tests.bundled.documents import HEAD, document, tools_of
 
-HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 8)
 )
@@ -21,16 +21,11 @@ MERGE_BOMB = "m0: &m0 {a: 1, b: 2}\n" + "".join(
 
 def test_json_yaml_bytes_and_mappings_are_the_same_document():
     """A document is read from a mapping, and from its text or bytes in JSON and YAML."""
-    document = {**HEAD, "paths": {"/a": {"get": {"responses": {"200": {"description": "x"}}}}}}
-    texts = [
-        document,
-        json.dumps(document),
-        json.dumps(document).encode(),
-        yaml.safe_dump(document),
-        "\ufeff" + json.dumps(document),
-    ]
+    spec = document({"/a": {"get": {"responses": {"200": {"description": "x"}}}}})
+    written = json.dumps(spec)
+    texts = [spec, written, written.encode(), yaml.safe_dump(spec), "\ufeff" + written]
 
-    assert [read(text).root for text in texts] == [document] * 5
+    assert [read(text).root for text in texts] == [spec] * 5
 
 
 def test_yaml_has_the_types_of_json_and_no_others():
@@ -97,6 +92,15 @@ def test_a_bomb_of_aliases_is_counted_as_it_would_go_off(monkeypatch):
     assert BOMB.count("*") == 70 and isinstance(yaml.safe_load(BOMB)["a7"], list)
 
 
+def test_too_many_values_of_yaml_are_refused_while_they_are_read(monkeypatch):
+    """YAML with too many values is never loaded, because a value takes hundreds of bytes."""
+    monkeypatch.setattr(openapi_document, "MAX_NODES", 1_000)
+    monkeypatch.setattr(yaml, "load", None)
+
+    with pytest.raises(DefinitionError, match="more than 1,000 values"):
+        openapi_document.read("openapi: 3.1.0\na:\n" + "- \n" * 3_000)
+
+
 def test_a_document_has_a_size_limit(monkeypatch):
     """Text beyond the limit is not parsed."""
     monkeypatch.setattr(openapi_document, "MAX_BYTES", 100)
@@ -127,12 +131,20 @@ def test_hidden_characters_are_taken_out(text, seen):
     assert root["info"] == {seen + "k": [seen]}
 
 
-def test_references_stay_inside_the_document():
-    """A reference is followed inside the document; one that leads out of it, to nothing or round is an error."""
-    document = read({**HEAD, "a/b~c": {"x y": [{"z": 1}]}, "loop": {"$ref": "#/loop"}})
+@pytest.fixture
+def referring():
+    """A document with something to refer to, and a reference to itself."""
+    return read({**HEAD, "a/b~c": {"x y": [{"z": 1}]}, "loop": {"$ref": "#/loop"}})
 
-    assert document.resolve({"$ref": "#/a~1b~0c/x%20y/0"}) == {"z": 1}
-    for reference, told in (
+
+def test_references_are_followed_inside_the_document(referring):
+    """A pointer finds its value, whatever is in the names on its way."""
+    assert referring.resolve({"$ref": "#/a~1b~0c/x%20y/0"}) == {"z": 1}
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
         ("http://127.0.0.1/x", "out of the document"),
         ("file:///etc/passwd", "out of the document"),
         ("other.yaml#/x", "out of the document"),
@@ -140,24 +152,27 @@ def test_references_stay_inside_the_document():
         ("#/a~1b~0c/x%20y/7", "to nothing"),
         ("#anchor/x", "to nothing"),
         ("#/loop", "in a circle"),
-    ):
-        with pytest.raises(DefinitionError, match=told):
-            document.resolve({"$ref": reference})
+    ],
+)
+def test_references_do_not_lead_out_of_the_document(referring, reference, told):
+    """A reference that leads out of the document, to nothing or round is an error."""
+    with pytest.raises(DefinitionError, match=told):
+        referring.resolve({"$ref": reference})
 
 
 def test_the_document_is_a_copy():
     """What the caller changes afterwards does not change the tools."""
-    spec = {**HEAD, "paths": {}}
-    document = read(spec)
+    spec = document({})
+    read_document = read(spec)
     spec["paths"]["/evil"] = {"get": {}}
 
-    assert document.root["paths"] == {}
+    assert read_document.root["paths"] == {}
 
 
 def test_operations_that_cannot_be_tools_may_not_take_for_ever(monkeypatch):
     """Each failing operation is read in whole, and a short document can have a million of them."""
     monkeypatch.setattr(openapi, "MAX_FAILING", 0.0)
-    document = {"openapi": "3.1.0", "paths": {"/a/..": {"get": {}}, "/b/..": {"get": {}}}}
+    spec = document({"/a/..": {"get": {}}, "/b/..": {"get": {}}})
 
     with pytest.raises(DefinitionError, match=r"GET /a/\.\..*take too long"):
-        openapi.openapi_tools(document, base_url="https://api.example.com")
+        tools_of(spec)

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functool import DefinitionError, ToolResult
-from functool.bundled.openapi import openapi_tools, pin
+from functool.bundled.openapi import pin
+from tests.bundled.documents import document, get, places, sending, tools_of
 from tests.support import call
 
 SCHEMA = {
@@ -58,7 +59,7 @@ ODD = {
         "securitySchemes": {"key": {"type": "apiKey", "in": "query", "name": "api_key"}},
     },
 }
-SOUND = {"/sound": {"get": {"operationId": "sound"}}}
+SOUND = get("/sound", "sound")
 
 names = st.sampled_from(
     ["", "/", "..", "$ref", "type", "{", "{a}", "a.b", "X_Y", "[", "\0", "\ud800", "é", "x" * 300]
@@ -124,14 +125,6 @@ values = st.recursive(
 )
 
 
-def places(node):
-    """Every container of a document with each of its keys."""
-    for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
-        yield node, key
-        if isinstance(value, (dict, list)):
-            yield from places(value)
-
-
 COUNT = len(list(places(ODD)))
 
 
@@ -156,7 +149,7 @@ def documents(draw):
 def checked(spec, **options):
     """Make the tools of a document whose odd operations may be refused, and call none of them wrongly."""
     try:
-        tools = openapi_tools(spec, base_url="https://a.example", **options)
+        tools = tools_of(spec, **options)
     except DefinitionError as error:
         return None, str(error)
     for tool in tools.values():
@@ -226,7 +219,7 @@ def test_an_odd_text_is_tools_or_a_definition_error(text, edits):
 def test_a_yaml_tag_with_an_odd_value_is_no_document(value):
     """A tag that asks for another type than the text is one is a DefinitionError that names the line."""
     with pytest.raises(DefinitionError, match="line 2"):
-        openapi_tools(f"openapi: 3.1.0\nx: {value}\n", base_url="https://a.example")
+        tools_of(f"openapi: 3.1.0\nx: {value}\n")
 
 
 @pytest.mark.parametrize("link", ["properties", "items", "anyOf", "$ref"])
@@ -240,13 +233,8 @@ def test_a_long_chain_of_schemas_becomes_a_tool(link):
     }[link]
     schemas = {f"S{n}": wrap({"$ref": f"#/components/schemas/S{n + 1}"}) for n in range(1_000)}
     schemas["S1000"] = {"type": "integer"}
-    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}}}
-    spec = {
-        "openapi": "3.1.0",
-        "paths": {"/x": {"post": {"operationId": "x", "requestBody": body}}},
-        "components": {"schemas": schemas},
-    }
-    tool = openapi_tools(spec, base_url="https://a.example")["x"]
+    spec = document(sending({"$ref": "#/components/schemas/S0"}), components={"schemas": schemas})
+    tool = tools_of(spec)["x"]
 
     definitions = tool.schema.parameters["$defs"]
     assert definitions["S1000"] == {"type": "integer"}

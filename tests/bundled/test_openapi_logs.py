@@ -9,26 +9,18 @@ import pytest
 
 from functool import ToolCall
 from functool.bundled.openapi import openapi_tools
-from tests.bundled.loopback import serve
+from tests.bundled.documents import document, get
 
-SPEC = {
-    "openapi": "3.1.0",
-    "paths": {
-        "/x": {
-            "get": {
-                "operationId": "x",
-                "security": [{"k": []}],
-                "parameters": [{"name": "q", "in": "query"}],
-            }
-        }
-    },
-    "components": {"securitySchemes": {"k": {"type": "apiKey", "in": "query", "name": "api_key"}}},
-}
+KEY = {"type": "apiKey", "in": "query", "name": "api_key"}
+SPEC = document(
+    get(security=[{"k": []}], parameters=[{"name": "q", "in": "query"}]),
+    components={"securitySchemes": {"k": KEY}},
+)
 SECRET = "s3/cr%t"
 
 
 @pytest.mark.parametrize("library", [None, httpx2, httpx], ids=["own", "httpx2", "httpx"])
-def test_a_key_in_the_query_is_in_no_log(library, caplog):
+def test_a_key_in_the_query_is_in_no_log(server, library, caplog):
     """A host's client logs the address and the arguments, but not the key; ours logs no address."""
     caplog.set_level(logging.DEBUG)
 
@@ -44,12 +36,11 @@ def test_a_key_in_the_query_is_in_no_log(library, caplog):
             await client.get(f"{url}/plain?api_key=other")
             return result
 
-    with serve() as server:
-        server.reply("/x", "", status=302, Location=f"/y?api_key={SECRET}")
-        server.reply("/y", "ok")
-        server.reply("/plain", "ok")
-        result = asyncio.run(with_client(server.url))
-        seen = [request.path for request in server.seen]
+    server.reply("/x", "", status=302, Location=f"/y?api_key={SECRET}")
+    server.reply("/y", "ok")
+    server.reply("/plain", "ok")
+    result = asyncio.run(with_client(server.url))
+    seen = [request.path for request in server.seen]
 
     logged = [record.getMessage() for record in caplog.records]
     assert result.value == "ok" and "api_key=s3%2Fcr%25t" in seen[0]

@@ -5,12 +5,10 @@ import sys
 import pytest
 
 from functool import DefinitionError
-from functool.bundled.openapi import openapi_tools
 from functool.bundled.openapi_document import read
 from functool.bundled.openapi_names import UniqueNames, is_reserved, spellings
 from functool.bundled.openapi_operation import operations
-
-HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
+from tests.bundled.documents import document, get, tools_of
 
 
 def lines(work):
@@ -72,14 +70,14 @@ def test_repeated_names_cost_no_more_each(place):
         found = of_one_name(count)
         if place == "operations":
             paths = {f"/{n}": {"get": {"operationId": name}} for n, name in enumerate(found)}
-            return {**HEAD, "paths": paths}
+            return document(paths)
         if place == "arguments":
             parameters = [{"name": f"é{'é' * n}", "in": "query"} for n in range(count)]
-            return {**HEAD, "paths": {"/x": {"get": {"parameters": parameters}}}}
+            return document(get(parameters=parameters))
         schemas = {str(n): {"schemas": {name: {}}} for n, name in enumerate(found)}
         parts = [{"$ref": f"#/s/{n}/schemas/{name}"} for n, name in enumerate(found)]
         parameters = [{"name": "q", "in": "query", "schema": {"anyOf": parts}}]
-        return {**HEAD, "paths": {"/x": {"get": {"parameters": parameters}}}, "s": schemas}
+        return document(get(parameters=parameters), s=schemas)
 
     def work(count):
         document = read(spec(count))
@@ -122,14 +120,10 @@ def test_spellings_of_one_name_have_a_form_in_common(other):
 def test_a_parameter_that_a_server_takes_for_a_key_is_no_argument(kind, name, other):
     """What CGI, PHP and their like fold into the name of a key is the host's to give."""
     parameters = [{"name": other, "in": kind}, {"name": f"{name}-2", "in": kind}]
-    spec = {
-        **HEAD,
-        "paths": {"/x": {"get": {"operationId": "x", "parameters": parameters}}},
-        "components": {"securitySchemes": {"k": {"type": "apiKey", "in": kind, "name": name}}},
-    }
-    tool = openapi_tools(spec, base_url="https://a.example")["x"]
+    key = {"type": "apiKey", "in": kind, "name": name}
+    spec = document(get(parameters=parameters), components={"securitySchemes": {"k": key}})
 
-    assert list(tool.schema.parameters["properties"]) == [f"{name}-2"]
+    assert list(tools_of(spec)["x"].schema.parameters["properties"]) == [f"{name}-2"]
 
 
 @pytest.mark.parametrize(
@@ -137,22 +131,19 @@ def test_a_parameter_that_a_server_takes_for_a_key_is_no_argument(kind, name, ot
 )
 def test_a_header_that_a_server_takes_for_a_reserved_one_is_none(name):
     """A header that frames the message in another spelling is no argument, and no place for a key."""
-    parameters = [{"name": name, "in": "header"}]
     scheme = {"type": "apiKey", "in": "header", "name": name}
-    spec = {**HEAD, "paths": {"/x": {"get": {"operationId": "x", "parameters": parameters}}}}
-    tool = openapi_tools(spec, base_url="https://a.example")["x"]
+    tool = tools_of(document(get(parameters=[{"name": name, "in": "header"}])))["x"]
 
     assert is_reserved(name) and not is_reserved(f"X-{name}")
     assert tool.schema.parameters["properties"] == {}
-    keyed = {**HEAD, "paths": {}, "components": {"securitySchemes": {"k": scheme}}}
+    keyed = document({}, components={"securitySchemes": {"k": scheme}})
     with pytest.raises(DefinitionError, match="neither an API key with a place"):
-        openapi_tools(keyed, base_url="https://a.example", auth="secret")
+        tools_of(keyed, auth="secret")
 
 
 def test_the_place_of_an_argument_makes_no_name_too_long():
     """A long name that stands in two places is cut where its place is added."""
     parameters = [{"name": "n" * 64, "in": place} for place in ("query", "header")]
-    spec = {**HEAD, "paths": {"/x": {"get": {"operationId": "x", "parameters": parameters}}}}
-    tool = openapi_tools(spec, base_url="https://a.example")["x"]
+    tool = tools_of(document(get(parameters=parameters)))["x"]
 
     assert list(tool.schema.parameters["properties"]) == ["n" * 64, "n" * 62 + "_2"]

@@ -10,17 +10,8 @@ from functool import DefinitionError
 from functool.bundled import openapi
 from functool.bundled.openapi import OpenAPITool, openapi_tools, pin
 from functool.bundled.openapi_operation import operations
+from tests.bundled.documents import document, get, tools_of
 from tests.bundled.test_openapi_names import lines
-
-HEAD = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}}
-
-
-def document(paths, **rest):
-    return {**HEAD, "paths": paths, **rest}
-
-
-def get(path="/x", operation_id="x", **node):
-    return {path: {"get": {"operationId": operation_id, **node}}}
 
 
 def test_server_variables_that_hold_each_other_are_filled_in_once():
@@ -87,13 +78,13 @@ def test_a_document_as_deep_as_allowed_becomes_a_tool():
         {**get("/a", "a", parameters=nodes[:1]), **get("/b", "b", parameters=nodes[1:])}
     )
 
-    assert list(openapi_tools(spec, base_url="https://a.example")) == ["a", "b"]
+    assert list(tools_of(spec)) == ["a", "b"]
     assert list(pin(spec)) == ["a", "b"]
     for _ in range(20):
         value = [value]
     nodes[1]["schema"]["default"] = value
     with pytest.raises(DefinitionError, match="nested more than 200 deep, at /paths/~1b/get/param"):
-        openapi_tools(spec, base_url="https://a.example")
+        tools_of(spec)
 
 
 def test_numbers_that_json_cannot_say_are_left_out():
@@ -101,7 +92,7 @@ def test_numbers_that_json_cannot_say_are_left_out():
     odd = [float("nan"), float("inf"), 10**5_000, 10**400]
     schema = {"minimum": odd[1], "maximum": odd[3], "multipleOf": odd[2], "enum": [*odd, 1]}
     spec = document(get(parameters=[{"name": "q", "in": "query", "schema": schema}]))
-    tool = openapi_tools(spec, base_url="https://a.example")["x"]
+    tool = tools_of(spec)["x"]
 
     assert tool.schema.parameters["properties"]["q"] == {
         "maximum": 10**400,
@@ -117,9 +108,9 @@ def test_a_path_that_refers_to_nothing_leaves_the_others():
     with pytest.raises(
         DefinitionError, match=r"path_gone \(\* /gone\): .*'#/nothing' points to no"
     ):
-        openapi_tools(spec, base_url="https://a.example")
-    assert list(openapi_tools(spec, base_url="https://a.example", exclude=["* /gone"])) == ["x"]
-    assert list(openapi_tools(spec, base_url="https://a.example", include=["x"])) == ["x"]
+        tools_of(spec)
+    assert list(tools_of(spec, exclude=["* /gone"])) == ["x"]
+    assert list(tools_of(spec, include=["x"])) == ["x"]
     assert list(pin(spec)) == ["x"]
     with pytest.raises(DefinitionError, match="points to nothing"):
         OpenAPITool(spec, "path_gone", base_url="https://a.example")
@@ -130,9 +121,9 @@ def test_a_security_scheme_that_refers_to_nothing_takes_no_secret():
     schemes = {"bad": {"$ref": "#/nothing"}, "good": {"type": "http", "scheme": "bearer"}}
     spec = document(get(security=[{"bad": []}]), components={"securitySchemes": schemes})
 
-    assert list(openapi_tools(spec, base_url="https://a.example", auth={"good": "s"})) == ["x"]
+    assert list(tools_of(spec, auth={"good": "s"})) == ["x"]
     with pytest.raises(DefinitionError, match="'bad' is neither an API key with a place"):
-        openapi_tools(spec, base_url="https://a.example", auth={"bad": "s"})
+        tools_of(spec, auth={"bad": "s"})
 
 
 @pytest.mark.parametrize(
@@ -151,8 +142,8 @@ def test_a_list_without_end_is_an_operation_that_cannot_be_a_tool(node, told):
     spec = document({**get(**node), **get("/y", "y")})
 
     with pytest.raises(DefinitionError, match=rf"x \(GET /x\): .*{told}"):
-        openapi_tools(spec, base_url="https://a.example")
-    assert list(openapi_tools(spec, base_url="https://a.example", exclude=["x"])) == ["y"]
+        tools_of(spec)
+    assert list(tools_of(spec, exclude=["x"])) == ["y"]
 
 
 def test_operations_with_one_mistake_are_named_together():
@@ -162,7 +153,7 @@ def test_operations_with_one_mistake_are_named_together():
         paths |= get(f"/{n}", f"x{n}", parameters=[{"$ref": "#/nothing"}])
 
     with pytest.raises(DefinitionError) as found:
-        openapi_tools(document(paths), base_url="https://a.example")
+        tools_of(document(paths))
     told = str(found.value)
     assert told.count("points to nothing") == 1
     assert "x19 (GET /19), and 10 more: the reference" in told and "x20 " not in told
@@ -176,7 +167,7 @@ def test_a_reference_that_leads_in_a_circle_is_named():
     )
 
     with pytest.raises(DefinitionError, match="'#/components/parameters/A' leads in a circle"):
-        openapi_tools(spec, base_url="https://a.example")
+        tools_of(spec)
 
 
 @pytest.mark.parametrize("shared", ["path item", "schema"])
@@ -193,15 +184,13 @@ def test_operations_that_share_what_they_refer_to_are_bounded_together(monkeypat
         item = {"get": {"parameters": [referring]}}
     spec = document({f"/{n}": item for n in range(100)}, components=components)
 
-    for make in (pin, lambda spec: openapi_tools(spec, base_url="https://a.example")):
+    for make in (pin, lambda spec: tools_of(spec)):
         with pytest.raises(
             DefinitionError, match=r"operations before get_\d+ \(GET /\d+\) take more"
         ):
             make(spec)
     pins = pin(spec, include=["get_7", "get_8"])
-    tools = openapi_tools(
-        spec, base_url="https://a.example", include=["get_7", "get_8"], pinned=pins
-    )
+    tools = tools_of(spec, include=["get_7", "get_8"], pinned=pins)
     assert list(tools) == list(pins) == ["get_7", "get_8"]
     assert list(pin(spec, exclude=["get_*0", "GET /?", "GET /??"])) == []
 
@@ -215,7 +204,7 @@ def test_paths_that_refer_to_one_item_read_its_parameters_once():
     paths = {f"/{n}/{{id}}": {"$ref": "#/components/pathItems/I"} for n in range(3)}
     paths["/none"] = {"$ref": "#/components/pathItems/I"}
     spec = document(paths, components={"pathItems": {"I": item}})
-    tools = openapi_tools(spec, base_url="https://a.example")
+    tools = tools_of(spec)
 
     assert [list(tool.schema.parameters["properties"]) for tool in tools.values()] == [
         ["id", "q"],
@@ -254,5 +243,5 @@ def test_a_reference_of_megabytes_points_to_nothing():
     spec = document({**get(parameters=[{"$ref": "#" + "/a" * 10_000}]), **get("/y", "y")})
 
     with pytest.raises(DefinitionError, match=r"x \(GET /x\): .* more than 10,000 characters"):
-        openapi_tools(spec, base_url="https://a.example")
+        tools_of(spec)
     assert list(pin(spec)) == ["y"]

@@ -5,13 +5,13 @@ import errno
 import os
 import socket
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functool.bundled.processes import BothEnds, Processes, SandboxedProcesses
+from tests.support import alive
 
 
 @given(chunks=st.lists(st.binary(max_size=300), max_size=12), limit=st.integers(60, 400))
@@ -42,10 +42,8 @@ def test_a_flood_is_not_kept():
     ends = BothEnds(1_000)
     for _ in range(1_000):
         ends.feed(b"x" * 65_536)
-        assert (
-            sum(len(value) for value in vars(ends).values() if isinstance(value, str))
-            <= 3_000 + 65_536
-        )
+        kept = sum(len(value) for value in vars(ends).values() if isinstance(value, str))
+        assert kept <= 3_000 + 65_536
 
     assert len(ends.text()) == 1_000
 
@@ -128,13 +126,6 @@ def test_a_group_ends_with_its_leader():
         if len(living) == 2:
             break
     assert (in_time, living) == (False, [False, False])
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_second_cancellation():

@@ -9,12 +9,11 @@ import pytest
 
 pytest.importorskip("httpx2", reason="needs functool[fetch]")
 
-from functool import ToolCall
 from functool.bundled import retry_after
 from functool.bundled.fetch import fetch_tool
 from functool.bundled.openapi import openapi_tools
 from functool.bundled.retry_after import retry_seconds
-from tests.bundled.loopback import serve
+from tests.bundled import documents
 from tests.support import call
 
 
@@ -43,54 +42,42 @@ def fetch(url):
 
 
 def api(server, method):
-    spec = {
-        "openapi": "3.1.0",
-        "info": {"title": "t", "version": "1"},
-        "paths": {
-            "/x": {method: {"operationId": "x", "responses": {"200": {"description": "ok"}}}}
-        },
-    }
-    tools = openapi_tools(spec, base_url=server.url)
-    return asyncio.run(tools.call(ToolCall(name="x", arguments={})))
+    spec = documents.document({"/x": {method: {"operationId": "x"}}})
+    return documents.call(openapi_tools(spec, base_url=server.url), "x")
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_fetch_asks_once_more(status):
+def test_fetch_asks_once_more(server, status):
     """A busy server is asked once more after the time it names, and a second time is told to the model."""
-    with serve() as server:
-        busy(server, "/once", 1, status)
-        busy(server, "/twice", 2, status)
-        once, twice = fetch(f"{server.url}/once"), fetch(f"{server.url}/twice")
-        asked = [seen.path for seen in server.seen]
+    busy(server, "/once", 1, status)
+    busy(server, "/twice", 2, status)
+    once, twice = fetch(f"{server.url}/once"), fetch(f"{server.url}/twice")
 
     assert once.text == "done"
     assert (
         twice.error.message == f"The server answered with status {status}. Try again in 0 seconds."
     )
     assert twice.error.details == {"status": status, "retry_after": 0.0}
-    assert asked == ["/once"] * 2 + ["/twice"] * 2
+    assert [seen.path for seen in server.seen] == ["/once"] * 2 + ["/twice"] * 2
 
 
-def test_a_long_wait_is_the_models():
+def test_a_long_wait_is_the_models(server):
     """A wait that takes too long is told, and the server is asked once."""
-    with serve() as server:
-        busy(server, "/x", 1, wait="120")
-        result = fetch(f"{server.url}/x")
-        asked = len(server.seen)
+    busy(server, "/x", 1, wait="120")
+    result = fetch(f"{server.url}/x")
 
     assert result.error.message == "The server answered with status 429. Try again in 120 seconds."
-    assert asked == 1
+    assert len(server.seen) == 1
 
 
-def test_an_api_is_asked_again_for_reads_only():
+def test_an_api_is_asked_again_for_reads_only(server):
     """A read is sent once more; what changes something is sent once, and the model is told when."""
-    with serve() as server:
-        busy(server, "/x", 1)
-        read = api(server, "get")
-        reads = len(server.seen)
-        busy(server, "/x", 1)
-        write = api(server, "post")
-        writes = len(server.seen) - reads
+    busy(server, "/x", 1)
+    read = api(server, "get")
+    reads = len(server.seen)
+    busy(server, "/x", 1)
+    write = api(server, "post")
+    writes = len(server.seen) - reads
 
     assert (read.text, reads) == ("done", 2)
     assert (write.error.details, writes) == ({"status": 429, "retry_after": 0.0}, 1)

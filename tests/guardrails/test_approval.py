@@ -20,8 +20,11 @@ from functool import (
 )
 from functool.approval import Grant
 from functool.guardrails import budget, max_repeats, rate_limit, redact, require_approval
-from tests.guardrails.tools import echo_tool
+from tests.guardrails.tools import Person, echo_tool, edit
 from tests.support import call
+
+TEXTS = ("id", "tool", "definition", "call_id", "digest", "created")
+FIELDS = {**dict.fromkeys(TEXTS, "x"), "arguments": {}}
 
 
 def guarded(when=None, name="pay"):
@@ -39,6 +42,20 @@ def asked(tool, arguments, context=None, id="c1"):
     return call(tool, arguments, context, id).metadata["approval"]
 
 
+def approved(tool, sent, **edited):
+    """A context in which a person has approved this call, as it is or edited."""
+    context = Context()
+    context.approve(asked(tool, sent, context), **edited)
+    return context
+
+
+def granting(grant):
+    """A context in which a grant stands."""
+    context = Context()
+    context.grant(grant)
+    return context
+
+
 def test_without_an_approver_the_result_carries_the_request():
     """The error's type is `ApprovalRequired`, and the request says what is asked, in JSON too."""
     tool, ran = guarded()
@@ -46,21 +63,10 @@ def test_without_an_approver_the_result_carries_the_request():
     request = result.metadata["approval"]
 
     assert result.error.type == "ApprovalRequired" and ran == []
-    assert (request.tool, request.arguments, request.call_id) == (
-        "pay",
-        {"amount": 5, "to": "bob"},
-        "c1",
-    )
+    assert (request.tool, request.call_id) == ("pay", "c1")
+    assert request.arguments == {"amount": 5, "to": "bob"}
     assert ApprovalRequest.from_json(request.to_json()) == request
-    assert set(json.loads(request.to_json())) == {
-        "id",
-        "tool",
-        "definition",
-        "arguments",
-        "call_id",
-        "digest",
-        "created",
-    }
+    assert json.loads(request.to_json()).keys() == FIELDS.keys()
 
 
 def test_an_approved_call_runs_once():
@@ -94,8 +100,7 @@ def test_one_approval_is_enough_for_all_who_ask():
 def test_another_call_is_another_request(arguments, id):
     """Edited arguments or another call id run nothing."""
     tool, ran = guarded()
-    context = Context()
-    context.approve(asked(tool, {"amount": 5}, context))
+    context = approved(tool, {"amount": 5})
 
     assert call(tool, arguments, context, id).error.type == "ApprovalRequired"
     assert ran == []
@@ -104,8 +109,7 @@ def test_another_call_is_another_request(arguments, id):
 def test_a_changed_definition_is_another_request():
     """A tool that claims to be something else runs nothing on the old grant."""
     tool, ran = guarded()
-    context = Context()
-    context.approve(asked(tool, {"amount": 5}, context))
+    context = approved(tool, {"amount": 5})
     changed = FunctionTool(
         tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()]
     )
@@ -137,11 +141,6 @@ def test_a_request_that_does_not_match_itself_is_refused(change):
     assert call(tool, {"amount": 500}, context).is_error and ran == []
 
 
-FIELDS = dict.fromkeys(["id", "tool", "definition", "call_id", "digest", "created"], "x") | {
-    "arguments": {}
-}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -158,29 +157,6 @@ def test_a_broken_request_is_a_value_error(text):
     """`from_json` says what it wants."""
     with pytest.raises(ValueError):
         ApprovalRequest.from_json(text)
-
-
-def test_grants_expire(monkeypatch):
-    """A grant counts for `expires_in` seconds, on a clock that nobody sets."""
-    clock = [50.0]
-    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
-    tool, ran = guarded()
-    context = Context()
-    context.approve(asked(tool, {"amount": 5}, context), expires_in=10)
-    clock[0] += 10.1
-
-    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired" and ran == []
-    with pytest.raises(ValueError):
-        context.approve(asked(tool, {"amount": 5}, context), expires_in=0)
-
-
-def test_a_denied_call_is_refused_with_the_reason():
-    """The model reads why."""
-    tool, ran = guarded()
-    context = Context()
-    context.deny(asked(tool, {"amount": 5}, context), reason="too much")
-
-    assert "too much" in call(tool, {"amount": 5}, context).text and ran == []
 
 
 @pytest.mark.parametrize(
@@ -200,21 +176,16 @@ def test_a_denied_call_is_refused_with_the_reason():
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_approver_decides(answer, paid, is_async):
     """A bool or a Decision, sync or async; anything else fails closed."""
-    requests = []
+    person = Person(answer)
 
-    async def aask(request):
-        requests.append(request)
-        return answer
-
-    def ask(request):
-        requests.append(request)
-        return answer
+    async def later(request):
+        return person(request)
 
     tool, ran = guarded()
-    result = call(tool, {"amount": 5}, Context(approver=aask if is_async else ask))
+    result = call(tool, {"amount": 5}, Context(approver=later if is_async else person))
 
     assert (result.success, bool(ran)) == (paid, paid)
-    assert requests[0].arguments == {"amount": 5, "to": "bob"}
+    assert person.asked[0].arguments == {"amount": 5, "to": "bob"}
 
 
 def test_an_approver_that_crashes_fails_closed():
@@ -235,27 +206,26 @@ def test_when_says_which_calls_need_approval():
         assert call(tool, {"amount": 5}).success
         assert call(tool, {"amount": 50}).error.type == "ApprovalRequired"
     tool, _ = guarded(lambda call, context: context.deps == "guest")
-    assert [call(tool, {"amount": 5}, Context(who)).success for who in ("admin", "guest")] == [
-        True,
-        False,
-    ]
+    assert call(tool, {"amount": 5}, Context("admin")).success
+    assert call(tool, {"amount": 5}, Context("guest")).is_error
+
+
+def twenty(tool, arguments, context):
+    """Make one and the same call twenty times at once."""
+
+    async def main():
+        one = ToolCall(name=tool.name, arguments=arguments, id="c1")
+        return await asyncio.gather(*(tool.invoke(one, context) for _ in range(20)))
+
+    return asyncio.run(main())
 
 
 def test_twenty_executions_of_one_grant_run_once():
     """A grant is used up before the body starts."""
     tool, ran = guarded()
-    context = Context()
-    context.approve(asked(tool, {"amount": 5}, context))
+    context = approved(tool, {"amount": 5})
 
-    async def main():
-        return await asyncio.gather(
-            *(
-                tool.invoke(ToolCall(name="pay", arguments={"amount": 5}, id="c1"), context)
-                for _ in range(20)
-            )
-        )
-
-    results = asyncio.run(main())
+    results = twenty(tool, {"amount": 5}, context)
 
     assert ran == [(5, "bob")]
     assert sum(result.success for result in results) == 1
@@ -305,17 +275,8 @@ def test_the_definition_is_name_description_and_parameters():
         return asked(tool, {"amount": 5}).definition
 
     assert definition() == definition() and re.fullmatch("[0-9a-f]{64}", definition())
-    assert (
-        len(
-            {
-                definition(),
-                definition(name="refund"),
-                definition(description="Pay twice."),
-                definition(pay_more),
-            }
-        )
-        == 4
-    )
+    others = definition(name="refund"), definition(description="Pay twice."), definition(pay_more)
+    assert len({definition(), *others}) == 4
 
 
 def test_what_approval_says(caplog):
@@ -326,14 +287,11 @@ def test_what_approval_says(caplog):
         return call(tool, {"amount": 5}, Context(approver=lambda request: answer)).text
 
     assert call(tool, {"amount": 5}).text == "The call of pay needs a person's approval first."
-    assert (said(False), said(Decision(approved=False, reason="no"))) == (
-        "A person refused this call.",
-        "A person refused this call: no",
-    )
+    assert said(False) == "A person refused this call."
+    assert said(Decision(approved=False, reason="no")) == "A person refused this call: no"
     said("yes")
-    assert (
-        str(caplog.records[0].exc_info[1]) == "the approver returned str, expected bool or Decision"
-    )
+    wrong = caplog.records[0].exc_info[1]
+    assert str(wrong) == "the approver returned str, expected bool or Decision"
 
 
 # ---- edited arguments
@@ -353,19 +311,14 @@ def decide_by(way, tool, arguments, decision, request=None):
         request = asked(tool, arguments, context)
         context.approve(request, arguments=decision)
         return request, call(tool, arguments, context)
-    seen = []
+    person = Person(Decision(approved=True, reason="cheaper", arguments=decision))
 
-    def answer(request):
-        seen.append(request)
-        return Decision(approved=True, reason="cheaper", arguments=decision)
+    async def later(request):
+        return person(request)
 
-    async def aanswer(request):
-        return answer(request)
-
-    context = Context(approver=aanswer if way == "async" else answer)
-    result = call(tool, arguments, context)
-    assert len(seen) == 1
-    return seen[0], result
+    result = call(tool, arguments, Context(approver=later if way == "async" else person))
+    [request] = person.asked
+    return request, result
 
 
 @pytest.mark.parametrize("way", ["approve", "sync", "async"])
@@ -407,9 +360,8 @@ def test_edited_arguments_are_validated_again(way, edited):
 
     assert (result.error.type, ran) == ("ArgumentError", [])
     assert result.metadata["decision"]["arguments"] == edited
-    assert result.text.partition("\n")[2].startswith(
-        "A person changed the arguments of this call: "
-    )
+    told = result.text.partition("\n")[2]
+    assert told.startswith("A person changed the arguments of this call: ")
 
 
 @pytest.mark.parametrize("way", ["approve", "sync"])
@@ -442,7 +394,7 @@ def test_an_edit_counts_once():
     limits = [rate_limit(1, 3600), budget(1), max_repeats(1)]
     tool, ran = guarded()
     tool.input_guardrails[:] = [*limits, *tool.input_guardrails]
-    context = Context(approver=lambda request: Decision(approved=True, arguments={"amount": 1}))
+    context = Context(approver=Person(edit(amount=1)))
 
     assert call(tool, {"amount": 500}, context).success and ran == [(1, "bob")]
     assert call(tool, {"amount": 500}, context).text.startswith("Too many calls")
@@ -451,14 +403,11 @@ def test_an_edit_counts_once():
 def test_an_edited_approval_runs_once():
     """It is used up before the body starts: of twenty equal calls one runs, as edited, and nothing else does."""
     tool, ran = guarded()
-    context = Context()
-    context.approve(asked(tool, {"amount": 500}, context), arguments={"amount": 5})
+    context = approved(tool, {"amount": 500}, arguments={"amount": 5})
 
-    async def main():
-        one = ToolCall(name="pay", arguments={"amount": 500}, id="c1")
-        return await asyncio.gather(*(tool.invoke(one, context) for _ in range(20)))
-
-    types = [result.error and result.error.type for result in asyncio.run(main())]
+    types = [
+        result.error and result.error.type for result in twenty(tool, {"amount": 500}, context)
+    ]
 
     assert sorted(map(str, types)) == ["ApprovalRequired"] * 19 + ["None"]
     assert ran == [(5, "bob")]
@@ -509,19 +458,17 @@ def test_what_a_guardrail_made_of_an_edit_is_asked_about():
         return None
 
     tool.input_guardrails.insert(0, shout)
-    answers = [Decision(approved=True, arguments={"amount": 5, "to": "ada"}), True]
-    seen = []
-    context = Context(approver=lambda request: (seen.append(request), answers[len(seen) - 1])[1])
-    result = call(tool, {"amount": 500, "to": "bob"}, context)
+    person = Person(edit(amount=5, to="ada"), True)
+    result = call(tool, {"amount": 500, "to": "bob"}, Context(approver=person))
 
-    assert [request.arguments["to"] for request in seen] == ["EVE", "EVE"]
-    assert [request.arguments["amount"] for request in seen] == [500, 5]
+    assert [request.arguments["to"] for request in person.asked] == ["EVE", "EVE"]
+    assert [request.arguments["amount"] for request in person.asked] == [500, 5]
     assert ran == [(5, "EVE")]
     decision = result.metadata["decision"]
     assert decision["arguments"] == {"amount": 5, "to": "EVE"}
     assert decision["request"]["arguments"] == {"amount": 500, "to": "EVE"}
 
-    stubborn = Context(approver=lambda request: answers[0])
+    stubborn = Context(approver=Person(edit(amount=5, to="ada")))
     assert "twice" in call(tool, {"amount": 500, "to": "bob"}, stubborn).text
     assert len(ran) == 1
 
@@ -538,17 +485,16 @@ def test_what_became_of_an_edit_is_asked_about_whatever_when_says():
 
     ran, when = [], lambda call, context: call.arguments["amount"] > 100
     tool = FunctionTool(pay, input_guardrails=[add, require_approval(when)])
-    for sent, edited in ((1000, {"amount": 5}), (1000, {})):
-        seen = []
-        answers = [Decision(approved=True, arguments=edited), False]
-        context = Context(approver=lambda request: (seen.append(request), answers.pop(0))[1])  # noqa: B023
-        result = call(tool, {"amount": sent}, context)
-        if edited:
-            assert [request.arguments["amount"] for request in seen] == [1000, 7]
-            assert result.is_error and ran == []
-            assert result.metadata["decision"]["arguments"] is None
-        else:
-            assert len(seen) == 1 and ran == [500]
+    person = Person(edit(amount=5), False)
+    result = call(tool, {"amount": 1000}, Context(approver=person))
+
+    assert [request.arguments["amount"] for request in person.asked] == [1000, 7]
+    assert result.is_error and ran == []
+    assert result.metadata["decision"]["arguments"] is None
+
+    person = Person(edit(), False)
+    call(tool, {"amount": 1000}, Context(approver=person))
+    assert len(person.asked) == 1 and ran == [500]
 
 
 def test_an_edit_is_enough_for_all_who_ask():
@@ -556,12 +502,10 @@ def test_an_edit_is_enough_for_all_who_ask():
     tool, ran = guarded(lambda call, context: call.arguments["amount"] > 100)
     tool.add_input_guardrails([require_approval()])
     outer = WrapperTool(tool, input_guardrails=[require_approval()])
-    seen = []
-    decision = Decision(approved=True, arguments={"amount": 5})
-    context = Context(approver=lambda request: (seen.append(request), decision)[1])
-    result = call(outer, {"amount": 500}, context)
+    person = Person(edit(amount=5))
+    result = call(outer, {"amount": 500}, Context(approver=person))
 
-    assert (len(seen), ran, result.value) == (1, [(5, "bob")], "paid")
+    assert (len(person.asked), ran, result.value) == (1, [(5, "bob")], "paid")
     assert result.metadata["decision"]["arguments"] == {"amount": 5}
 
 
@@ -576,8 +520,7 @@ def test_an_edit_of_a_call_inside_stays_there():
         inner.append(await tool.invoke(one, ctx))
         return "done"
 
-    approver = lambda request: Decision(approved=True, arguments={"amount": 5})  # noqa: E731
-    result = call(outer, {}, Context(approver=approver))
+    result = call(outer, {}, Context(approver=Person(edit(amount=5))))
 
     assert (result.text, result.metadata, ran) == ("done", {}, [(5, "bob")])
     assert inner[0].metadata["decision"]["arguments"] == {"amount": 5}
@@ -597,9 +540,8 @@ def test_a_long_edit_is_shown_in_short():
     tool, _ = guarded()
     _, result = decide_by("sync", tool, {"amount": 5}, {"amount": 5, "to": "x" * 5000})
 
-    assert (
-        result.text == f'A person changed the arguments of this call: `to` to "{"x" * 199}….\npaid'
-    )
+    told = f'A person changed the arguments of this call: `to` to "{"x" * 199}….'
+    assert result.text == f"{told}\npaid"
     assert result.metadata["decision"]["arguments"]["to"] == "x" * 5000
 
 
@@ -643,10 +585,8 @@ def test_an_approver_that_changes_the_request_in_place_is_refused(honest):
     def approver(request):
         request.arguments["order"]["amount"] = 1
         if not honest:
-            fresh = ApprovalRequest.of(
-                request.tool, request.definition, request.arguments, request.call_id
-            )
-            request.digest = fresh.digest
+            names = request.tool, request.definition, request.arguments, request.call_id
+            request.digest = ApprovalRequest.of(*names).digest
         return True
 
     tool = FunctionTool(pay, input_guardrails=[require_approval()])
@@ -700,18 +640,14 @@ def test_sources_are_shown_and_bound():
 def test_a_decision_stands_in_the_metadata():
     """An approval and a refusal, whoever gave them, can be read from the result; where nobody was asked there is none."""
     tool, _ = guarded(lambda call, context: call.arguments["amount"] > 1)
-    seen = []
-
-    def approver(request):
-        seen.append(request)
-        return Decision(approved=request.arguments["amount"] < 100, reason="as agreed")
-
-    context = Context(approver=approver)
+    person = Person(*(Decision(approved=paid, reason="as agreed") for paid in (True, False)))
+    context = Context(approver=person)
     small, fine, dear = (call(tool, {"amount": amount}, context) for amount in (1, 10, 1000))
+    first, second = person.asked
 
     assert small.metadata == {}
-    assert fine.metadata == {"decision": noted(seen[0], fine, reason="as agreed")}
-    assert dear.metadata["decision"] == noted(seen[1], dear, approved=False, reason="as agreed")
+    assert fine.metadata == {"decision": noted(first, fine, reason="as agreed")}
+    assert dear.metadata["decision"] == noted(second, dear, approved=False, reason="as agreed")
     assert "decision" not in call(tool, {"amount": 5}).metadata
     denied = Context()
     denied.deny(asked(tool, {"amount": 5}, denied), "no")
@@ -724,25 +660,21 @@ def test_a_decision_stands_in_the_metadata():
 def test_a_grant_covers_calls_without_asking():
     """As many as it has uses; what it covers is seen by the arguments that run, and the result names the grant."""
     tool, ran = guarded()
-    context, seen = Context(approver=lambda request: seen.append(request) or False), []
-    grant = Grant.of(tool, {"to": "ada"}, free=("amount",), uses=2)
+    person = Person(False)
+    context, grant = (
+        Context(approver=person),
+        Grant.of(tool, {"to": "ada"}, free=("amount",), uses=2),
+    )
     context.grant(grant)
-    results = [
-        call(tool, arguments, context, f"c{i}")
-        for i, arguments in enumerate(
-            [
-                {"amount": 1, "to": "eve"},
-                {"amount": 2, "to": "ada"},
-                {"amount": 3},
-                '{"to": "ada", "amount": 4}',
-                {"amount": 5, "to": "ada"},
-            ]
-        )
-    ]
+    call(tool, {"amount": 1, "to": "eve"}, context)
+    covered = call(tool, {"amount": 2, "to": "ada"}, context)
+    call(tool, {"amount": 3}, context)
+    call(tool, '{"to": "ada", "amount": 4}', context)
+    call(tool, {"amount": 5, "to": "ada"}, context)
 
     assert ran == [(2, "ada"), (4, "ada")]
-    assert [request.arguments["amount"] for request in seen] == [1, 3, 5]
-    decision = results[1].metadata["decision"]
+    assert [request.arguments["amount"] for request in person.asked] == [1, 3, 5]
+    decision = covered.metadata["decision"]
     assert decision["grant"] == grant.id and decision["approved"] is True
     assert decision["request"]["arguments"] == {"amount": 2, "to": "ada"}
 
@@ -750,8 +682,7 @@ def test_a_grant_covers_calls_without_asking():
 def test_arguments_that_a_grant_does_not_name_are_at_their_defaults():
     """A default may be left out or sent; anything else is asked about."""
     tool, ran = guarded()
-    context = Context()
-    context.grant(Grant.of(tool, {"amount": 5}, uses=10))
+    context = granting(Grant.of(tool, {"amount": 5}, uses=10))
     for arguments in ({"amount": 5}, {"amount": 5, "to": "bob"}, {"amount": 5, "to": "eve"}):
         call(tool, arguments, context)
 
@@ -762,8 +693,7 @@ def test_a_grant_compares_as_json():
     """True is not 1, and 1 is not "1"."""
     ran = []
     tool = FunctionTool(lambda x: ran.append(x), name="put", input_guardrails=[require_approval()])
-    context = Context()
-    context.grant(Grant.of(tool, {"x": 1}, uses=9))
+    context = granting(Grant.of(tool, {"x": 1}, uses=9))
     for value in (True, "1", 1.0, [1], None, 1):
         call(tool, {"x": value}, context)
 
@@ -773,8 +703,7 @@ def test_a_grant_compares_as_json():
 def test_a_changed_tool_needs_a_new_grant():
     """A grant names a definition; another description, parameter or name is another one."""
     tool, ran = guarded()
-    context = Context()
-    context.grant(Grant.of(tool, {}, free=("amount", "to"), uses=9))
+    context = granting(Grant.of(tool, {}, free=("amount", "to"), uses=9))
     changed = FunctionTool(
         tool.func, name="pay", description="Pay twice.", input_guardrails=[require_approval()]
     )
@@ -787,14 +716,9 @@ def test_a_changed_tool_needs_a_new_grant():
 def test_a_grant_is_used_up_before_the_body():
     """Of twenty calls at once as many run as it has uses; a body that fails has used one, too."""
     tool, ran = guarded()
-    context = Context()
-    context.grant(Grant.of(tool, {}, free=("amount",), uses=3))
+    context = granting(Grant.of(tool, {}, free=("amount",), uses=3))
 
-    async def main():
-        calls = [ToolCall(name="pay", arguments={"amount": n}, id=str(n)) for n in range(20)]
-        return await asyncio.gather(*(tool.invoke(one, context) for one in calls))
-
-    results = asyncio.run(main())
+    results = twenty(tool, {"amount": 5}, context)
     assert len(ran) == 3 == sum(result.success for result in results)
 
     broken = FunctionTool(lambda: 1 / 0, name="broken", input_guardrails=[require_approval()])
@@ -806,12 +730,9 @@ def test_a_grant_is_used_up_before_the_body():
 def test_one_use_of_a_grant_is_enough_for_all_who_ask():
     """Guardrails of one call and of a wrapper share it; a call that nobody asks about costs none."""
     tool, ran = guarded(lambda call, context: call.arguments["amount"] > 1)
-    tool.add_input_guardrails(
-        [require_approval(lambda call, context: call.arguments["amount"] > 1)]
-    )
+    tool.add_input_guardrails(tool.input_guardrails)
     outer = WrapperTool(tool, input_guardrails=[require_approval()])
-    context = Context()
-    context.grant(Grant.of(tool, {}, free=("amount",), uses=2))
+    context = granting(Grant.of(tool, {}, free=("amount",), uses=2))
 
     assert call(tool, {"amount": 1}, context).success
     assert call(outer, {"amount": 5}, context).success
@@ -839,8 +760,7 @@ def test_a_grant_names_parameters():
         ran.append(amount)
 
     tool = FunctionTool(pay, input_guardrails=[require_approval()])
-    context = Context()
-    context.grant(Grant.of(tool, {"amount": 5}, uses=9))
+    context = granting(Grant.of(tool, {"amount": 5}, uses=9))
     for amount in (5, 6):
         call(tool, {"Amount": amount}, context)
 

@@ -13,7 +13,6 @@ from functool import (
     GuardrailError,
     InputGuardrail,
     OutputGuardrail,
-    SchemaTool,
     TextContent,
     ToolCall,
     ToolError,
@@ -21,8 +20,9 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
-from tests.guardrails.tools import echo_tool
-from tests.support import call
+from tests.guardrails.tools import echo_tool, said
+from tests.schemas import obj
+from tests.support import call, did, foreign, refuses, shows
 
 
 def test_the_aliases_are_generic():
@@ -127,17 +127,12 @@ def test_the_name_of_a_partial_is_its_functions():
 
     for guardrail, name in ((functools.partial(refuse, "no"), "refuse"), (Keeper(), "Keeper")):
         tool = FunctionTool(lambda: 1, name="one", input_guardrails=[guardrail])
-        assert call(tool).metadata["guardrails"] == [
-            {"name": name, "stage": "input", "did": "refused"}
-        ]
+        assert call(tool).metadata["guardrails"] == [did(name, "input", "refused")]
 
 
 def test_a_refusal_says_who_refused_where(caplog):
     """Error functions read the stage and the guardrail, the author's own words for them first; the log names one that failed."""
     seen = []
-
-    def plain(value, context):
-        raise GuardrailError("no")
 
     def own(value, context):
         raise GuardrailError("no", stage="billing", guardrail="budget")
@@ -146,7 +141,7 @@ def test_a_refusal_says_who_refused_where(caplog):
         raise RuntimeError("boom")
 
     note = lambda error, context: seen.append((error.stage, error.guardrail))  # noqa: E731
-    for guardrail in (plain, own, broken):
+    for guardrail in (refuses(), own, broken):
         for stage in ("input", "output"):
             answer = call(echo_tool(1, on_error_func=note, **{f"{stage}_guardrails": [guardrail]}))
             assert answer.text == (
@@ -156,11 +151,9 @@ def test_a_refusal_says_who_refused_where(caplog):
             )
 
     assert seen == [
-        ("input", "plain"),
-        ("output", "plain"),
+        *[("input", "refuses"), ("output", "refuses")],
         *[("billing", "budget")] * 2,
-        ("input", "broken"),
-        ("output", "broken"),
+        *[("input", "broken"), ("output", "broken")],
     ]
     assert ["guardrail broken" in message for message in caplog.messages] == [True, True]
     assert [str(record.exc_info[1]) for record in caplog.records] == ["boom", "boom"]
@@ -180,34 +173,22 @@ class Both(list):
 )
 def test_one_guardrail_is_no_list_of_them(given, kind):
     """What can be called is never taken for a list, even if it could be read as one, nor is a text, even an empty one."""
-    with pytest.raises(
-        DefinitionError, match=f" input_guardrails must be a list of callables, not {kind}$"
-    ):
+    said = f" input_guardrails must be a list of callables, not {kind}$"
+    with pytest.raises(DefinitionError, match=said):
         echo_tool(1, input_guardrails=given)
 
 
 def test_a_replacement_is_listed_and_its_value_kept_in_step(caplog):
     """Where there was nothing the value becomes the text that a guardrail wrote, too; an error without a value gets none."""
 
-    def write(result, context):
-        return dataclasses.replace(result, output=[TextContent(text="written")])
-
-    nothing, failed = (
-        call(echo_tool(value, output_guardrails=[write])) for value in (None, ToolError("x"))
-    )
+    nothing, failed = (said(value, shows("written")) for value in (None, ToolError("x")))
 
     assert (nothing.text, nothing.value) == ("written", "written")
     assert (failed.text, failed.value) == ("x\nwritten", None)
-    assert (
-        nothing.metadata
-        == failed.metadata
-        == {"guardrails": [{"name": "write", "stage": "output", "did": "replaced"}]}
-    )
+    assert nothing.metadata == failed.metadata == {"guardrails": [did("shows", "output")]}
     call(echo_tool(1, input_guardrails=[lambda value, context: 42]))
-    assert (
-        str(caplog.records[0].exc_info[1])
-        == "the guardrail returned int, expected ToolCall or None"
-    )
+    wrong = caplog.records[0].exc_info[1]
+    assert str(wrong) == "the guardrail returned int, expected ToolCall or None"
 
 
 def test_output_guardrails_see_the_labels():
@@ -243,11 +224,8 @@ def test_a_guardrail_that_stands_last_stands_last():
 
     keep.stands_last = True
 
-    assert echo_tool("x", output_guardrails=[other, keep, keep]).output_guardrails == [
-        other,
-        keep,
-        keep,
-    ]
+    guardrails = [other, keep, keep]
+    assert echo_tool("x", output_guardrails=guardrails).output_guardrails == guardrails
     with pytest.raises(DefinitionError, match="keep has to be the last one: put other before it"):
         echo_tool("x", output_guardrails=[keep, other])
 
@@ -266,11 +244,10 @@ def test_what_json_cannot_say_may_not_be_put_into_arguments():
 @pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), ([1], (1,)), ("1", 1)])
 def test_a_change_in_place_is_seen_where_the_values_are_equal(before, after):
     """A guardrail that changes only the type of an argument in place is refused."""
-    schema = {"type": "object", "properties": {"x": {"default": before}}}
 
     def alter(call, context):
         call.arguments["x"] = after
 
-    tool = SchemaTool("echo", "Echo.", schema, lambda arguments: "ran", input_guardrails=[alter])
+    tool = foreign(obj({"x": {"default": before}}), input_guardrails=[alter])
 
     assert "alter changed the arguments of the call in place" in call(tool).text

@@ -2,9 +2,10 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from functool import (
     Context,
@@ -33,6 +34,21 @@ def run(tool, arguments, context=None, sources=None, id="c1"):
     metadata = {} if sources is None else {"sources": sources}
     call = ToolCall(name="pay", arguments=arguments, id=id, metadata=metadata)
     return asyncio.run(tool.invoke(call, context))
+
+
+def test_an_argument_goes_by_its_parameters_name():
+    """By an alias nothing could be seen of an argument, so every call is refused."""
+
+    def pay(to: Annotated[str, Field(alias="payee")], note: str = "") -> str:
+        return "paid"
+
+    def texts(name):
+        tool = FunctionTool(pay, input_guardrails=[trusted_only(name)])
+        return [run(tool, {"payee": "a"}, sources=s).text for s in ({}, {"/to": ["mail"]})]
+
+    failed = "The guardrail trusted_only failed, so the input was refused."
+    assert texts("payee") == [failed, failed]
+    assert texts("to")[0] == "paid" and "/to is from mail" in texts("to")[1]
 
 
 def test_a_labelled_value_is_refused():

@@ -23,13 +23,21 @@ from functool import (
     ToolResult,
 )
 from functool.guardrails import block, redact, truncate
-from tests.guardrails.tools import echo_tool
+from tests.guardrails.tools import echo_tool, said
+from tests.strategies import SINGLE, nested
 from tests.support import call
+
+SHORT = ToolResult.failed("short", output=[TextContent(text="o" * 500)])
+
+
+def cut(value, limit):
+    """What `truncate` makes of a result; None where it is short enough."""
+    return truncate(limit)(ToolResult.of(value), Context())
 
 
 def test_truncate_keeps_the_limit_and_says_what_is_missing():
     """The marker is inside the limit and says how much is missing."""
-    result = call(echo_tool("word " * 100, output_guardrails=[truncate(60)]))
+    result = said("word " * 100, truncate(60))
 
     missing = int(re.search(r"\[(\d+) of 500 truncated\]", result.text).group(1))
     kept = result.text.partition("…")[0]
@@ -40,7 +48,7 @@ def test_truncate_keeps_the_limit_and_says_what_is_missing():
 
 def test_truncate_leaves_short_results_alone():
     """Within the limit nothing is replaced."""
-    result = call(echo_tool("x" * 60, output_guardrails=[truncate(60)]))
+    result = said("x" * 60, truncate(60))
 
     assert (result.text, result.metadata) == ("x" * 60, {})
 
@@ -48,12 +56,7 @@ def test_truncate_leaves_short_results_alone():
 def test_truncate_counts_as_it_is_told():
     """`count` may be a token counter."""
     words = lambda text: len(text.split())  # noqa: E731
-    result = call(
-        echo_tool(
-            "one two three four five six seven eight nine ten",
-            output_guardrails=[truncate(8, count=words)],
-        )
-    )
+    result = said("one two three four five six seven eight nine ten", truncate(8, count=words))
 
     assert words(result.text) <= 8 and result.text.startswith("one two")
 
@@ -61,32 +64,18 @@ def test_truncate_counts_as_it_is_told():
 @pytest.mark.parametrize(
     "unit",
     [
-        *(
-            "👩‍👩‍👧‍👦",
-            "e\u0301",
-            "🇩🇪",
-            "👍🏽",
-            "\r\n",
-            "한",
-            "각",
-            "\u1100각",
-            "\u1100\u1100\u1161\ud7cb",
-            "नी",
-            "क\u094d\u0937\u093f",
-        ),
-        *(
-            "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
-            "น\u0e49\u0e33",
-            "ｶ\uff9e",
-            "ن\u200c",
-        ),
+        *("👩‍👩‍👧‍👦", "e\u0301", "🇩🇪", "👍🏽", "\r\n", "한", "각"),
+        *("\u1100각", "\u1100\u1100\u1161\ud7cb", "नी"),
+        *("क\u094d\u0937\u093f"),
+        *("🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"),
+        *("น\u0e49\u0e33", "ｶ\uff9e", "ن\u200c"),
     ],
     ids=ascii,
 )
 def test_truncate_never_splits_a_grapheme(unit):
     """Emoji sequences, accents, flags (of regions, too), syllables and joined letters are kept whole."""
     for limit in range(40, 60):
-        text = call(echo_tool(unit * 60, output_guardrails=[truncate(limit)])).text
+        text = said(unit * 60, truncate(limit)).text
         kept = text.partition("…")[0]
 
         assert len(text) <= limit
@@ -96,31 +85,16 @@ def test_truncate_never_splits_a_grapheme(unit):
 def test_truncate_shortens_errors_and_keeps_images():
     """The error's message is shortened too; other content stays."""
     image = ImageContent(data=b"png")
-    failed = call(
-        echo_tool(
-            ToolResult.failed("m" * 500, output=[TextContent(text="o" * 500)]),
-            output_guardrails=[truncate(50)],
-        )
-    )
-    mixed = call(echo_tool(["t" * 500, image], output_guardrails=[truncate(50)]))
+    failed = said(ToolResult.failed("m" * 500, output=[TextContent(text="o" * 500)]), truncate(50))
+    mixed = said(["t" * 500, image], truncate(50))
 
     assert len(failed.text) <= 50 and len(failed.error.message) <= 50
     assert mixed.output[1] == image and len(mixed.output[0].text) <= 50
 
 
 UNITS = [
-    *(
-        "e\u0301",
-        "🇩🇪",
-        "🇦🇿",
-        "🇿🇦",
-        "x",
-        "🇿🇦",
-        "👍\U0001f3fb",
-        "👍\U0001f3ff",
-        "\u1100\u1160",
-        "\u1100\u1161\u11ff",
-    ),
+    *("e\u0301", "🇩🇪", "🇦🇿", "🇿🇦", "x", "🇿🇦"),
+    *("👍\U0001f3fb", "👍\U0001f3ff", "\u1100\u1160", "\u1100\u1161\u11ff"),
     *("👩\u200d👧", "각", "\U0001f1e9", "y", "\u0301"),
 ]
 
@@ -129,51 +103,36 @@ UNITS = [
 def test_truncate_keeps_every_grapheme_that_fits(start):
     """Whatever stands beside it, a grapheme that fits together with the marker is kept, and one that does not goes whole."""
     # A mark joins what stands before it, so it is a grapheme only where it stands first.
-    units = [
-        unit
-        for i, unit in enumerate([*UNITS[start:], *UNITS[:start]] * 3)
-        if unit != "\u0301" or i == 0
-    ]
+    first, *others = [*UNITS[start:], *UNITS[:start]] * 3
+    units = [first, *(unit for unit in others if unit != "\u0301")]
     text = "".join(units)
     ends = [0, *itertools.accumulate(map(len, units))]
     total = len(text)
     for limit in range(1, total):
-        form = next(
-            (
-                f
-                for f in ("… [{} of {} truncated]", "… [{} cut]")
-                if len(f.format(total, total)) <= limit
-            ),
-            "",
-        )
-        cuts = [text[:end] + form.format(total - end, total) for end in ends[:-1]]
+        forms = ("… [{} of {} truncated]", "… [{} cut]", "")
+        form = next(form for form in forms if len(form.format(total, total)) <= limit)
+        shown = [text[:end] + form.format(total - end, total) for end in ends[:-1]]
 
-        assert (
-            truncate(limit)(ToolResult.of(text), Context()).text
-            == [cut for cut in cuts if len(cut) <= limit][-1]
-        )
+        assert cut(text, limit).text == [each for each in shown if len(each) <= limit][-1]
 
 
 def test_truncate_keeps_a_line_end_whole():
     """Where there is no room for a marker, too, the two characters of a line end stay together."""
-    texts = [truncate(limit)(ToolResult.of("\r\n" * 50), Context()).text for limit in range(1, 9)]
+    texts = [cut("\r\n" * 50, limit).text for limit in range(1, 9)]
 
     assert texts == ["\r\n" * (limit // 2) for limit in range(1, 9)]
-    assert truncate(2)(ToolResult.of("abc"), Context()).text == "ab"
+    assert cut("abc", 2).text == "ab"
 
 
 @pytest.mark.parametrize("limit", [11, 12, 20, 23])
 def test_a_short_limit_gets_a_short_marker(limit):
     """Where the long marker does not fit, a short one says how much is missing; below that there is the beginning only."""
-    text = call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(limit)])).text
+    text = said("abcdefgh " * 50, truncate(limit)).text
     kept, missing = re.fullmatch(r"(.*)… \[(\d+) cut\]", text).groups()
 
-    assert (
-        len(text) <= limit
-        and ("abcdefgh " * 50).startswith(kept)
-        and len(kept) + int(missing) == 450
-    )
-    assert call(echo_tool("abcdefgh " * 50, output_guardrails=[truncate(5)])).text == "abcde"
+    assert len(text) <= limit and ("abcdefgh " * 50).startswith(kept)
+    assert len(kept) + int(missing) == 450
+    assert said("abcdefgh " * 50, truncate(5)).text == "abcde"
 
 
 def test_truncate_cuts_something_whatever_the_count_says():
@@ -190,7 +149,7 @@ def test_truncate_cuts_behind_a_word(space):
     """A break within the last 64 characters is the last character that is kept; where there is none a word is cut."""
     for length in (62, 63, 64, 65):
         text = "x" * (75 - length) + space + "y" * 300
-        kept = call(echo_tool(text, output_guardrails=[truncate(100)])).text.partition("…")[0]
+        kept = said(text, truncate(100)).text.partition("…")[0]
 
         assert kept == (text[: 76 - length] if length < 64 else text[:76])
 
@@ -201,7 +160,7 @@ def test_truncate_cuts_behind_a_word(space):
 )
 def test_truncate_splits_no_grapheme_of_unicode(text, limit):
     """Law: every grapheme that begins within what is kept ends there, too, by the rules of the `regex` package."""
-    result = truncate(limit)(ToolResult.of(text), Context())
+    result = cut(text, limit)
     shown = ToolResult.of(text).text
     if result is not None:
         kept = re.sub(r"… \[\d+ (of \d+ truncated|cut)\]\Z", "", result.text)
@@ -211,7 +170,7 @@ def test_truncate_splits_no_grapheme_of_unicode(text, limit):
 @given(st.text(max_size=300), st.integers(1, 200))
 def test_truncate_law(text, limit):
     """Law: never longer than the limit, and otherwise a beginning of the text plus the marker."""
-    result = truncate(limit)(ToolResult.of(text), Context())
+    result = cut(text, limit)
     if result is None:
         assert len(ToolResult.of(text).text) <= limit
     else:
@@ -231,22 +190,9 @@ def test_truncate_refuses_nonsense(limit):
 )
 def test_the_output_of_an_error_gets_what_its_message_leaves(limit, text):
     """The message comes first, and the output gets the rest, to the last character."""
-    result = call(
-        echo_tool(
-            ToolResult.failed("short", output=[TextContent(text="o" * 500)]),
-            output_guardrails=[truncate(limit)],
-        )
-    )
+    result = said(SHORT, truncate(limit))
 
     assert result.text == text
-    assert (
-        len(
-            truncate(100)(
-                ToolResult.failed("short", output=[TextContent(text="o" * 500)]), Context()
-            ).text
-        )
-        == 100
-    )
 
 
 def test_truncate_makes_one_text_of_several():
@@ -264,15 +210,13 @@ def test_redact_cleans_text_value_and_errors():
     """What matches is gone from the text, the value and the error."""
     tool = echo_tool({"key": "sk-12345", "n": 1}, output_guardrails=[redact([r"sk-\w+"])])
     failed = echo_tool(ValueError("bad key sk-12345"), output_guardrails=[redact([r"sk-\w+"])])
-    details = echo_tool(
-        ToolResult.failed("x", details={"k": ["sk-1"], "sk-2": 3}),
-        output_guardrails=[redact([r"sk-\w+"])],
-    )
+    details = ToolResult.failed("x", details={"k": ["sk-1"], "sk-2": 3})
 
     assert json.loads(call(tool).text) == {"key": "[redacted]", "n": 1}
     assert "12345" not in str(call(tool).value)
     assert call(failed).text == "ValueError: bad key [redacted]"
-    assert call(details).error.details == {"k": ["[redacted]"], "[redacted]": 3}
+    cleaned = said(details, redact([r"sk-\w+"])).error.details
+    assert cleaned == {"k": ["[redacted]"], "[redacted]": 3}
 
 
 @pytest.mark.parametrize("error", [ValueError, ToolError])
@@ -284,9 +228,7 @@ def test_redact_takes_half_a_secret_at_the_end_of_the_longest_error_message(erro
     text = call(tool).text
 
     assert text.endswith(" [redacted] [redacted] [redacted]") and "se" not in text
-    assert call(
-        echo_tool(error("one secret two"), output_guardrails=[redact(["secret"])])
-    ).text.endswith("one [redacted] two")
+    assert said(error("one secret two"), redact(["secret"])).text.endswith("one [redacted] two")
 
 
 def test_redact_cleans_numbers_in_details():
@@ -317,9 +259,7 @@ def test_redact_sees_through_escapes(secret, levels):
     text = secret
     for _ in range(levels):
         text = json.dumps({"inner": text})
-    cleaned = call(
-        echo_tool(f"log: {text} end", output_guardrails=[redact([re.escape(secret)])])
-    ).text
+    cleaned = said(f"log: {text} end", redact([re.escape(secret)])).text
 
     assert "[redacted]" in cleaned
     for _ in range(levels + 1):
@@ -331,55 +271,39 @@ def test_redact_sees_through_escapes(secret, levels):
         )
 
 
+KEY = "sk-" + "A" * 40
+NO_KEYS = redact([r"sk-A{40}"])
+
+
 def test_redact_before_truncate_leaves_no_half_secret():
     """In this order no part of a secret survives the cut, wherever it falls."""
-    secret = "sk-" + "A" * 40
     for start in range(0, 120, 7):
-        text = call(
-            echo_tool(
-                "x" * start + " " + secret + " y" * 200,
-                output_guardrails=[redact([r"sk-A{40}"]), truncate(100)],
-            )
-        ).text
+        text = said("x" * start + " " + KEY + " y" * 200, NO_KEYS, truncate(100)).text
         assert "sk-A" not in text
 
 
 def test_truncate_before_redact_drops_a_cut_word():
     """In the other order, too, a cut falls between words: half a secret does not escape the pattern."""
-    secret = "sk-" + "A" * 40
     for start in range(0, 90, 3):
-        text = call(
-            echo_tool(
-                "x " * start + secret + " y" * 200,
-                output_guardrails=[truncate(100), redact([r"sk-A{40}"])],
-            )
-        ).text
+        text = said("x " * start + KEY + " y" * 200, truncate(100), NO_KEYS).text
         assert "sk-A" not in text
 
 
 @pytest.mark.parametrize("before", ["", "=", "/", '"', "key:"])
 def test_truncate_before_redact_leaves_no_half_secret(before):
     """A word that was cut because no break was near goes as a whole: it may be half of a secret."""
-    secret = "sk-" + "A" * 40
     for start in range(120):
-        cut = truncate(100)(ToolResult.of("x" * start + before + secret + "y" * 200), Context())
-        text = redact([r"sk-A{40}"])(cut, Context()).text
+        shown = cut("x" * start + before + KEY + "y" * 200, 100)
+        text = NO_KEYS(shown, Context()).text
 
         assert "sk-" not in text and "truncated]" in text
-    failed = call(
-        echo_tool(
-            ValueError("x" * 50 + secret + "y" * 200),
-            output_guardrails=[truncate(100), redact([r"sk-A{40}"])],
-        )
-    )
+    failed = said(ValueError("x" * 50 + KEY + "y" * 200), truncate(100), NO_KEYS)
     assert failed.text == "ValueError: [redacted]… [229 of 305 truncated]"
 
 
 def test_redact_keeps_the_words_that_truncate_did_not_cut():
     """Behind a cut between words nothing but the matches is redacted, and a text that only looks cut in its middle is not."""
-    text = call(
-        echo_tool("word, " * 100, output_guardrails=[truncate(60), redact(["secret"])])
-    ).text
+    text = said("word, " * 100, truncate(60), redact(["secret"])).text
 
     assert "[redacted]" not in text and text.startswith("word, word, word,")
     assert redact(["secret"])(ToolResult.of("one… [3 of 4 truncated] more"), Context()) is None
@@ -387,9 +311,7 @@ def test_redact_keeps_the_words_that_truncate_did_not_cut():
 
 def test_overlapping_matches_are_redacted_whole():
     """Matches that overlap leave nothing of either."""
-    assert (
-        call(echo_tool("abcdef", output_guardrails=[redact(["abcd", "cdef"])])).text == "[redacted]"
-    )
+    assert said("abcdef", redact(["abcd", "cdef"])).text == "[redacted]"
 
 
 @pytest.mark.parametrize(
@@ -443,17 +365,15 @@ def test_what_redact_makes_of_a_value():
 
     def cleaned(value, shown="fine", pattern="7{4}"):
         result = ToolResult(output=[TextContent(text=shown)], value=value)
-        return call(echo_tool(result, output_guardrails=[redact([pattern])])).value
+        return said(result, redact([pattern])).value
 
     kept = {"pin": 1}
     assert cleaned("pin 7777") == "pin [redacted]"
     assert cleaned(kept) is kept and cleaned(None, pattern="null") is None
     assert cleaned("other 7777", shown="pin 7777") == "other [redacted]"
     assert cleaned(kept, shown="pin 7777") == {"pin": 1}
-    assert (
-        redact(["7{4}"])(ToolResult(output=[TextContent(text="fine")], value=kept), Context())
-        is None
-    )
+    fine = ToolResult(output=[TextContent(text="fine")], value=kept)
+    assert redact(["7{4}"])(fine, Context()) is None
 
 
 @dataclasses.dataclass
@@ -496,7 +416,7 @@ SHAPES = [
 @pytest.mark.parametrize(("value", "expected"), SHAPES, ids=lambda value: repr(value)[:30])
 def test_redact_keeps_the_shape_of_a_value(value, expected):
     """Texts inside are replaced and types stay; an object becomes its JSON form only where something had to go."""
-    result = call(echo_tool(value, output_guardrails=[redact([r"sk-\d"])]))
+    result = said(value, redact([r"sk-\d"]))
     expected = value if expected is None else expected
 
     assert result.value == expected and type(result.value) is type(expected)
@@ -513,7 +433,7 @@ def test_redact_keeps_the_shape_of_a_value(value, expected):
 )
 def test_redact_finds_what_only_the_json_of_a_value_shows(pattern, value):
     """A pattern that needs what stands around a text is seen in the JSON: code does not read it either, and JSON stays JSON."""
-    result = call(echo_tool({"pin": "12", "n": 1}, output_guardrails=[redact([pattern])]))
+    result = said({"pin": "12", "n": 1}, redact([pattern]))
 
     assert result.value == value
     assert "12" not in result.text
@@ -533,7 +453,7 @@ def test_redact_keeps_json_text_json():
     """Where a text is JSON itself, at any depth, what is left of it can still be read."""
     inner = json.dumps({"name": "M\u00fcller", "note": 'says "hi"\n', "n": 1.5})
     text = json.dumps({"inner": inner, "path": "C:\\new"})
-    cleaned = call(echo_tool(text, output_guardrails=[redact(["M\u00fcller"])])).text
+    cleaned = said(text, redact(["M\u00fcller"])).text
 
     outer = json.loads(cleaned)
     assert outer["path"] == "C:\\new"
@@ -552,7 +472,7 @@ def test_redact_keeps_json_text_json():
 )
 def test_redact_sees_through_escapes_that_are_not_quite_json(text):
     """A name that comes twice, a stray quote, escaped escapes and bare ones hide nothing."""
-    cleaned = call(echo_tool(text, output_guardrails=[redact(["p\u00e4ss"])])).text
+    cleaned = said(text, redact(["p\u00e4ss"])).text
 
     assert "[redacted]" in cleaned and "ss" not in cleaned.replace("[redacted]", "")
 
@@ -561,13 +481,13 @@ def test_redact_gives_up_on_a_text_that_is_escaped_without_end():
     """A text of very many levels of escapes goes as a whole, in a time that does not grow with their number."""
     deep = "\\" + "u005c" * 10_000 + "u0061"
 
-    assert call(echo_tool(f"x {deep}", output_guardrails=[redact(["secret"])])).text == "[redacted]"
-    assert call(echo_tool("\\" * 4096, output_guardrails=[redact(["secret"])])).text == "\\" * 4096
+    assert said(f"x {deep}", redact(["secret"])).text == "[redacted]"
+    assert said("\\" * 4096, redact(["secret"])).text == "\\" * 4096
 
 
 def test_redact_makes_valid_text_of_half_an_emoji():
     """Half of a surrogate pair, which an escape can hide, does not leave as such."""
-    result = call(echo_tool(r"\ud83d s\u0065cret", output_guardrails=[redact(["secret"])]))
+    result = said(r"\ud83d s\u0065cret", redact(["secret"]))
 
     assert result.value == result.output[0].text == "\ufffd [redacted]"
 
@@ -577,31 +497,18 @@ def test_redact_cleans_a_value_that_holds_itself():
     endless = ["secret"]
     endless.append(endless)
 
-    assert (
-        call(echo_tool(endless, output_guardrails=[redact(["secret"])])).value
-        == "['[redacted]', [...]]"
-    )
+    assert said(endless, redact(["secret"])).value == "['[redacted]', [...]]"
 
 
 def test_redact_does_not_change_the_value_itself():
     """The body may keep what it returned: a cleaned copy leaves."""
     kept = {"list": ["secret"], "deep": {"a": "secret"}}
-    call(echo_tool(kept, output_guardrails=[redact(["secret"])]))
+    said(kept, redact(["secret"]))
 
     assert kept == {"list": ["secret"], "deep": {"a": "secret"}}
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text(max_size=8)
-    | st.just('say "sk-1" \u00e4\\'),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
+JSON = nested(SINGLE | st.integers() | st.text(max_size=8) | st.just('say "sk-1" \u00e4\\'))
 
 
 def skeleton(value):
@@ -630,10 +537,7 @@ def test_redact_law(value, levels):
 
 def test_redact_passes_over_empty_matches():
     """A pattern that also matches nothing redacts only what it found, and every stretch of it."""
-    assert (
-        call(echo_tool("abxxcx", output_guardrails=[redact(["x*"])])).text
-        == "ab[redacted]c[redacted]"
-    )
+    assert said("abxxcx", redact(["x*"])).text == "ab[redacted]c[redacted]"
 
 
 @pytest.mark.parametrize(
@@ -648,7 +552,7 @@ def test_redact_passes_over_empty_matches():
 )
 def test_redact_leaves_the_rest_as_it_was_spelt(text, cleaned):
     """Escapes are seen through only to find the places; what stands around a match is not rewritten."""
-    assert call(echo_tool(text, output_guardrails=[redact(["(?i)secret"])])).text == cleaned
+    assert said(text, redact(["(?i)secret"])).text == cleaned
 
 
 def test_redact_leaves_a_picture_alone():
@@ -664,26 +568,15 @@ def test_redact_leaves_a_picture_alone():
 
 def test_a_match_inside_of_another_is_redacted_with_it():
     """Only the outer match is replaced."""
-    assert (
-        call(echo_tool("abcdef!", output_guardrails=[redact(["abcdef", "cd"])])).text
-        == "[redacted]!"
-    )
+    assert said("abcdef!", redact(["abcdef", "cd"])).text == "[redacted]!"
 
 
 def test_truncate_keeps_a_short_error_message():
     """A message within the limit stays whole beside an output that does not."""
-    result = call(
-        echo_tool(
-            ToolResult.failed("short", output=[TextContent(text="o" * 500)]),
-            output_guardrails=[truncate(100)],
-        )
-    )
+    result = said(SHORT, truncate(100))
 
-    assert (
-        result.error.message == "short"
-        and result.text.startswith("short")
-        and len(result.text) <= 100
-    )
+    assert result.error.message == "short"
+    assert result.text.startswith("short") and len(result.text) == 100
 
 
 def test_truncate_holds_for_a_count_that_does_not_grow_with_the_text():

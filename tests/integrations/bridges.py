@@ -13,16 +13,7 @@ from typing import Any
 import agents
 import pydantic_ai
 from agent_framework import Agent as AFAgent
-from agent_framework import (
-    BaseChatClient,
-    ChatMiddlewareLayer,
-    ChatResponse,
-    ChatResponseUpdate,
-    FunctionInvocationLayer,
-    Message,
-)
-from agent_framework import Content as AFContent
-from agent_framework.observability import ChatTelemetryLayer
+from agent_framework import Message
 from agents.models.openai_responses import Converter
 from agents.testing import ScriptedModel, assistant_message, function_call
 from langchain.agents import create_agent
@@ -45,10 +36,9 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from functool.integrations import agent_framework, langchain, openai_agents
 from functool.integrations import pydantic_ai as bridge_pydantic_ai
+from tests.integrations.bridge_agent_framework import ScriptedClient, Turn, as_json
 
 agents.set_tracing_disabled(True)
-
-Turn = list[tuple[str, str, Any]] | str
 
 
 @dataclass
@@ -79,10 +69,6 @@ class Outcome:
 Decide = Callable[[str, dict[str, Any]], bool | str]
 
 
-def as_json(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
-
-
 def as_dict(arguments: Any) -> dict[str, Any]:
     return json.loads(arguments) if isinstance(arguments, str) else arguments
 
@@ -96,6 +82,35 @@ class Bridge:
         cls.version = version(package)
         cls.export = staticmethod(module.export)
         cls.runner = staticmethod(module.runner)
+
+    def started(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
+        """Return an agent for `play`, and the thread that its run needs."""
+        return self.agent(tools, *turns), None
+
+    async def play(
+        self,
+        tools: list[Any],
+        *turns: Turn,
+        deps: Any = None,
+        decide: Decide | None = None,
+        stream: bool = False,
+    ) -> Outcome:
+        """Play a script in the framework's own loop; `decide` answers the calls that wait for a person."""
+        outcome, resume = Outcome(), None
+        agent, thread = self.started([self.export(tool) for tool in tools], *turns)
+        while True:
+            run, events = await self.go(agent, thread, resume, deps, stream)
+            outcome.streamed += events
+            pending = self.pending(run)
+            if not pending or decide is None:
+                break
+            outcome.paused += [(name, arguments) for _, name, arguments in pending]
+            answers = [(item, decide(name, arguments)) for item, name, arguments in pending]
+            resume = self.resumed(run, answers)
+        outcome.final = self.final(run)
+        outcome.declared = self.declared(agent)
+        outcome.read = self.read(agent)
+        return outcome
 
 
 class OpenAIAgents(Bridge, module=openai_agents, package="openai-agents"):
@@ -122,42 +137,33 @@ class OpenAIAgents(Bridge, module=openai_agents, package="openai-agents"):
             item["content"] for item in agent.model.calls[-1].input if item.get("role") == "user"
         ]
 
-    async def play(
-        self,
-        tools: list[Any],
-        *turns: Turn,
-        deps: Any = None,
-        decide: Decide | None = None,
-        stream: bool = False,
-    ) -> Outcome:
-        outcome = Outcome()
-        agent = self.agent([self.export(tool) for tool in tools], *turns)
-        start: Any = "go"
-        while True:
-            given = {} if isinstance(start, agents.RunState) else {"context": deps}
-            if stream:
-                run = agents.Runner.run_streamed(agent, start, **given)
-                outcome.streamed += [event async for event in run.stream_events()]
+    async def go(
+        self, agent: Any, thread: Any, resume: Any, deps: Any, stream: bool
+    ) -> tuple[Any, list[Any]]:
+        start, given = ("go", {"context": deps}) if resume is None else (resume, {})
+        if not stream:
+            return await agents.Runner.run(agent, start, **given), []
+        run = agents.Runner.run_streamed(agent, start, **given)
+        return run, [event async for event in run.stream_events()]
+
+    def pending(self, run: Any) -> list[Any]:
+        return [(item, item.name, json.loads(item.arguments)) for item in run.interruptions]
+
+    def resumed(self, run: Any, answers: list[Any]) -> Any:
+        state = run.to_state()
+        for item, answer in answers:
+            if answer is True:
+                state.approve(item)
             else:
-                run = await agents.Runner.run(agent, start, **given)
-            if not run.interruptions or decide is None:
-                break
-            start = run.to_state()
-            for item in run.interruptions:
-                arguments = json.loads(item.arguments)
-                outcome.paused.append((item.name, arguments))
-                answer = decide(item.name, arguments)
-                start.approve(item) if answer is True else start.reject(
-                    item, rejection_message=answer or None
-                )
-        outcome.final = run.final_output
-        calls = agent.model.calls
-        wire = Converter.convert_tools(calls[0].tools, []).tools
-        outcome.declared = {
-            t["name"]: {k: t[k] for k in ("description", "parameters", "strict")} for t in wire
-        }
-        outcome.read = self.read(agent)
-        return outcome
+                state.reject(item, rejection_message=answer or None)
+        return state
+
+    def final(self, run: Any) -> Any:
+        return run.final_output
+
+    def declared(self, agent: Any) -> dict[str, dict[str, Any]]:
+        wire = Converter.convert_tools(agent.model.calls[0].tools, []).tools
+        return {t["name"]: {k: t[k] for k in ("description", "parameters", "strict")} for t in wire}
 
     def read(self, agent: Any) -> list[Read]:
         return [
@@ -223,47 +229,42 @@ class PydanticAI(Bridge, module=bridge_pydantic_ai, package="pydantic-ai-slim"):
             if isinstance(part, UserPromptPart)
         ]
 
-    async def play(
-        self,
-        tools: list[Any],
-        *turns: Turn,
-        deps: Any = None,
-        decide: Decide | None = None,
-        stream: bool = False,
-    ) -> Outcome:
-        outcome = Outcome()
-        agent = self.agent([self.export(tool) for tool in tools], *turns)
-        options: dict[str, Any] = {}
+    async def go(
+        self, agent: Any, thread: Any, resume: Any, deps: Any, stream: bool
+    ) -> tuple[Any, list[Any]]:
+        events: list[Any] = []
 
-        async def listen(ctx: Any, events: Any) -> None:
-            outcome.streamed.extend([event async for event in events])
+        async def listen(ctx: Any, told: Any) -> None:
+            events.extend([event async for event in told])
 
-        if stream:
-            options["event_stream_handler"] = listen
-        run = await agent.run("go", deps=deps, **options)
-        while isinstance(run.output, pydantic_ai.DeferredToolRequests) and decide is not None:
-            results = pydantic_ai.DeferredToolResults(metadata=run.output.metadata)
-            for part in run.output.approvals:
-                outcome.paused.append((part.tool_name, part.args_as_dict()))
-                answer = decide(part.tool_name, part.args_as_dict())
-                results.approvals[part.tool_call_id] = (
-                    True if answer is True else pydantic_ai.ToolDenied(answer or "no")
-                )
-            run = await agent.run(
-                message_history=run.all_messages(),
-                deferred_tool_results=results,
-                deps=deps,
-                **options,
-            )
-        outcome.final = run.output
-        for definition in agent.model.seen[0][1].function_tools:
-            shown = {
+        given = resume or {"user_prompt": "go"}
+        handler = listen if stream else None
+        return await agent.run(deps=deps, event_stream_handler=handler, **given), events
+
+    def pending(self, run: Any) -> list[Any]:
+        if not isinstance(run.output, pydantic_ai.DeferredToolRequests):
+            return []
+        return [(part, part.tool_name, part.args_as_dict()) for part in run.output.approvals]
+
+    def resumed(self, run: Any, answers: list[Any]) -> Any:
+        results = pydantic_ai.DeferredToolResults(metadata=run.output.metadata)
+        for part, answer in answers:
+            denied = pydantic_ai.ToolDenied(answer or "no")
+            results.approvals[part.tool_call_id] = True if answer is True else denied
+        return {"message_history": run.all_messages(), "deferred_tool_results": results}
+
+    def final(self, run: Any) -> Any:
+        return run.output
+
+    def declared(self, agent: Any) -> dict[str, dict[str, Any]]:
+        return {
+            definition.name: {
                 "description": definition.description,
                 "parameters": definition.parameters_json_schema,
+                "strict": bool(definition.strict),
             }
-            outcome.declared[definition.name] = {**shown, "strict": bool(definition.strict)}
-        outcome.read = self.read(agent)
-        return outcome
+            for definition in agent.model.seen[0][1].function_tools
+        }
 
     def read(self, agent: Any) -> list[Read]:
         read = []
@@ -334,50 +335,38 @@ class LangChain(Bridge, module=langchain, package="langchain"):
     def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
         return self.agent(tools, *turns, checkpointer=InMemorySaver()), "t1"
 
+    started = threaded
+
     def asked(self, agent: Any, thread: Any) -> list[str]:
         return [message.text for message in agent.scripted.seen[-1] if message.type == "human"]
 
-    async def play(
-        self,
-        tools: list[Any],
-        *turns: Turn,
-        deps: Any = None,
-        decide: Decide | None = None,
-        stream: bool = False,
-    ) -> Outcome:
-        outcome = Outcome()
-        graph = self.agent(
-            [self.export(tool) for tool in tools], *turns, checkpointer=InMemorySaver()
-        )
-        start: Any = {"messages": [("user", "go")]}
-        while True:
-            config = {"configurable": {"thread_id": "1"}}
-            if stream:
-                outcome.streamed += [
-                    item
-                    async for item in graph.astream(
-                        start, config, context=deps, stream_mode="custom"
-                    )
-                ]
-            else:
-                await graph.ainvoke(start, config, context=deps)
-            state = await graph.aget_state(config)
-            if not state.interrupts or decide is None:
-                break
-            answers = {}
-            for item in state.interrupts:
-                outcome.paused.append((item.value["tool"], item.value["arguments"]))
-                answers[item.id] = decide(item.value["tool"], item.value["arguments"])
-            start = Command(resume=answers)
-        messages = state.values["messages"]
-        outcome.final = messages[-1].text
-        for shown in graph.scripted.shown:
-            function = shown["function"]
-            outcome.declared[function["name"]] = {
-                k: function.get(k) for k in ("description", "parameters", "strict")
-            }
-        outcome.read = self.read(graph)
-        return outcome
+    async def go(
+        self, agent: Any, thread: Any, resume: Any, deps: Any, stream: bool
+    ) -> tuple[Any, list[Any]]:
+        start = resume or {"messages": [("user", "go")]}
+        config, events = {"configurable": {"thread_id": thread}}, []
+        if stream:
+            told = agent.astream(start, config, context=deps, stream_mode="custom")
+            events = [event async for event in told]
+        else:
+            await agent.ainvoke(start, config, context=deps)
+        return await agent.aget_state(config), events
+
+    def pending(self, run: Any) -> list[Any]:
+        return [(item, item.value["tool"], item.value["arguments"]) for item in run.interrupts]
+
+    def resumed(self, run: Any, answers: list[Any]) -> Any:
+        return Command(resume={item.id: answer for item, answer in answers})
+
+    def final(self, run: Any) -> Any:
+        return run.values["messages"][-1].text
+
+    def declared(self, agent: Any) -> dict[str, dict[str, Any]]:
+        functions = [shown["function"] for shown in agent.scripted.shown]
+        return {
+            function["name"]: {k: function.get(k) for k in ("description", "parameters", "strict")}
+            for function in functions
+        }
 
     def read(self, agent: Any) -> list[Read]:
         read = []
@@ -401,96 +390,51 @@ class LangChain(Bridge, module=langchain, package="langchain"):
         return next(iter(item))
 
 
-class _ScriptedClient(
-    FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient
-):
-    """A chat client that plays a script and keeps what it was shown."""
-
-    def __init__(self, turns: tuple[Turn, ...]) -> None:
-        super().__init__(middleware=[])
-        self.script, self.seen, self.shown = list(turns), [], []
-
-    def _inner_get_response(
-        self, *, messages: Any, stream: bool, options: Any, **kwargs: Any
-    ) -> Any:
-        self.seen.append(list(messages))
-        self.shown = [tool.to_json_schema_spec()["function"] for tool in options.get("tools") or ()]
-        turn = self.script.pop(0)
-        contents = (
-            [AFContent.from_text(turn)]
-            if isinstance(turn, str)
-            else [
-                AFContent.from_function_call(call_id=i, name=n, arguments=as_json(a))
-                for i, n, a in turn
-            ]
-        )
-        usage = {"input_token_count": 10, "output_token_count": 3, "total_token_count": 13}
-        if stream:
-
-            async def updates() -> Any:
-                for content in [*contents, AFContent.from_usage(usage)]:
-                    yield ChatResponseUpdate(contents=[content], role="assistant")
-
-            return self._build_response_stream(updates())
-
-        async def respond() -> ChatResponse:
-            return ChatResponse(messages=[Message("assistant", contents)], usage_details=usage)
-
-        return respond()
-
-
 class AgentFramework(Bridge, module=agent_framework, package="agent-framework-core"):
     """agent-framework, its function-calling loop over a chat client, `Agent.run` streamed or not."""
 
     name = "agent-framework"
 
     def agent(self, tools: list[Any], *turns: Turn) -> AFAgent:
-        return AFAgent(client=_ScriptedClient(turns), tools=tools)
+        return AFAgent(client=ScriptedClient(*turns), tools=tools)
 
     def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
         agent = self.agent(tools, *turns)
         return agent, agent.create_session()
 
+    started = threaded
+
     def asked(self, agent: Any, thread: Any) -> list[str]:
         return [message.text for message in agent.client.seen[-1] if message.role == "user"]
 
-    async def play(
-        self,
-        tools: list[Any],
-        *turns: Turn,
-        deps: Any = None,
-        decide: Decide | None = None,
-        stream: bool = False,
-    ) -> Outcome:
-        outcome = Outcome()
-        agent = self.agent([self.export(tool) for tool in tools], *turns)
-        given = {
-            "session": agent.create_session(),
-            "function_invocation_kwargs": None if deps is None else {"deps": deps},
-        }
-        message: Any = "go"
-        while True:
-            if stream:
-                streamed = agent.run(message, stream=True, **given)
-                outcome.streamed += [update async for update in streamed]
-                response = await streamed.get_final_response()
-            else:
-                response = await agent.run(message, **given)
-            if not response.user_input_requests or decide is None:
-                break
-            answers = []
-            for request in response.user_input_requests:
-                wanted = request.function_call
-                outcome.paused.append((wanted.name, wanted.parse_arguments()))
-                answer = decide(wanted.name, wanted.parse_arguments())
-                answers.append(request.to_function_approval_response(answer is True))
-            message = Message("user", answers)
-        outcome.final = response.text
-        outcome.declared = {
+    async def go(
+        self, agent: Any, thread: Any, resume: Any, deps: Any, stream: bool
+    ) -> tuple[Any, list[Any]]:
+        kwargs = None if deps is None else {"deps": deps}
+        given = {"session": thread, "function_invocation_kwargs": kwargs}
+        if not stream:
+            return await agent.run(resume or "go", **given), []
+        told = agent.run(resume or "go", stream=True, **given)
+        events = [update async for update in told]
+        return await told.get_final_response(), events
+
+    def pending(self, run: Any) -> list[Any]:
+        return [
+            (request, request.function_call.name, request.function_call.parse_arguments())
+            for request in run.user_input_requests
+        ]
+
+    def resumed(self, run: Any, answers: list[Any]) -> Any:
+        said = [item.to_function_approval_response(answer is True) for item, answer in answers]
+        return Message("user", said)
+
+    def final(self, run: Any) -> Any:
+        return run.text
+
+    def declared(self, agent: Any) -> dict[str, dict[str, Any]]:
+        return {
             shown["name"]: {**shown, "strict": shown.get("strict")} for shown in agent.client.shown
         }
-        outcome.read = self.read(agent)
-        return outcome
 
     def read(self, agent: Any) -> list[Read]:
         read = []

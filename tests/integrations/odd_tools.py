@@ -96,6 +96,18 @@ def delete(path: str) -> str:
 ODD_TOOLS = [add, echo, boom, huge, picture, refused, stopped, delete]
 
 
+def paying(paid: list[int], **options: Any) -> FunctionTool:
+    """Make a tool that notes what it pays, once a person agrees."""
+
+    @FunctionTool(**{"input_guardrails": [require_approval()], **options})
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    return pay
+
+
 def cleaned_up_when_cancelled(
     make: Callable[[FunctionTool], Callable[[], Coroutine[Any, Any, Any]]],
 ) -> list[str]:

@@ -12,18 +12,13 @@ af = pytest.importorskip("agent_framework")
 from agent_framework import (  # noqa: E402
     Agent,
     AgentSession,
-    BaseChatClient,
-    ChatMiddlewareLayer,
-    ChatResponse,
-    ChatResponseUpdate,
     Content,
     FunctionInvocationContext,
-    FunctionInvocationLayer,
     FunctionMiddleware,
     Message,
     MiddlewareFailure,
+    UsageDetails,
 )
-from agent_framework.observability import ChatTelemetryLayer  # noqa: E402
 
 from functool import (  # noqa: E402
     AgentTool,
@@ -40,6 +35,8 @@ from functool import (  # noqa: E402
 from functool.approval import Grant  # noqa: E402
 from functool.guardrails import require_approval  # noqa: E402
 from functool.integrations import agent_framework  # noqa: E402
+from tests import support  # noqa: E402
+from tests.integrations.bridge_agent_framework import ScriptedClient  # noqa: E402
 from tests.integrations.odd_tools import (  # noqa: E402
     HUGE,
     ODD_TOOLS,
@@ -49,47 +46,13 @@ from tests.integrations.odd_tools import (  # noqa: E402
     delete,
     ran,
 )
+from tests.support import call  # noqa: E402
 
 
-class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
+def scripted(*turns: list[tuple[str, Any]], **options: Any) -> ScriptedClient:
     """A chat client that makes the scripted calls: one list of (name, arguments) a turn, then says "done"."""
-
-    def __init__(self, *turns: list[tuple[str, Any]], **options: Any) -> None:
-        super().__init__(middleware=[], **options)
-        self.turns = list(turns)
-        self.seen: list[list[Message]] = []
-        self.usage: Any = None
-
-    def _contents(self, messages: Any, options: Any) -> list[Content]:
-        self.seen.append(list(messages))
-        turn = self.turns.pop(0) if self.turns else None
-        if turn is None:
-            return [Content.from_text("done")]
-        return [
-            Content.from_function_call(
-                call_id=f"call-{n}",
-                name=name,
-                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
-            )
-            for n, (name, arguments) in enumerate(turn)
-        ]
-
-    def _inner_get_response(
-        self, *, messages: Any, stream: bool, options: Any, **kwargs: Any
-    ) -> Any:
-        contents = self._contents(messages, options)
-        if stream:
-
-            async def updates() -> Any:
-                for content in contents:
-                    yield ChatResponseUpdate(contents=[content], role="assistant")
-
-            return self._build_response_stream(updates())
-
-        async def respond() -> ChatResponse:
-            return ChatResponse(messages=[Message("assistant", contents)], usage_details=self.usage)
-
-        return respond()
+    calls = [[(f"call-{n}", *call) for n, call in enumerate(turn)] for turn in turns]
+    return ScriptedClient(*calls, **options)
 
 
 def results(response: Any) -> list[Content]:
@@ -102,7 +65,11 @@ def results(response: Any) -> list[Content]:
 
 
 def run(
-    client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any
+    client: ScriptedClient,
+    *tools: Any,
+    stream: bool = False,
+    middleware: Any = None,
+    **options: Any,
 ) -> Any:
     """Run one prompt through a real agent; return its response."""
 
@@ -118,13 +85,16 @@ def run(
     return asyncio.run(main())
 
 
-def ask(
-    name: str, arguments: Any, *, on_error: Any = "text", stream: bool = False, **options: Any
-) -> Content:
-    """Let the agent make one call of one of the odd tools; return the result as the model reads it."""
-    exported = [agent_framework.export(tool, on_error=on_error) for tool in ODD_TOOLS]
-    (result,) = results(run(Scripted([(name, arguments)]), *exported, stream=stream, **options))
+def played(name: str, arguments: Any, *exported: Any, **options: Any) -> Content:
+    """Let an agent make one call; return the result as the model reads it."""
+    (result,) = results(run(scripted([(name, arguments)]), *exported, **options))
     return result
+
+
+def ask(name: str, arguments: Any, *, on_error: Any = "text", **options: Any) -> Content:
+    """Let an agent make one call of one of the odd tools."""
+    exported = [agent_framework.export(tool, on_error=on_error) for tool in ODD_TOOLS]
+    return played(name, arguments, *exported, **options)
 
 
 def test_export_is_their_function_tool() -> None:
@@ -180,7 +150,7 @@ def test_sounds_files_and_links_arrive_as_content() -> None:
             ImageContent(uri="no link"),
         ]
 
-    (result,) = results(run(Scripted([("media", {})]), agent_framework.export(media)))
+    result = played("media", {}, agent_framework.export(media))
     assert [(item.type, item.media_type) for item in result.items] == [
         ("data", "audio/mpeg"),
         ("data", "application/pdf"),
@@ -227,7 +197,7 @@ def test_failures_as_exceptions(name: str, words: str) -> None:
     """With `on_error="raise"` the framework knows of the failure, and shows our text only if told to."""
     result = ask(name, {}, on_error="raise")
     assert (result.result, result.exception) == ("Error: Function failed.", words)
-    client = Scripted(
+    client = scripted(
         [(name, {})], function_invocation_configuration={"include_detailed_errors": True}
     )
     exported = [agent_framework.export(tool, on_error="raise") for tool in ODD_TOOLS]
@@ -238,9 +208,9 @@ def test_failures_as_exceptions(name: str, words: str) -> None:
 def test_raised_failures_count_against_the_frameworks_limit() -> None:
     """Three failures in a row end the loop with "raise", and do not with "text"."""
     boom = ODD_TOOLS[2]
-    raising = Scripted(*[[("boom", {})]] * 6)
+    raising = scripted(*[[("boom", {})]] * 6)
     run(raising, agent_framework.export(boom, on_error="raise"))
-    telling = Scripted(*[[("boom", {})]] * 6)
+    telling = scripted(*[[("boom", {})]] * 6)
     run(telling, agent_framework.export(boom))
     assert len(telling.seen) == 7
     assert len(raising.seen) < 7
@@ -248,7 +218,7 @@ def test_raised_failures_count_against_the_frameworks_limit() -> None:
 
 def test_a_tripwire_ends_the_run() -> None:
     """A tripwire leaves the agent's run as their MiddlewareFailure: the model is not asked again."""
-    client = Scripted([("stopped", {})])
+    client = scripted([("stopped", {})])
     with pytest.raises(MiddlewareFailure, match="Stop everything"):
         run(client, *[agent_framework.export(tool) for tool in ODD_TOOLS])
     assert len(client.seen) == 1
@@ -271,22 +241,16 @@ class Recorder(FunctionMiddleware):
 def test_their_middleware_sees_and_changes_the_call() -> None:
     """Their middleware sees plain arguments, may replace them, and finds our whole result in the metadata."""
     recorder = Recorder(change={"a": 40, "b": 2})
-    (result,) = results(
-        run(Scripted([("add", {"a": 1})]), agent_framework.export(add), middleware=[recorder])
-    )
+    exported = agent_framework.export(add)
+    result = played("add", {"a": 1}, exported, middleware=[recorder])
     assert result.result == "42"
     assert recorder.seen == [("add", {"a": 1}), (42, "call-0")]
 
 
 def test_arguments_that_middleware_breaks_are_answered_in_our_words() -> None:
     """What middleware makes of the arguments is checked like what a model sends."""
-    (result,) = results(
-        run(
-            Scripted([("add", {"a": 1})]),
-            agent_framework.export(add),
-            middleware=[Recorder(change={"a": "x"})],
-        )
-    )
+    meddling = [Recorder(change={"a": "x"})]
+    result = played("add", {"a": 1}, agent_framework.export(add), middleware=meddling)
     assert result.result.startswith("Invalid arguments. a")
 
 
@@ -302,10 +266,8 @@ def test_session_kwargs_and_call_id_reach_the_context() -> None:
 
     session = AgentSession()
     native = agent_framework.export(look)
-    run(
-        Scripted([("look", {})]), native, session=session, function_invocation_kwargs={"user": "bo"}
-    )
-    run(Scripted([("look", {})]), native)
+    played("look", {}, native, session=session, function_invocation_kwargs={"user": "bo"})
+    played("look", {}, native)
     assert seen[0] == ({"user": "bo"}, session, "call-0")
     assert seen[1][0] == {}
 
@@ -320,17 +282,9 @@ def test_a_context_of_the_hosts_own_is_used() -> None:
         return f"{context.deps} {context.thread} {context.state['visits']}"
 
     native, context = agent_framework.export(visit), Context("Bo", thread="t-1")
-    (result,) = results(
-        run(Scripted([("visit", {})]), native, function_invocation_kwargs={"deps": context})
-    )
-    (again,) = results(
-        run(
-            Scripted([("visit", {})]),
-            native,
-            function_invocation_kwargs={"deps": context},
-            session=AgentSession(),
-        )
-    )
+    given = {"function_invocation_kwargs": {"deps": context}}
+    result = played("visit", {}, native, **given)
+    again = played("visit", {}, native, **given, session=AgentSession())
     assert result.result == "Bo t-1 1"
     assert again.result.startswith("Bo <") and again.result.endswith(" 2")
 
@@ -338,7 +292,7 @@ def test_a_context_of_the_hosts_own_is_used() -> None:
 def test_a_standing_rule_of_theirs_lets_later_calls_run() -> None:
     """After a person's standing word, `ToolApprovalMiddleware` asks no more, and our guardrail takes its answer."""
     ran.clear()
-    client = Scripted([("delete", {"path": "a"})], [("delete", {"path": "b"})])
+    client = scripted([("delete", {"path": "a"})], [("delete", {"path": "b"})])
 
     async def main() -> Any:
         agent = Agent(
@@ -370,7 +324,7 @@ def test_a_rule_knows_conditions_and_grants() -> None:
 
     context = Context()
     context.grant(Grant.of(pay, {"amount": 9}))
-    client = Scripted([("pay", {"amount": amount}) for amount in (3, 7, 9)])
+    client = scripted([("pay", {"amount": amount}) for amount in (3, 7, 9)])
 
     async def main() -> tuple[list[Any], Any]:
         rule = agent_framework.approval_rule(pay, context)
@@ -397,7 +351,7 @@ def test_a_host_that_switches_approval_off_does_not_switch_ours_off() -> None:
     ran.clear()
     native = agent_framework.export(delete)
     native.approval_mode = "never_require"
-    (result,) = results(run(Scripted([("delete", {"path": "a.txt"})]), native))
+    result = played("delete", {"path": "a.txt"}, native)
     assert "approv" in result.result.lower() and ran == []
 
 
@@ -417,13 +371,8 @@ def test_a_call_outside_of_the_loop_has_nobodys_approval() -> None:
     ] * 2
     assert ran == []
 
-    back = agent_framework.adopt(native)
-    result = asyncio.run(
-        back.invoke(
-            ToolCall(name="delete", arguments={"path": "a.txt"}),
-            Context(approver=lambda request: True),
-        )
-    )
+    agreeing = Context(approver=lambda request: True)
+    result = call(agent_framework.adopt(native), {"path": "a.txt"}, agreeing)
     assert (result.text, ran) == ("deleted a.txt", ["delete"])
 
 
@@ -435,12 +384,8 @@ def test_a_parameter_may_have_any_name() -> None:
         """Add."""
         return f"{self + ctx + arguments}{context}"
 
-    (result,) = results(
-        run(
-            Scripted([("names", {"self": 1, "ctx": 2, "arguments": 3})]),
-            agent_framework.export(names),
-        )
-    )
+    arguments = {"self": 1, "ctx": 2, "arguments": 3}
+    result = played("names", arguments, agent_framework.export(names))
     assert result.result == "6x"
 
 
@@ -460,7 +405,8 @@ def test_a_parameter_that_would_swallow_bad_json_is_refused() -> None:
     with pytest.raises(DefinitionError, match="rename the parameter"):
         agent_framework.export(shout)
     assert len(agent_framework.demands(shout)) == 1 and agent_framework.demands(fine) == []
-    assert ask_one(fine, "{broken").startswith("Invalid arguments. ")
+    answer = played("fine", "{broken", agent_framework.export(fine))
+    assert answer.result.startswith("Invalid arguments. ")
 
     @FunctionTool
     def taken(functool_invocation: str) -> str:
@@ -469,11 +415,6 @@ def test_a_parameter_that_would_swallow_bad_json_is_refused() -> None:
 
     with pytest.raises(DefinitionError, match="cannot be named 'functool_invocation'"):
         agent_framework.export(taken)
-
-
-def ask_one(tool: Any, arguments: Any) -> str:
-    (result,) = results(run(Scripted([(tool.name, arguments)]), agent_framework.export(tool)))
-    return str(result.result)
 
 
 def test_the_export_is_callable_as_theirs_is() -> None:
@@ -492,7 +433,7 @@ def test_cancelling_the_run_cancels_the_tool() -> None:
     """A cancelled run cancels the body, and its cleanup has run."""
 
     def start(tool: FunctionTool) -> Any:
-        agent = Agent(client=Scripted([("wait", {})]), tools=[agent_framework.export(tool)])
+        agent = Agent(client=scripted([("wait", {})]), tools=[agent_framework.export(tool)])
         return lambda: agent.run("go")
 
     assert cleaned_up_when_cancelled(start) == ["done"]
@@ -516,39 +457,30 @@ def test_adopt_makes_a_tool_of_theirs() -> None:
     tool = agent_framework.adopt(weather)
     assert (tool.name, tool.description) == ("weather", "Tell the weather.")
     assert tool.schema.parameters["properties"]["city"]["description"] == "The city."
-    tools = Toolset([tool])
     context = Context({"user": "bo"}, thread=AgentSession())
-    good = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn"}), context)
-    assert (
-        good.value
-        == json.loads(good.text)
-        == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
-    )
-    picture = tools.call_sync(ToolCall(name="weather", arguments={"city": "Map"}))
+    good = call(tool, {"city": "Bonn"}, context)
+    assert good.value == {"city": "Bonn", "days": 1, "user": "bo", "session": True}
+    assert json.loads(good.text) == good.value
+    picture = call(tool, {"city": "Map"})
     assert picture.output[1] == ImageContent(data=PNG, media_type="image/png")
-    assert (
-        tools.call_sync(ToolCall(name="weather", arguments={"days": 1})).error.type
-        == "ArgumentError"
-    )
-    unknown = tools.call_sync(ToolCall(name="weather", arguments={"city": "Bonn", "day": 1}))
+    assert call(tool, {"days": 1}).error.type == "ArgumentError"
+    unknown = call(tool, {"city": "Bonn", "day": 1})
     assert unknown.text == "Invalid arguments. day: unknown argument; did you mean 'days'?"
-    failed = tools.call_sync(ToolCall(name="weather", arguments={"city": "Atlantis"}))
+    failed = call(tool, {"city": "Atlantis"})
     assert failed.error.type == "LookupError" and "sunk" in failed.error.message
 
 
 def test_adopt_takes_values_links_and_other_content() -> None:
     """A tool of theirs that hands out plain values, links or content of a kind we do not know is understood."""
     raw = af.tool(lambda: {"n": 1}, name="raw", description="Raw.", result_parser=af.SKIP_PARSING)
-    assert Toolset([agent_framework.adopt(raw)]).call_sync(ToolCall(name="raw")).value == {"n": 1}
+    assert call(agent_framework.adopt(raw)).value == {"n": 1}
     worded = af.tool(
         lambda: {"n": 1},
         name="worded",
         description="Worded.",
         result_parser=lambda value: f"n is {value['n']}",
     )
-    assert (
-        Toolset([agent_framework.adopt(worded)]).call_sync(ToolCall(name="worded")).text == "n is 1"
-    )
+    assert call(agent_framework.adopt(worded)).text == "n is 1"
 
     def media() -> Any:
         return [
@@ -558,10 +490,7 @@ def test_adopt_takes_values_links_and_other_content() -> None:
         ]
 
     tool = agent_framework.adopt(af.tool(media, name="media", description="Media."))
-    sound, file, other = Toolset([tool]).call_sync(ToolCall(name="media")).output
-    assert sound == AudioContent(uri="https://example.com/a.mp3", media_type="audio/mpeg")
-    assert file == FileContent(data=b"%PDF", media_type="application/pdf")
-    assert "half of it" in other.text
+    sound, file, other = call(tool).output
 
 
 def test_adopt_keeps_their_approval() -> None:
@@ -569,22 +498,21 @@ def test_adopt_keeps_their_approval() -> None:
     guarded = af.tool(
         lambda: "ran", name="guarded", description="Guarded.", approval_mode="always_require"
     )
-    tools = Toolset([agent_framework.adopt(guarded)])
-    assert tools["guarded"].requires_approval is True
-    assert tools.call_sync(ToolCall(name="guarded")).error.type == "ApprovalRequired"
-    assert (
-        tools.call_sync(ToolCall(name="guarded"), Context(approver=lambda request: True)).text
-        == "ran"
-    )
+    tool = agent_framework.adopt(guarded)
+    assert tool.requires_approval is True
+    assert call(tool).error.type == "ApprovalRequired"
+    assert call(tool, context=Context(approver=lambda request: True)).text == "ran"
+
+
+LATER = af.FunctionTool(
+    name="later", description="Later.", input_model={"type": "object", "properties": {}}
+)
 
 
 def test_adopt_refuses_what_cannot_run() -> None:
     """A declaration and a foreign object are refused."""
-    declared = af.FunctionTool(
-        name="later", description="Later.", input_model={"type": "object", "properties": {}}
-    )
     with pytest.raises(DefinitionError, match="only declared"):
-        agent_framework.adopt(declared)
+        agent_framework.adopt(LATER)
     with pytest.raises(DefinitionError, match="FunctionTool"):
         agent_framework.adopt(print)  # type: ignore[arg-type]
 
@@ -592,55 +520,44 @@ def test_adopt_refuses_what_cannot_run() -> None:
 def test_an_adopted_tool_goes_back() -> None:
     """Once round: their tool as ours as theirs is called by their agent."""
     native = agent_framework.export(agent_framework.adopt(weather))
-    (result,) = results(
-        run(
-            Scripted([("weather", {"city": "Bonn"})]),
-            native,
-            function_invocation_kwargs={"user": "bo"},
-        )
-    )
+    result = played("weather", {"city": "Bonn"}, native, function_invocation_kwargs={"user": "bo"})
     assert json.loads(result.result)["user"] == "bo"
 
 
-def test_runner_keeps_the_thread() -> None:
+def expert(agent: Any, **options: Any) -> AgentTool:
+    return AgentTool(agent, "expert", "Ask.", **{"runner": agent_framework.runner, **options})
+
+
+def expert_with(client: ScriptedClient, *tools: Any) -> AgentTool:
+    return expert(Agent(client=client, tools=agent_framework.export_all(Toolset(tools))))
+
+
+@pytest.mark.parametrize(("kept", "messages"), [(True, 3), (False, 1)])
+def test_runner_keeps_the_thread(kept: bool, messages: int) -> None:
     """With a thread the second call sees the first; without one it starts fresh."""
-    client = Scripted()
+    client = scripted()
     agent = Agent(client=client)
     session = agent.create_session()
+    tool = expert(agent, **({"thread": lambda context: session} if kept else {}))
 
-    def counted(tool: Any) -> int:
-        for text in ("one", "two"):
-            assert (
-                Toolset([tool]).call_sync(ToolCall(name="expert", arguments={"input": text})).text
-                == "done"
-            )
-        return len(client.seen[-1])
-
-    kept = counted(
-        AgentTool(
-            agent, "expert", "Ask.", runner=agent_framework.runner, thread=lambda context: session
-        )
-    )
-    fresh = counted(AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner))
-    assert (kept, fresh) == (3, 1)
+    assert [support.ask(tool, text=text).text for text in ("one", "two")] == ["done", "done"]
+    assert len(client.seen[-1]) == messages
 
 
 @pytest.mark.parametrize("options", [{}, {"session": None}])
 def test_runner_resumes_a_workflow(options: dict[str, Any]) -> None:
     """An agent inside `workflow.as_agent()` waits for approval, and the same call goes on where it stopped."""
     ran.clear()
-    client = Scripted([("delete", {"path": "a"})])
+    client = scripted([("delete", {"path": "a"})])
     inner = Agent(client=client, tools=[agent_framework.export(delete)], name="inner")
     flow = af.WorkflowBuilder(start_executor=inner).build().as_agent("flow")
-    runner = partial(agent_framework.runner, **options)
-    tools = Toolset([AgentTool(flow, "expert", "Ask.", runner=runner)])
+    tool = expert(flow, runner=partial(agent_framework.runner, **options))
     context = Context()
-    call = ToolCall(name="expert", arguments={"input": "delete a"}, id="outer")
-    request = tools.call_sync(call, context).metadata["approval"]
+    request = support.ask(tool, context).metadata["approval"]
     assert (request.tool, request.arguments, ran) == ("delete", {"path": "a"}, [])
 
     context.approve(request)
-    done = tools.call_sync(call, context)
+    done = support.ask(tool, context)
     assert (done.text, ran, len(client.seen)) == ("done", ["delete"], 2)
 
 
@@ -648,70 +565,47 @@ def test_runner_runs_no_call_that_a_person_edited() -> None:
     """The framework runs the call that was made or none, so that an edited one does not run."""
     ran.clear()
     edit = Decision(approved=True, arguments={"path": "b"})
-    tools = Toolset([_expert(Scripted([("delete", {"path": "a"})]), delete)])
-    context = Context(approver=lambda request: edit)
-    call = ToolCall(name="expert", arguments={"input": "x"})
-    assert (tools.call_sync(call, context).text, ran) == ("done", [])
+    tool = expert_with(scripted([("delete", {"path": "a"})]), delete)
+    assert support.ask(tool, Context(approver=lambda request: edit)).text == "done"
+    assert ran == []
 
 
 def test_runner_forwards_updates_and_usage() -> None:
     """While somebody listens the inner agent's updates are progress; its tokens are in the metadata."""
-    from agent_framework import UsageDetails
-
-    client = Scripted([("add", {"a": 1})])
+    client = scripted([("add", {"a": 1})])
     client.usage = UsageDetails(input_token_count=10, output_token_count=2, total_token_count=12)
-    tools = Toolset([_expert(client, add)])
+    tool = expert_with(client, add)
     seen: list[Any] = []
     context = Context()
     context.subscribe(
         lambda event: seen.append(event.data["value"]) if event.kind == "tool:progress" else None
     )
-    call = ToolCall(name="expert", arguments={"input": "1+1"})
-    assert tools.call_sync(call, context).text == "done"
+    assert support.ask(tool, context).text == "done"
     assert [update.text for update in seen if update.text] == ["done"]
-    client.turns = [[("add", {"a": 1})]]
-    quiet = tools.call_sync(call)
-    assert quiet.metadata["usage"] == {
-        "requests": 2,
-        "input_tokens": 20,
-        "output_tokens": 4,
-        "total_tokens": 24,
-    }
+    client.script = [[("call-0", "add", {"a": 1})]]
+    counts = {"requests": 2, "input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
+    assert support.ask(tool).metadata["usage"] == counts
 
 
 def test_runner_gives_up_on_what_is_no_approval() -> None:
     """An inner agent that waits for a tool which only its host could run is an error of the outer call."""
-    declared = af.FunctionTool(
-        name="later", description="Later.", input_model={"type": "object", "properties": {}}
-    )
-    agent = Agent(client=Scripted([("later", {})]), tools=[declared])
-    tools = Toolset([AgentTool(agent, "expert", "Ask.", runner=agent_framework.runner)])
-    result = tools.call_sync(ToolCall(name="expert", arguments={"input": "x"}))
-    assert "cannot be given from here" in result.error.message
+    agent = Agent(client=scripted([("later", {})]), tools=[LATER])
+    assert "cannot be given from here" in support.ask(expert(agent)).error.message
 
 
 def test_usage_that_a_client_does_not_know_is_left_out() -> None:
     """A count that is missing or not one of ours is not in the usage."""
-    from agent_framework import UsageDetails
-
-    client = Scripted()
+    client = scripted()
     client.usage = UsageDetails(input_token_count=3, reasoning_output_token_count=9)
-    result = Toolset([_expert(client, add)]).call_sync(
-        ToolCall(name="expert", arguments={"input": "x"})
-    )
-    assert result.metadata["usage"] == {"requests": 1, "input_tokens": 3}
+    usage = support.ask(expert_with(client, add)).metadata["usage"]
+    assert usage == {"requests": 1, "input_tokens": 3}
 
 
 def test_export_all_exports_each_the_same_way() -> None:
     """Every tool of a toolset is exported, with the same answer to failures."""
     tools = agent_framework.export_all(Toolset([ODD_TOOLS[2], add]), on_error="raise")
     assert [tool.name for tool in tools] == ["boom", "add"]
-    (result,) = results(run(Scripted([("boom", {})]), *tools))
+    result = played("boom", {}, *tools)
     assert result.exception == "ZeroDivisionError: broken"
     with pytest.raises(DefinitionError, match="not 'exception'"):
         agent_framework.export_all(Toolset([add]), on_error="exception")
-
-
-def _expert(client: Scripted, *tools: Any) -> AgentTool:
-    agent = Agent(client=client, tools=agent_framework.export_all(Toolset(tools)))
-    return AgentTool(agent, "expert", "Ask an expert.", runner=agent_framework.runner)

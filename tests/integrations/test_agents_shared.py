@@ -17,6 +17,7 @@ from functool import (
 from functool.approval import Grant, definition_of
 from functool.guardrails import require_approval
 from functool.integrations._agents import as_it_was, asker, decide, relayed
+from tests.integrations.odd_tools import paying
 
 
 @pytest.mark.parametrize("edited", [None, {"amount": 500}, {"amount": 5}])
@@ -76,10 +77,7 @@ def test_a_condition_sees_the_canonical_arguments(wrapped):
 def test_when_in_doubt_a_person_is_asked():
     """Arguments that do not fit, and a condition that fails, ask a person."""
 
-    @FunctionTool(input_guardrails=[require_approval(lambda call, context: 1 / 0)])
-    def pay(amount: int) -> str:
-        """Pay."""
-        return ""
+    pay = paying([], input_guardrails=[require_approval(lambda call, context: 1 / 0)])
 
     assert asked(pay, {"amount": "lots"})
     assert asked(pay, {"amount": 1})
@@ -120,11 +118,7 @@ def request_of(tool, call, **changes):
 def test_what_a_person_saw_is_what_runs(shown, agreed):
     """An agreement counts for the request that was shown, where the framework brought it back."""
 
-    @FunctionTool
-    def pay(amount: int) -> str:
-        """Pay."""
-        return ""
-
+    pay = paying([])
     call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
     seen = None if shown is None else request_of(pay, call, **shown)
     answer = relayed(pay, call, Context(), seen).approver
@@ -141,12 +135,7 @@ def test_what_a_person_saw_is_what_runs(shown, agreed):
 def test_both_levels_of_a_wrapped_tool_take_one_agreement():
     """A wrapper and the tool inside of it may both ask: the person agreed to the call, and to it only."""
 
-    @FunctionTool(input_guardrails=[require_approval()])
-    def pay(amount: int) -> str:
-        """Pay."""
-        return f"paid {amount}"
-
-    tool = WrapperTool(pay, name="spend", input_guardrails=[require_approval()])
+    tool = WrapperTool(paying([]), name="spend", input_guardrails=[require_approval()])
     call = ToolCall(name="spend", arguments={"amount": 7}, id="c1")
     pending = asyncio.run(tool.invoke(call)).metadata["approval"]
     results = [
@@ -165,10 +154,7 @@ def test_an_edit_is_checked_and_told():
     def look(call, context):
         seen.append(call.arguments["amount"])
 
-    @FunctionTool(input_guardrails=[look, require_approval()])
-    def pay(amount: int) -> str:
-        """Pay."""
-        return f"paid {amount}"
+    pay = paying([], input_guardrails=[look, require_approval()])
 
     call = ToolCall(name="pay", arguments={"amount": 7}, id="c1")
     pending = asyncio.run(pay.invoke(call)).metadata["approval"]

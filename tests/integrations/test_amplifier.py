@@ -1,10 +1,12 @@
 """functool tools in Amplifier: the real session, coordinator, hooks, loader, validators and shipped tests of amplifier-core."""
 
 import asyncio
+import inspect
 import logging
 import shutil
 import subprocess
 import sys
+import tomllib
 from datetime import date
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +16,7 @@ import pytest
 
 amplifier_core = pytest.importorskip("amplifier_core")
 
-from amplifier_core import AmplifierSession, HookResult  # noqa: E402
+from amplifier_core import AmplifierSession, HookResult, ModuleLoader  # noqa: E402
 from amplifier_core import ToolResult as NativeResult  # noqa: E402
 from amplifier_core.testing import MockCoordinator, MockTool  # noqa: E402
 from amplifier_core.validation import ToolValidator  # noqa: E402
@@ -44,6 +46,7 @@ from tests.integrations.odd_tools import (  # noqa: E402
     ran,
     stopped,
 )
+from tests.support import call  # noqa: E402
 
 HOST = Path(__file__).parent / "amplifier_host"
 
@@ -65,7 +68,6 @@ class Host:
         self.contributions: list[Any] = []
         self.after_cleanup: Any = None
         self.deny: str | None = None
-        self.on_start: Any = None
 
     async def _hook(self, event: str, data: dict[str, Any]) -> HookResult:
         self.events.append((event, data))
@@ -84,24 +86,19 @@ class Host:
         }
         session = AmplifierSession(plan, approval_system=self.approval_system)
         coordinator = session.coordinator
-        for name in (
-            "tool:pre",
-            "tool:post",
-            "tool:error",
-            "tool:progress",
-            "shop:sold",
-            "module:load_failed",
-        ):
+        kinds = ("tool:pre", "tool:post", "tool:error", "tool:progress")
+        for name in (*kinds, "shop:sold", "module:load_failed"):
             coordinator.hooks.register(name, self._hook, name=f"test:{name}")
         await session.initialize()
         return session
 
-    async def run(self, *turns: list[tuple[str, dict[str, Any]]], **options: Any) -> list[str]:
+    def run(self, *turns: list[tuple[str, dict[str, Any]]], **options: Any) -> list[str]:
         """Run one prompt; return what the model read of each call."""
+        return asyncio.run(self._run(*turns, **options))
+
+    async def _run(self, *turns: list[tuple[str, dict[str, Any]]], **options: Any) -> list[str]:
         session = await self.session(*turns, **options)
         coordinator = session.coordinator
-        if self.on_start is not None:
-            self.on_start(coordinator)
         self.contributions = await coordinator.collect_contributions("observability.events")
         self.answer = await session.execute("go")
         self.results = coordinator.get("orchestrator").results
@@ -115,24 +112,32 @@ class Host:
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Host:
-    return Host(monkeypatch, amplifier.mount(*ODD_TOOLS))
+def mounted(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Make a host whose session mounts these tools."""
+
+    def make(*tools: Any, approvals: Any = None, **options: Any) -> Host:
+        return Host(monkeypatch, amplifier.mount(*tools, **options), approvals)
+
+    return make
 
 
-def run(coroutine: Any) -> Any:
-    return asyncio.run(coroutine)
+@pytest.fixture
+def host(mounted: Any) -> Host:
+    return mounted(*ODD_TOOLS)
+
+
+def execute(tool: Any, arguments: Any = {}) -> Any:  # noqa: B006
+    """Run an exported tool outside of any session."""
+    return asyncio.run(amplifier.export(tool).execute(arguments))
 
 
 def test_a_session_runs_a_tool_and_its_hooks_see_it(host: Host) -> None:
     """The session's loop calls the tool, the model reads its answer, and the hooks see exactly pre and post."""
-    assert run(host.run([("add", {"a": 2, "b": 3})])) == ["5"]
+    assert host.run([("add", {"a": 2, "b": 3})]) == ["5"]
     assert host.kinds() == ["tool:pre", "tool:post"]
-    assert isinstance(host.results[0], NativeResult)
-    assert (host.results[0].success, host.results[0].output, host.results[0].error) == (
-        True,
-        5,
-        None,
-    )
+    (result,) = host.results
+    assert isinstance(result, NativeResult)
+    assert (result.success, result.output, result.error) == (True, 5, None)
 
 
 @pytest.mark.parametrize(
@@ -151,36 +156,33 @@ def test_falsy_and_structured_results_arrive_whole(
     host: Host, value: str, read: str, output: Any
 ) -> None:
     """A falsy or structured result stays what it is, where Amplifier's own result would say "Success" or Python text."""
-    assert run(host.run([("echo", {"value": value})])) == [read]
+    assert host.run([("echo", {"value": value})]) == [read]
     assert host.results[0].output == output and type(host.results[0].output) is type(output)
 
 
 def test_what_json_cannot_say_is_still_an_answer() -> None:
     """A dict with a date, on which Amplifier's own result fails, is read as JSON text."""
-    from datetime import date
 
     @FunctionTool
     def today() -> dict[str, date]:
         """Return a date."""
         return {"day": date(2026, 11, 21)}
 
-    result = run(amplifier.export(today).execute({}))
-    assert result.get_serialized_output() == '{"day": "2026-11-21"}'
+    assert execute(today).get_serialized_output() == '{"day": "2026-11-21"}'
 
 
 def test_a_huge_result_arrives_whole(host: Host) -> None:
     """Two million characters reach the model as they are: cutting is the work of a guardrail."""
-    assert run(host.run([("huge", {})])) == [HUGE]
+    assert host.run([("huge", {})]) == [HUGE]
 
 
 def test_an_image_arrives_as_a_block(host: Host) -> None:
     """A picture is an image block beside its text, with the bytes unchanged."""
-    (read,) = run(host.run([("picture", {})]))
+    (read,) = host.run([("picture", {})])
     assert read == f"A dot:\n[image/png: {len(PNG)} bytes]"
     text, image = host.results[0].content
     assert text.text == "A dot:"
-    assert amplifier.adopt(amplifier.export(picture)) is not None
-    again = run(amplifier.adopt(amplifier.export(picture)).invoke(ToolCall(name="picture")))
+    again = call(amplifier.adopt(amplifier.export(picture)))
     assert [part.data for part in again.output[1:]] == [PNG]
     assert image.source["media_type"] == "image/png"
 
@@ -196,8 +198,7 @@ def test_an_image_arrives_as_a_block(host: Host) -> None:
 )
 def test_an_image_that_amplifier_refuses_is_named_in_the_text(image: ImageContent) -> None:
     """An empty image, one of no kind and one that is only a link: `execute` does not raise, and the text says what it was."""
-    tool = FunctionTool(lambda: ["see", image], name="see", description="See.")
-    result = run(amplifier.export(tool).execute({}))
+    result = execute(FunctionTool(lambda: ["see", image], name="see", description="See."))
     assert result.content is None
     assert result.output.startswith("see\n[")
 
@@ -206,7 +207,7 @@ def test_an_image_beside_one_that_cannot_be_shown_stays() -> None:
     """One bad image is named in the text, and the good one is a block all the same."""
     images = [ImageContent(data=b""), ImageContent(data=PNG)]
     tool = FunctionTool(lambda: images, name="see", description="See.")
-    first, second = run(amplifier.export(tool).execute({})).content
+    first, second = execute(tool).content
     assert (first.type, first.text) == ("text", "[image/png: 0 bytes]")
     assert (second.type, second.source["media_type"]) == ("image", "image/png")
 
@@ -226,7 +227,7 @@ def test_failures_are_results_with_message_and_type(
 ) -> None:
     """Bad arguments, a raising body and a refusal reach the model as text, and the host as `message` and `type`."""
     ran.clear()
-    (read,) = run(host.run([(name, arguments)]))
+    (read,) = host.run([(name, arguments)])
     result = host.results[0]
     assert result.success is False and set(result.error) >= {"message", "type"}
     assert result.error["type"] == kind and words in result.error["message"]
@@ -240,63 +241,50 @@ def test_a_failure_keeps_the_output_it_came_with() -> None:
 
     class Failing(Tool):
         async def run(self, call: ToolCall, context: Context) -> ToolResult:
-            return ToolResult.failed(
-                "exit code 2", type="ExitCode", output=ToolResult.of("no such file").output
-            )
+            output = ToolResult.of("no such file").output
+            return ToolResult.failed("exit code 2", type="ExitCode", output=output)
 
     tool = Failing(name="sh", description="Run.", parameters={"type": "object", "properties": {}})
-    result = run(amplifier.export(tool).execute({}))
+    result = execute(tool)
     assert result.error == {"message": "exit code 2", "type": "ExitCode"}
     assert result.get_serialized_output() == "exit code 2\nno such file"
 
 
+DETAILS = {"exit_code": 3, "since": date(2026, 11, 22), "message": "another", "type": 7}
+
+
+@FunctionTool
+def sh() -> None:
+    """Run."""
+    raise ToolError("command failed", details=DETAILS)
+
+
 def test_the_details_of_an_error_stand_beside_its_message() -> None:
     """An exit code crosses as Amplifier's own tools write it, as JSON, and comes back when adopted."""
-    details = {"exit_code": 3, "since": date(2026, 11, 22), "message": "another", "type": 7}
-
-    @FunctionTool
-    def sh() -> None:
-        """Run."""
-        raise ToolError("command failed", details=details)
-
-    exported = amplifier.export(sh)
-    result = run(exported.execute({}))
-    assert result.error == {
-        "message": "command failed",
-        "type": "ToolError",
+    result = execute(sh)
+    more = {
         "exit_code": 3,
         "since": "2026-11-22",
         "details": {"message": "another", "type": 7},
     }
+    assert result.error == {"message": "command failed", "type": "ToolError", **more}
     assert result.model_dump(mode="json")["error"] == result.error
-    back = run(amplifier.adopt(exported).invoke(ToolCall(name="sh")))
-    assert back.error.details == {
-        "exit_code": 3,
-        "since": "2026-11-22",
-        "details": {"message": "another", "type": 7},
-    }
+    assert call(amplifier.adopt(amplifier.export(sh))).error.details == more
 
 
-def test_details_reach_the_hooks_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_details_reach_the_hooks_of_a_session(mounted: Any) -> None:
     """A hook on `tool:post` reads the exit code, and the model reads the message alone."""
-
-    @FunctionTool
-    def sh() -> None:
-        """Run."""
-        raise ToolError("command failed", details={"exit_code": 3})
-
-    host = Host(monkeypatch, amplifier.mount(sh))
-    assert run(host.run([("sh", {})])) == ["Error: command failed"]
+    host = mounted(sh)
+    assert host.run([("sh", {})]) == ["Error: command failed"]
     assert host.results[0].error["exit_code"] == 3
 
 
 def test_none_as_input_means_no_arguments() -> None:
     """`execute(None)` is a call without arguments, and the missing one is named."""
-    result = run(amplifier.export(add).execute(None))
-    assert result.error["type"] == "ArgumentError"
-    assert run(amplifier.export(picture).execute(None)).success is True
-    assert run(amplifier.export(add).execute("{broken")).error["type"] == "ArgumentError"  # type: ignore[arg-type]
-    assert run(amplifier.export(add).execute('{"a": 1}')).output == 2  # type: ignore[arg-type]
+    assert execute(add, None).error["type"] == "ArgumentError"
+    assert execute(picture, None).success is True
+    assert execute(add, "{broken").error["type"] == "ArgumentError"
+    assert execute(add, '{"a": 1}').output == 2
 
 
 def test_keys_of_the_host_are_ignored_and_others_refused() -> None:
@@ -309,32 +297,29 @@ def test_keys_of_the_host_are_ignored_and_others_refused() -> None:
         seen.append(call.id)
         return f"{_x} {sorted(call.arguments)}"
 
-    result = run(amplifier.export(tell).execute({"_x": 4, "_tool_call_id": "call-9", "_trace": {}}))
+    result = execute(tell, {"_x": 4, "_tool_call_id": "call-9", "_trace": {}})
     assert result.output == "4 ['_x']"
-    run(amplifier.export(tell).execute({"_x": 4}))
+    execute(tell, {"_x": 4})
     assert seen == ["call-9", ""]
-    assert (
-        run(amplifier.export(tell).execute({"_x": 4, "trace": {}})).error["type"] == "ArgumentError"
-    )
+    assert execute(tell, {"_x": 4, "trace": {}}).error["type"] == "ArgumentError"
 
 
 def test_a_hook_may_deny(host: Host) -> None:
     """A call that a hook denies never reaches the tool."""
     host.deny = "add"
-    assert run(host.run([("add", {"a": 1})])) == ["Denied by hook: not allowed here"]
+    assert host.run([("add", {"a": 1})]) == ["Denied by hook: not allowed here"]
     assert host.results == []
 
 
 def test_several_calls_and_turns(host: Host) -> None:
     """Calls of one turn and of later ones each get their own answer."""
-    assert run(
-        host.run([("add", {"a": 1}), ("echo", {"value": "zero"})], [("add", {"a": 5, "b": 5})])
-    ) == ["2", "0", "10"]
+    first = [("add", {"a": 1}), ("echo", {"value": "zero"})]
+    assert host.run(first, [("add", {"a": 5, "b": 5})]) == ["2", "0", "10"]
 
 
 def test_a_tripwire_ends_the_run(host: Host) -> None:
     """A tripwire asks the session to cancel at once: the loop makes no further call to the model."""
-    read = run(host.run([("stopped", {})], [("add", {"a": 1})]))
+    read = host.run([("stopped", {})], [("add", {"a": 1})])
     assert read == ["Error: Stop everything."]
     assert host.answer == "cancelled"
     assert host.results[0].error == {"message": "Stop everything.", "type": "Tripwire"}
@@ -352,11 +337,11 @@ def test_a_session_stays_cancelled_after_a_tripwire_until_it_is_reset(host: Host
         await session.cleanup()
         return answers
 
-    assert run(prompts()) == ["cancelled", "cancelled", "done"]
+    assert asyncio.run(prompts()) == ["cancelled", "cancelled", "done"]
     assert [result.output for result in host.results] == ["Stop everything.", 2]
 
 
-def test_cancelling_a_session_does_not_reach_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_a_session_does_not_reach_a_body(mounted: Any) -> None:
     """A body runs on to its end, unless it looks at the token; cancelling the task of the prompt does stop it."""
     seen: list[str] = []
 
@@ -375,8 +360,7 @@ def test_cancelling_a_session_does_not_reach_a_body(monkeypatch: pytest.MonkeyPa
             seen.append("worked")
             return "done"
 
-        host = Host(monkeypatch, amplifier.mount(work))
-        session = await host.session([("work", {})])
+        session = await mounted(work).session([("work", {})])
         prompt = asyncio.create_task(session.execute("go"))
         await started.wait()
         if stop == "session":
@@ -389,14 +373,14 @@ def test_cancelling_a_session_does_not_reach_a_body(monkeypatch: pytest.MonkeyPa
                 await prompt
         await session.cleanup()
 
-    run(prompts("session"))
-    run(prompts("task"))
+    asyncio.run(prompts("session"))
+    asyncio.run(prompts("task"))
     assert seen == ["worked", "cancelled"]
 
 
 def test_a_tripwire_outside_a_session_is_a_failed_result() -> None:
     """Without a session there is nothing to cancel: `execute` still does not raise."""
-    assert run(amplifier.export(stopped).execute({})).error["type"] == "Tripwire"
+    assert execute(stopped).error["type"] == "Tripwire"
 
 
 def test_a_session_that_cannot_be_cancelled_is_no_crash(caplog: Any) -> None:
@@ -407,15 +391,14 @@ def test_a_session_that_cannot_be_cancelled_is_no_crash(caplog: Any) -> None:
             raise RuntimeError(f"stuck, immediate={immediate}")
 
     exported = amplifier.export(stopped, context=Context(metadata={"coordinator": Stuck()}))
-    assert run(exported.execute({})).error["type"] == "Tripwire"
+    assert asyncio.run(exported.execute({})).error["type"] == "Tripwire"
     assert "could not be cancelled" in caplog.text and "immediate=True" in caplog.text
 
 
 def test_cancellation_passes_through() -> None:
     """A cancelled call raises CancelledError, after the tool has cleaned up."""
-    assert cleaned_up_when_cancelled(lambda tool: lambda: amplifier.export(tool).execute({})) == [
-        "done"
-    ]
+    cleaned = cleaned_up_when_cancelled(lambda tool: lambda: amplifier.export(tool).execute({}))
+    assert cleaned == ["done"]
 
 
 class ShopConfig(BaseModel):
@@ -433,22 +416,17 @@ async def sell(item: str, context: Context[ShopConfig]) -> str:
     return f"{item} for 3 {context.deps.currency}, number {context.state['sold']}"
 
 
-def test_the_configuration_of_the_mount_plan_reaches_the_function(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_configuration_of_the_mount_plan_reaches_the_function(mounted: Any) -> None:
     """`Context.deps` is the checked configuration, and the context's state lives as long as the session."""
-    host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig))
-    read = run(
-        host.run(
-            [("sell", {"item": "tea"})], [("sell", {"item": "jam"})], config={"currency": "CHF"}
-        )
-    )
-    assert read == ["tea for 3 CHF, number 1", "jam for 3 CHF, number 2"]
+    host = mounted(sell, config_model=ShopConfig)
+    turns = [("sell", {"item": "tea"})], [("sell", {"item": "jam"})]
+    assert host.run(*turns, config={"currency": "CHF"}) == [
+        "tea for 3 CHF, number 1",
+        "jam for 3 CHF, number 2",
+    ]
 
 
-def test_without_a_model_the_configuration_arrives_as_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_model_the_configuration_arrives_as_it_is(mounted: Any) -> None:
     """A module without `config_model` finds its plain configuration, and the coordinator in the metadata."""
 
     @FunctionTool
@@ -456,40 +434,28 @@ def test_without_a_model_the_configuration_arrives_as_it_is(
         """Show the surroundings."""
         return [context.deps, context.metadata["coordinator"].session_id == context.thread]
 
-    host = Host(monkeypatch, amplifier.mount(show))
-    assert run(host.run([("show", {})], config={"a": 1})) == ['[{"a": 1}, true]']
+    assert mounted(show).run([("show", {})], config={"a": 1}) == ['[{"a": 1}, true]']
 
 
-def test_a_bad_configuration_is_refused_by_field(
-    monkeypatch: pytest.MonkeyPatch, caplog: Any
-) -> None:
+def test_a_bad_configuration_is_refused_by_field(mounted: Any, caplog: Any) -> None:
     """The session reports the module as not loaded, with every bad field named and no value shown."""
-    host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig))
+    host = mounted(sell, config_model=ShopConfig)
+    bad = {"limit": "s3cret", "colour": "s3cret"}
     with caplog.at_level(logging.CRITICAL, "amplifier_core"):
-        read = run(
-            host.run([("sell", {"item": "tea"})], config={"limit": "s3cret", "colour": "s3cret"})
-        )
-    assert read == ["Error: Tool 'sell' not found"]
+        assert host.run([("sell", {"item": "tea"})], config=bad) == ["Error: Tool 'sell' not found"]
     ((_, failed),) = [event for event in host.events if event[0] == "module:load_failed"]
-    assert (
-        "limit" in failed["error"]
-        and "colour" in failed["error"]
-        and "s3cret" not in failed["error"]
-    )
+    assert "limit" in failed["error"] and "colour" in failed["error"]
+    assert "s3cret" not in failed["error"]
 
 
-def test_progress_and_own_events_reach_the_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_and_own_events_reach_the_hooks(mounted: Any) -> None:
     """What a tool reports is seen by the session's hooks before the result, and is announced to observers."""
-    host = Host(monkeypatch, amplifier.mount(sell, config_model=ShopConfig, events=["shop:sold"]))
-    run(host.run([("sell", {"item": "tea"})]))
+    host = mounted(sell, config_model=ShopConfig, events=["shop:sold"])
+    host.run([("sell", {"item": "tea"})])
     assert host.kinds() == ["tool:pre", "tool:progress", "shop:sold", "tool:post"]
     progress, sold = host.events[1][1], host.events[2][1]
-    assert (progress["tool_name"], progress["message"], progress["done"], progress["total"]) == (
-        "sell",
-        "selling",
-        1,
-        2,
-    )
+    assert (progress["tool_name"], progress["message"]) == ("sell", "selling")
+    assert (progress["done"], progress["total"]) == (1, 2)
     assert (sold["item"], sold["when"]) == ("tea", {"day": 1})
     assert host.contributions == [["tool:progress", "shop:sold"]]
 
@@ -513,13 +479,12 @@ class Approvals:
     [("Allow", "deleted a.txt", ["delete"]), ("Deny", None, []), ("late", None, [])],
 )
 def test_approvals_go_to_the_sessions_approval_system(
-    monkeypatch: pytest.MonkeyPatch, answer: str, read: str | None, bodies: list[str]
+    mounted: Any, answer: str, read: str | None, bodies: list[str]
 ) -> None:
     """A tool that needs approval asks the session's approval system; a denial and silence run nothing."""
     ran.clear()
     approvals = Approvals(answer)
-    host = Host(monkeypatch, amplifier.mount(delete), approval_system=approvals)
-    (got,) = run(host.run([("delete", {"path": "a.txt"})]))
+    (got,) = mounted(delete, approvals=approvals).run([("delete", {"path": "a.txt"})])
     assert ran == bodies
     assert got == read if read else got.startswith("Error: ")
     ((prompt, options, seconds, default),) = approvals.asked
@@ -527,33 +492,52 @@ def test_approvals_go_to_the_sessions_approval_system(
     assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
 
 
+def test_a_person_sees_all_of_what_will_run(mounted: Any) -> None:
+    """Characters that hide or turn a text are written out, and what is too long to be read is refused."""
+    ran.clear()
+    approvals = Approvals("Allow")
+    paths = ["a\u202etxt.\u200b\x9b2J\x7f", "a" * 20_000]
+    _, late = mounted(delete, approvals=approvals).run([("delete", {"path": p}) for p in paths])
+    ((prompt, *_),) = approvals.asked
+    assert prompt.isascii() and prompt.isprintable()
+    assert r"a\u202etxt.\u200b\u009b2J\u007f" in prompt
+    assert "Nobody was asked" in late
+    assert ran == ["delete"]
+
+
+def test_an_approval_shows_all_characters(mounted: Any) -> None:
+    """What hides or turns other characters, or moves a terminal's cursor, is written out."""
+    approvals = Approvals("Deny")
+    mounted(delete, approvals=approvals).run([("delete", {"path": "\u202ea\u200b\x9b2J\x7f é"})])
+    ((prompt, *_),) = approvals.asked
+    assert r'"\u202ea\u200b\u009b2J\u007f \u00e9"' in prompt
+    assert prompt.isascii() and prompt.replace("\n", "").isprintable()
+
+
 def test_without_an_approval_system_the_call_waits_for_one(host: Host) -> None:
     """With nobody to ask, the body does not run and the failure says that approval is required."""
     ran.clear()
-    run(host.run([("delete", {"path": "a.txt"})]))
+    host.run([("delete", {"path": "a.txt"})])
     assert host.results[0].error["type"] == "ApprovalRequired"
     assert ran == []
 
 
 def test_cleanup_unmounts_the_tools(host: Host) -> None:
     """After the session's cleanup none of the module's tools is mounted."""
-    run(host.run())
+    host.run()
     assert host.after_cleanup == {}
 
 
 def test_mount_returns_nothing_that_the_host_would_run_as_a_tool() -> None:
     """The answer of `mount` is an async function without parameters, or None when there was nothing to mount."""
-    import inspect
 
     async def main() -> None:
         cleanup = await amplifier.mount(add)(MockCoordinator(), {})
-        assert (
-            inspect.iscoroutinefunction(cleanup)
-            and list(inspect.signature(cleanup).parameters) == []
-        )
+        assert inspect.iscoroutinefunction(cleanup)
+        assert list(inspect.signature(cleanup).parameters) == []
         assert await amplifier.mount()(MockCoordinator(), None) is None
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_cleanup_leaves_a_tool_that_replaced_ours() -> None:
@@ -567,32 +551,30 @@ def test_cleanup_leaves_a_tool_that_replaced_ours() -> None:
         await cleanup()
         assert coordinator.get("tools", "add") is other
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_mount_takes_tools_toolsets_and_builders() -> None:
     """One module may mount tools, a toolset, and what a function, sync or async, makes of the configuration."""
 
+    def saying(name: str, text: str) -> Tool:
+        return FunctionTool(lambda: text, name=name, description=f"Say the {name}.")
+
     def build(config: ShopConfig) -> list[Tool]:
-        return [
-            FunctionTool(lambda: config.currency, name="currency", description="Say the currency.")
-        ]
+        return [saying("currency", config.currency)]
 
     async def connect(config: ShopConfig) -> Tool:
-        return FunctionTool(
-            lambda: f"{config.currency} account", name="account", description="Say the account."
-        )
+        return saying("account", f"{config.currency} account")
 
     async def main() -> None:
         coordinator = MockCoordinator()
-        await amplifier.mount(add, build, Toolset([delete]), connect, config_model=ShopConfig)(
-            coordinator, {"currency": "SEK"}
-        )
+        mount = amplifier.mount(add, build, Toolset([delete]), connect, config_model=ShopConfig)
+        await mount(coordinator, {"currency": "SEK"})
         assert list(coordinator.get("tools")) == ["add", "currency", "delete", "account"]
         assert (await coordinator.get("tools", "currency").execute({})).output == "SEK"
         assert (await coordinator.get("tools", "account").execute({})).output == "SEK account"
 
-    run(main())
+    asyncio.run(main())
 
 
 def test_a_disabled_tool_is_not_mounted_and_does_not_run() -> None:
@@ -618,12 +600,10 @@ def test_a_disabled_tool_is_not_mounted_and_does_not_run() -> None:
             "type": "ToolDisabledError",
         }
 
-    run(main())
+    asyncio.run(main())
 
 
-def test_a_tool_sees_that_the_session_is_being_cancelled(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_sees_that_the_session_is_being_cancelled(mounted: Any) -> None:
     """Amplifier hands no token to a tool: the coordinator in the metadata has it, and a graceful stop lets the tool end."""
 
     @FunctionTool
@@ -634,9 +614,9 @@ def test_a_tool_sees_that_the_session_is_being_cancelled(
         token.request_graceful()
         return f"{before} {token.is_graceful}"
 
-    other = Host(monkeypatch, amplifier.mount(look))
-    assert run(other.run([("look", {})], [("look", {})])) == ["False True"]
-    assert other.answer == "cancelled"
+    host = mounted(look)
+    assert host.run([("look", {})], [("look", {})]) == ["False True"]
+    assert host.answer == "cancelled"
 
 
 def test_a_text_that_stands_for_a_value_stays_a_text() -> None:
@@ -647,16 +627,13 @@ def test_a_text_that_stands_for_a_value_stays_a_text() -> None:
 
     short.shows = True
     tool = FunctionTool(lambda: [1, 2], name="count", description="d", output_guardrails=[short])
-    assert run(amplifier.export(tool).execute({})).output == "2"
+    assert execute(tool).output == "2"
 
 
 def test_the_dump_of_a_result_is_json() -> None:
     """A host that shows the model the whole result as JSON finds the value as data."""
-    assert run(amplifier.export(add).execute({"a": 6})).model_dump(mode="json") == {
-        "success": True,
-        "output": 7,
-        "error": None,
-    }
+    dumped = execute(add, {"a": 6}).model_dump(mode="json")
+    assert dumped == {"success": True, "output": 7, "error": None}
 
 
 def test_two_tools_of_one_name_are_refused() -> None:
@@ -682,12 +659,12 @@ def test_what_cannot_be_mounted_is_refused_at_once(items: Any, model: Any, words
 
 @pytest.mark.parametrize(("made", "words"), [(["no tool"], "not str"), (3, "returned int")])
 def test_a_function_that_makes_no_tool_is_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: Any, made: Any, words: str
+    mounted: Any, caplog: Any, made: Any, words: str
 ) -> None:
     """A plain function in the place of a tool is taken for a builder: that it made none is why the module is not loaded."""
-    host = Host(monkeypatch, amplifier.mount(lambda config: made))
+    host = mounted(lambda config: made)
     with caplog.at_level(logging.CRITICAL, "amplifier_core"):
-        run(host.run())
+        host.run()
     ((kind, failed),) = host.events
     assert kind == "module:load_failed" and words in failed["error"]
 
@@ -707,7 +684,7 @@ def test_the_validator_of_amplifier_passes(monkeypatch: pytest.MonkeyPatch) -> N
     module = ModuleType("amplifier_module_tool_valid")
     module.mount = amplifier.mount(add, picture)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    result = run(ToolValidator().validate(module.__name__))
+    result = asyncio.run(ToolValidator().validate(module.__name__))
     assert (result.passed, result.errors, result.warnings) == (True, [], [])
     assert [check.message for check in result.checks if check.name == "tool_name"] == [
         "Tool has name: 'add'",
@@ -736,16 +713,13 @@ class Native:
 
 def test_adopt_makes_a_tool_of_theirs() -> None:
     """An Amplifier tool becomes one of ours: schema, checked arguments, value and failure."""
-    tools = Toolset([amplifier.adopt(Native())])
-    assert tools["native"].schema.parameters["properties"] == {"x": {"type": "integer"}}
-    good = tools.call_sync(ToolCall(name="native", arguments={"x": 4}))
+    tool = amplifier.adopt(Native())
+    assert tool.schema.parameters["properties"] == {"x": {"type": "integer"}}
+    good = call(tool, {"x": 4})
     assert (good.value, good.text) == ({"twice": 8}, '{"twice":8}')
-    bad = tools.call_sync(ToolCall(name="native", arguments={"x": -1}))
+    bad = call(tool, {"x": -1})
     assert (bad.error.type, bad.error.message, bad.text) == ("Domain", "negative", "negative")
-    assert (
-        tools.call_sync(ToolCall(name="native", arguments={"x": "many"})).error.type
-        == "ArgumentError"
-    )
+    assert call(tool, {"x": "many"}).error.type == "ArgumentError"
 
 
 def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
@@ -756,41 +730,37 @@ def test_adopt_takes_plain_values_and_output_beside_an_error() -> None:
 
         async def execute(self, input: dict[str, Any]) -> Any:
             if input["x"]:
-                return NativeResult(
-                    success=False, output={"exit": 2}, error={"message": "failed", "code": 2}
-                )
+                error = {"message": "failed", "code": 2}
+                return NativeResult(success=False, output={"exit": 2}, error=error)
             return [1, 2]
 
-    tools = Toolset([amplifier.adopt(Plain())])
-    assert tools.call_sync(ToolCall(name="plain", arguments={"x": 0})).value == [1, 2]
-    failed = tools.call_sync(ToolCall(name="plain", arguments={"x": 1}))
-    assert (failed.error.type, failed.error.message, failed.text) == (
-        "ToolError",
-        "failed",
-        'failed\n{"exit": 2}',
-    )
-    assert failed.error.details == {"code": 2}
+    tool = amplifier.adopt(Plain())
+    assert call(tool, {"x": 0}).value == [1, 2]
+    failed = call(tool, {"x": 1})
+    assert (failed.error.type, failed.error.message) == ("ToolError", "failed")
+    assert (failed.text, failed.error.details) == ('failed\n{"exit": 2}', {"code": 2})
 
 
-def test_adopt_takes_amplifiers_own_mock_tool_and_refuses_what_is_none() -> None:
-    """Any object with Amplifier's attributes is adopted; another is refused by name."""
-    tool = amplifier.adopt(MockTool("mocked", output="yes"))
-    assert Toolset([tool]).call_sync(ToolCall(name="mocked")).value == "yes"
-    for other in (object(), Native):
-        with pytest.raises(DefinitionError, match="needs a name"):
-            amplifier.adopt(other)
+def test_adopt_takes_amplifiers_own_mock_tool() -> None:
+    """Any object with Amplifier's attributes is adopted."""
+    assert call(amplifier.adopt(MockTool("mocked", output="yes"))).value == "yes"
+
+
+@pytest.mark.parametrize("other", [object(), Native])
+def test_adopt_refuses_what_is_no_tool(other: Any) -> None:
+    """What lacks one of Amplifier's attributes, or is a class, is refused by name."""
+    with pytest.raises(DefinitionError, match="needs a name"):
+        amplifier.adopt(other)
 
 
 def test_export_of_adopted_and_back_keeps_the_tool() -> None:
     """Once round keeps name, description, schema, value and failure."""
-    there = amplifier.export(amplifier.adopt(Native()))
-    assert (there.name, there.description, there.input_schema) == (
-        Native.name,
-        Native.description,
-        Native.input_schema,
-    )
-    assert run(there.execute({"x": 1})).output == {"twice": 2}
-    assert run(there.execute({"x": -1})).error == {"message": "negative", "type": "Domain"}
+    tool = amplifier.adopt(Native())
+    there = amplifier.export(tool)
+    assert (there.name, there.description) == (Native.name, Native.description)
+    assert there.input_schema == Native.input_schema
+    assert execute(tool, {"x": 1}).output == {"twice": 2}
+    assert execute(tool, {"x": -1}).error == {"message": "negative", "type": "Domain"}
 
 
 @pytest.fixture(scope="module")
@@ -800,12 +770,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
     """`amplifier-core validate tool PATH` accepts what `functool new amplifier` writes."""
-    command = [
-        str(Path(sys.executable).parent / "amplifier-core"),
-        "validate",
-        "tool",
-        str(package / "amplifier_module_tool_pet_shop"),
-    ]
+    program = Path(sys.executable).parent / "amplifier-core"
+    command = [program, "validate", "tool", package / "amplifier_module_tool_pet_shop"]
     for _ in range(3):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         # Killed by a signal at its own exit, as its runtime now and then is, the validator has no verdict.
@@ -817,80 +783,62 @@ def test_the_new_package_passes_amplifiers_validator(package: Path) -> None:
 
 def test_the_new_package_passes_amplifiers_own_tests(package: Path) -> None:
     """The behavioural and structural tests that amplifier-core ships pass, unchanged, with warnings as errors."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-W",
-        "error",
-        "-p",
-        "no:cacheprovider",
-        str(package),
-    ]
+    command = [sys.executable, *"-m pytest -q -W error -p no:cacheprovider".split(), package]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=package)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "9 passed" in done.stdout
+
+
+def installed(folder: Path, name: str, version: str, points: dict[str, str]) -> None:
+    """Put the metadata of a package with entry points for Amplifier into a folder."""
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = [f"{key} = {value}" for key, value in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[amplifier.modules]", *lines]))
 
 
 def test_the_new_package_is_found_by_its_entry_point(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Installed, the module is discovered and mounted by the real loader through the group `amplifier.modules`."""
-    import tomllib
-
-    from amplifier_core import ModuleLoader
-
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
-    info = package / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    lines = [
-        f"{key} = {value}" for key, value in project["entry-points"]["amplifier.modules"].items()
-    ]
-    (info / "entry_points.txt").write_text("[amplifier.modules]\n" + "\n".join(lines))
+    points = project["entry-points"]["amplifier.modules"]
+    installed(package, project["name"], project["version"], points)
     monkeypatch.syspath_prepend(str(package))
 
     async def main() -> None:
         coordinator = MockCoordinator()
         loader = ModuleLoader(coordinator=coordinator)
-        assert [
-            (found.id, found.type)
-            for found in await loader.discover()
-            if found.id == "tool-pet-shop"
-        ] == [("tool-pet-shop", "tool")]
+        found = [each for each in await loader.discover() if each.id == "tool-pet-shop"]
+        assert [(each.id, each.type) for each in found] == [("tool-pet-shop", "tool")]
         mount = await loader.load("tool-pet-shop", {"greeting": "Ahoi"})
         await mount(coordinator)
         result = await coordinator.get("tools", "pet_shop_tool").execute({"name": "Bo"})
         assert result.output == "Ahoi, Bo!"
 
-    run(main())
+    asyncio.run(main())
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of examples/amplifier_modules.py, installed: their entry points are on the import path."""
-    info = tmp_path / "packages" / "amplifier_modules-1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: amplifier-modules\nVersion: 1\n")
-    points = [
-        f"tool-{name} = examples.amplifier_modules:mount_{name}" for name in ("files", "shell")
-    ]
-    (info / "entry_points.txt").write_text("\n".join(["[amplifier.modules]", *points]))
-    monkeypatch.syspath_prepend(str(info.parent))
+    points = {
+        f"tool-{name}": f"examples.amplifier_modules:mount_{name}" for name in ("files", "shell")
+    }
+    installed(tmp_path / "packages", "amplifier-modules", "1", points)
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (a Debian package)")
 def test_the_bundled_tools_are_modules_with_a_configuration(
-    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    modules: None, tmp_path: Path, mounted: Any
 ) -> None:
     """A session mounts the bundled file and shell tools by entry point, each with its configuration and approvals."""
     work = tmp_path / "work"
     work.mkdir()
     approvals = Approvals("Allow")
-    host = Host(monkeypatch, amplifier.mount(), approval_system=approvals)
+    host = mounted(approvals=approvals)
     plan = [
         {"module": "tool-files", "config": {"roots": [str(work)], "max_bytes": 100}},
         {"module": "tool-shell", "config": {"workdir": str(work)}},
@@ -902,7 +850,7 @@ def test_the_bundled_tools_are_modules_with_a_configuration(
         ("write_file", {"path": "b.txt", "content": "x" * 101}),
         ("shell", {"command": "wc -c < a.txt"}),
     ]
-    read = run(host.run(*[[call] for call in calls], tools=plan))
+    read = host.run(*[[call] for call in calls], tools=plan)
     assert read[1] == "hello" and (work / "a.txt").read_text() == "hello"
     assert "outside" in read[2] and host.results[2].error["type"] == "PathNotAllowed"
     assert host.results[3].success is False and not (work / "b.txt").exists()
@@ -911,21 +859,18 @@ def test_the_bundled_tools_are_modules_with_a_configuration(
 
 
 def test_a_bundled_module_with_a_bad_configuration_is_not_loaded(
-    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    modules: None, tmp_path: Path, mounted: Any, caplog: Any
 ) -> None:
     """A directory that does not exist, and an unknown key, cost that module only, and the session says why."""
-    host = Host(monkeypatch, amplifier.mount())
+    host = mounted()
     plan = [
         {"module": "tool-files", "config": {"roots": [str(tmp_path)], "color": 1}},
         {"module": "tool-files", "config": {"roots": [str(tmp_path / "nowhere")]}},
         {"module": "tool-files", "config": {"roots": [str(tmp_path)], "read_only": True}},
     ]
     with caplog.at_level(logging.CRITICAL, "amplifier_core"):
-        read = run(
-            host.run(
-                [("write_file", {"path": "a", "content": "b"})], [("list_files", {})], tools=plan
-            )
-        )
+        turns = [("write_file", {"path": "a", "content": "b"})], [("list_files", {})]
+        read = host.run(*turns, tools=plan)
     assert read[0] == "Error: Tool 'write_file' not found"
     errors = [data["error"] for kind, data in host.events if kind == "module:load_failed"]
     assert len(errors) == 2 and "color" in errors[0] and "nowhere" in errors[1]

@@ -8,9 +8,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from functool import AgentTool, Context, FunctionTool, Tool, ToolCall
-from functool.bundled.code_mode import code_mode
-from functool.guardrails import require_approval
+from functool import AgentTool, Context, Tool, ToolCall
 from functool.integrations import langchain
 from functool.layers.journal import Journal
 from tests.integrations.bridges import (
@@ -19,31 +17,12 @@ from tests.integrations.bridges import (
     OpenAIAgents,
     PydanticAI,
 )
+from tests.integrations.office import Office
+from tests.support import ask, call
 
 CODE = "a = await note(text='a')\nb = await pay(amount=7)\nc = await note(text='b')\n[a, b, c]"
 TURNS = ([("c1", "run_code", {"code": CODE})], "done")
 ANSWER = '"value": ["noted a", "paid 7", "noted b"]'
-
-
-class Office:
-    """Tools with effects that are counted, and the program's tool."""
-
-    def __init__(self, **options: Any) -> None:
-        self.done: list[Any] = []
-
-        @FunctionTool
-        def note(text: str) -> str:
-            """Note."""
-            self.done.append(text)
-            return f"noted {text}"
-
-        @FunctionTool(input_guardrails=[require_approval()])
-        def pay(amount: int) -> str:
-            """Pay."""
-            self.done.append(amount)
-            return f"paid {amount}"
-
-        self.tool: Tool = code_mode([note, pay], **options)
 
 
 def yes(name: str, arguments: dict[str, Any]) -> bool:
@@ -93,9 +72,8 @@ def test_a_program_goes_on_after_a_deferred_call(stream: bool) -> None:
         asked.append([*office.done])
         return True
 
-    outcome = asyncio.run(
-        PydanticAI().play([office.tool], *TURNS, deps=Context(), decide=decide, stream=stream)
-    )
+    given = {"deps": Context(), "decide": decide, "stream": stream}
+    outcome = asyncio.run(PydanticAI().play([office.tool], *TURNS, **given))
 
     assert asked == [["a"]]
     assert ANSWER in outcome.of("c1").text
@@ -150,10 +128,9 @@ def test_a_framework_that_asks_before_the_body_tells_the_model(bridge: Any) -> N
     office = Office()
     outcome = asyncio.run(bridge.play([office.tool], *TURNS, decide=yes))
 
-    assert "needs a person's approval first" in outcome.of("c1").text or (
-        "would forget" in outcome.of("c1").text
-    )
-    assert "c1/1 note: done" in outcome.of("c1").text
+    read = outcome.of("c1").text
+    assert "needs a person's approval first" in read or "would forget" in read
+    assert "c1/1 note: done" in read
     assert office.done == ["a"]
 
 
@@ -165,16 +142,18 @@ def test_a_program_of_an_agent_inside_a_tool_goes_on(bridge: Any, agreed: bool) 
     more = {"checkpointer": InMemorySaver()} if bridge.name == "langchain" else {}
     agent = bridge.agent([bridge.export(office.tool)], *TURNS, **more)
     clerk = AgentTool(agent, "clerk", "Ask the clerk.", runner=bridge.runner)
-    call = ToolCall(name="clerk", arguments={"input": "go"}, id="outer")
     context = Context(deps=Context())
-    waiting = asyncio.run(clerk.invoke(call, context))
+    waiting = ask(clerk, context)
 
     assert waiting.error is not None and waiting.error.type == "ApprovalRequired", waiting.text
     request = waiting.metadata["approval"]
     assert (request.tool, request.arguments) == ("pay", {"amount": 7})
     assert office.done == ["a"]
-    context.approve(request) if agreed else context.deny(request, "not today")
-    result = asyncio.run(clerk.invoke(call, context))
+    if agreed:
+        context.approve(request)
+    else:
+        context.deny(request, "not today")
+    result = ask(clerk, context)
     assert result.text == "done"
     assert office.done == (["a", 7, "b"] if agreed else ["a"])
 
@@ -189,8 +168,8 @@ def test_a_runner_of_ones_own_passes_the_pause_on() -> None:
         )
 
     clerk = AgentTool("an agent", "clerk", "Ask the clerk.", runner=runner)
-    call, context = ToolCall(name="clerk", arguments={"input": CODE}, id="outer"), Context()
-    context.approve(asyncio.run(clerk.invoke(call, context)).metadata["approval"])
+    context = Context()
+    context.approve(call(clerk, {"input": CODE}, context).metadata["approval"])
 
-    assert ANSWER in asyncio.run(clerk.invoke(call, context)).text
+    assert ANSWER in call(clerk, {"input": CODE}, context).text
     assert office.done == ["a", 7, "b"]

@@ -41,9 +41,29 @@ from functool import (
 from functool.guardrails import require_approval
 from functool.integrations import langchain
 from tests.integrations.bridges import LangChain
+from tests.integrations.odd_tools import paying, stopped
 from tests.support import ask, call
 
 bridge = LangChain()
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+GO: Any = {"messages": [("user", "go")]}
+PAY = [("c1", "pay", {"amount": 7})]
+
+
+def kept(*tools: Any, turns: Any = PAY) -> Any:
+    """A graph that makes these calls, says "done", and can be interrupted."""
+    exported = [langchain.export(tool) for tool in tools]
+    return bridge.agent(exported, turns, "done", checkpointer=InMemorySaver())
+
+
+def pending(graph: Any) -> Any:
+    """The interrupt at which a graph waits."""
+    (interrupt,) = graph.get_state(CONFIG).interrupts
+    return interrupt.value
+
+
+def expert(agent: Any, **options: Any) -> AgentTool:
+    return AgentTool(agent, "expert", "d", **{"runner": langchain.runner, **options})
 
 
 def made(name: str, arguments: dict[str, Any], id: str = "c1") -> dict[str, Any]:
@@ -77,23 +97,13 @@ def test_alone_a_tool_returns_its_value_and_raises_its_failure() -> None:
 def test_a_whole_call_gives_a_message() -> None:
     """Called with a tool call, the tool answers with a message whose artifact is the `ToolResult`."""
     exported = langchain.export(half)
+    fine = exported.invoke(made("half", {"number": 3}))
+    failed = asyncio.run(exported.ainvoke(made("half", {"number": -1})))
 
-    fine, failed = (
-        exported.invoke(made("half", {"number": 3})),
-        asyncio.run(exported.ainvoke(made("half", {"number": -1}))),
-    )
-
-    assert (fine.content, fine.status, fine.tool_call_id, fine.artifact.value) == (
-        "1.5",
-        "success",
-        "c1",
-        1.5,
-    )
-    assert (failed.content, failed.status, failed.artifact.error.type) == (
-        "ValueError: too small",
-        "error",
-        "ValueError",
-    )
+    assert (fine.content, fine.status, fine.tool_call_id) == ("1.5", "success", "c1")
+    assert fine.artifact.value == 1.5
+    assert (failed.content, failed.status) == ("ValueError: too small", "error")
+    assert failed.artifact.error.type == "ValueError"
 
 
 def test_any_argument_name() -> None:
@@ -128,18 +138,12 @@ def test_sync_graph() -> None:
         """Pay."""
         return f"{context.deps} paid {amount}"
 
-    graph = bridge.agent(
-        [langchain.export(pay)],
-        [("c1", "pay", {"amount": 7})],
-        "done",
-        checkpointer=InMemorySaver(),
-    )
-    config = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"messages": [("user", "go")]}, config, context="ada")
-    (pending,) = graph.get_state(config).interrupts
-    last = graph.invoke(Command(resume=True), config, context="ada")
+    graph = kept(pay)
+    graph.invoke(GO, CONFIG, context="ada")
+    asked = pending(graph)
+    last = graph.invoke(Command(resume=True), CONFIG, context="ada")
 
-    assert (pending.value["tool"], pending.value["arguments"]) == ("pay", {"amount": 7})
+    assert (asked["tool"], asked["arguments"]) == ("pay", {"amount": 7})
     assert [m.content for m in last["messages"] if isinstance(m, ToolMessage)] == ["ada paid 7"]
 
 
@@ -147,40 +151,27 @@ def test_sync_graph() -> None:
 def test_call_of_an_agent_inside_the_tool_is_approved_by_its_digest(shown: bool) -> None:
     """True answers for the tool's own call only; for what an agent inside it wants to do, the digest that was shown does."""
     paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
+    inner = Toolset([paying(paid)])
 
     async def runner(agent: Any, text: str, context: Context) -> ToolResult:
-        return await Toolset([pay]).call(
-            ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context
-        )
+        return await inner.call(ToolCall(name="pay", arguments={"amount": 7}, id="inner"), context)
 
-    tool = AgentTool("a", "clerk", "d", runner=runner)
-    graph = bridge.agent(
-        [langchain.export(tool)],
-        [("c1", "clerk", {"input": "pay"})],
-        "done",
-        checkpointer=InMemorySaver(),
-    )
-    config = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"messages": [("user", "go")]}, config)
-    (pending,) = graph.get_state(config).interrupts
-    graph.invoke(Command(resume=pending.value["digest"] if shown else True), config)
+    graph = kept(expert("a", runner=runner), turns=[("c1", "expert", {"input": "pay"})])
+    graph.invoke(GO, CONFIG)
+    asked = pending(graph)
+    graph.invoke(Command(resume=asked["digest"] if shown else True), CONFIG)
 
-    assert pending.value["call_id"] == "inner"
+    assert asked["call_id"] == "inner"
     assert paid == ([7] if shown else [])
 
 
-CONFIG: Any = {"configurable": {"thread_id": "1"}}
 EDIT = {"type": "edit", "edited_action": {"name": "pay", "args": {"amount": 3}}}
 TOLD = "A person changed the arguments of this call: `amount` to 3."
 
 
-def paying(paid: list[int], **options: Any) -> FunctionTool:
+def transferring(paid: list[int], **options: Any) -> FunctionTool:
+    """A tool with a default, which an edit may leave out."""
+
     @FunctionTool(**options)
     async def pay(amount: int, currency: str = "CHF") -> str:
         """Pay."""
@@ -216,14 +207,12 @@ def test_a_graph_is_resumed_with_a_decision_of_langchain(
 ) -> None:
     """Approve, edit and reject, as LangChain writes them, answer the interrupt; what is no answer refuses."""
     ran: list[int] = []
-    pay = paying(ran, input_guardrails=[require_approval()])
-    call_pay = [("c1", "pay", {"amount": 7})]
-    graph = bridge.agent([langchain.export(pay)], call_pay, "done", checkpointer=InMemorySaver())
-    asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, CONFIG))
-    (pending,) = graph.get_state(CONFIG).interrupts
+    graph = kept(transferring(ran, input_guardrails=[require_approval()]))
+    asyncio.run(graph.ainvoke(GO, CONFIG))
+    asked = pending(graph)
     messages = asyncio.run(graph.ainvoke(Command(resume=answer), CONFIG))["messages"]
 
-    assert pending.value["arguments"] == {"amount": 7, "currency": "CHF"}
+    assert asked["arguments"] == {"amount": 7, "currency": "CHF"}
     assert (messages[-2].content, ran) == (read, paid)
 
 
@@ -231,24 +220,19 @@ def test_a_graph_is_resumed_with_a_decision_of_langchain(
 def test_the_frameworks_own_review_edits_an_exported_tool(mode: Any) -> None:
     """`HumanInTheLoopMiddleware` edits the call of a tool that asks for no approval itself."""
     ran: list[int] = []
-    graph = reviewed(paying(ran), [("c1", "pay", {"amount": 7})], mode=mode)
-    asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, CONFIG))
+    graph = reviewed(transferring(ran), PAY, mode=mode)
+    asyncio.run(graph.ainvoke(GO, CONFIG))
     answer = EDIT if mode == "per_call" else {"decisions": [EDIT]}
     asyncio.run(graph.ainvoke(Command(resume=answer), CONFIG))
 
     assert ran == [3]
 
 
-def reviewed(tool: Any, *turns: Any, mode: Any, options: Any = True) -> Any:
+def reviewed(tool: Any, *turns: Any, mode: Any) -> Any:
     """A graph whose calls of `pay` a person reviews."""
-    middleware = HumanInTheLoopMiddleware(interrupt_on={"pay": options}, interrupt_mode=mode)
-    graph = bridge.agent([], *turns, "done").scripted
-    return create_agent(
-        graph,
-        tools=[langchain.export(tool)],
-        middleware=[middleware],
-        checkpointer=InMemorySaver(),
-    )
+    middleware = HumanInTheLoopMiddleware(interrupt_on={"pay": True}, interrupt_mode=mode)
+    model, tools = bridge.agent([], *turns, "done").scripted, [langchain.export(tool)]
+    return create_agent(model, tools, middleware=[middleware], checkpointer=InMemorySaver())
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
@@ -256,8 +240,7 @@ def test_the_frameworks_own_review_waits_in_a_sub_agent(mode: Any) -> None:
     """A sub-agent's review asks the outer context about each call, one after the other: approved, edited, refused."""
     ran: list[int] = []
     calls = [(f"i{n}", "pay", {"amount": n}) for n in (1, 2, 3)]
-    graph = reviewed(paying(ran), calls, mode=mode)
-    tool = AgentTool(graph, "clerk", "d", runner=langchain.runner)
+    tool = expert(reviewed(transferring(ran), calls, mode=mode))
     context, asked = Context(), []
     for n in (1, 2, 3):
         request = ask(tool, context).metadata["approval"]
@@ -276,14 +259,7 @@ def test_the_frameworks_own_review_waits_in_a_sub_agent(mode: Any) -> None:
 def test_an_edited_call_of_a_sub_agent_runs_edited() -> None:
     """What a person makes of the call of an exported tool in a sub-agent goes to its interrupt."""
     ran: list[int] = []
-    pay = paying(ran, input_guardrails=[require_approval()])
-    agent = bridge.agent(
-        [langchain.export(pay)],
-        [("i1", "pay", {"amount": 7})],
-        "done",
-        checkpointer=InMemorySaver(),
-    )
-    tool = AgentTool(agent, "clerk", "d", runner=langchain.runner)
+    tool = expert(kept(transferring(ran, input_guardrails=[require_approval()])))
     edit = Decision(approved=True, arguments={"amount": 3, "currency": "EUR"})
     result = ask(tool, Context(approver=lambda request: edit))
 
@@ -304,13 +280,10 @@ def test_without_a_call_id_the_model_text_stands_for_a_value_that_is_not_shown()
 
 def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
     """Where no graph can be interrupted the model reads that approval is required."""
+    paid: list[int] = []
+    message = asyncio.run(langchain.export(paying(paid)).ainvoke(made("pay", {"amount": 1})))
 
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def pay(amount: int) -> str:
-        """Pay."""
-        raise AssertionError("never")
-
-    message = asyncio.run(langchain.export(pay).ainvoke(made("pay", {"amount": 1})))
+    assert paid == []
 
     assert (message.status, message.artifact.error.type) == ("error", "ApprovalRequired")
 
@@ -318,25 +291,16 @@ def test_without_a_graph_a_pending_approval_is_the_failure() -> None:
 def test_a_tool_node_that_handles_every_exception_makes_an_answer_of_a_tripwire() -> None:
     """A tripwire leaves a `ToolNode`, unless it is told to handle every exception: then the model reads it."""
 
-    def trip(call: ToolCall, context: Context) -> None:
-        raise Tripwire("stop everything")
-
-    @FunctionTool(input_guardrails=[trip])
-    async def noop() -> str:
-        """Do nothing."""
-        return "x"
-
     async def node(**options: Any) -> Any:
         graph = StateGraph(MessagesState)
-        graph.add_node("tools", ToolNode([langchain.export(noop)], **options))
+        graph.add_node("tools", ToolNode([langchain.export(stopped)], **options))
         graph.set_entry_point("tools")
-        return await graph.compile().ainvoke(
-            {"messages": [AIMessage("", tool_calls=[made("noop", {})])]}
-        )
+        calls = AIMessage("", tool_calls=[made("stopped", {})])
+        return (await graph.compile().ainvoke({"messages": [calls]}))["messages"][-1].content
 
-    with pytest.raises(Tripwire, match="stop everything"):
+    with pytest.raises(Tripwire, match="Stop everything"):
         asyncio.run(node())
-    assert "stop everything" in asyncio.run(node(handle_tool_errors=True))["messages"][-1].content
+    assert "Stop everything" in asyncio.run(node(handle_tool_errors=True))
 
 
 def test_a_disabled_tool_says_so_in_a_sync_graph() -> None:
@@ -350,7 +314,7 @@ def test_a_disabled_tool_says_so_in_a_sync_graph() -> None:
     read = []
     for user in ("ada", "bob"):
         graph = bridge.agent([langchain.export(secret)], [("c1", "secret", {})], "done")
-        read.append(graph.invoke({"messages": [("user", "go")]}, context=user)["messages"][-2].text)
+        read.append(graph.invoke(GO, context=user)["messages"][-2].text)
 
     assert read == ["x", "The tool 'secret' is disabled."]
 
@@ -379,8 +343,10 @@ def test_only_progress_is_told(sync: bool) -> None:
         return "there"
 
     graph = bridge.agent([langchain.export(slow)], [("c1", "slow", {})], "done")
-    start = {"messages": [("user", "go")]}
-    graph.invoke(start, context=host) if sync else asyncio.run(graph.ainvoke(start, context=host))
+    if sync:
+        graph.invoke(GO, context=host)
+    else:
+        asyncio.run(graph.ainvoke(GO, context=host))
 
     assert heard == ["tool:progress"]
 
@@ -411,9 +377,8 @@ def test_content_there_and_back(content: Any, block: dict[str, Any]) -> None:
         return [block], None
 
     message = langchain.export(give).invoke(made("give", {}))
-    adopted = langchain.adopt(
-        StructuredTool.from_function(back, response_format="content_and_artifact")
-    )
+    native = StructuredTool.from_function(back, response_format="content_and_artifact")
+    adopted = langchain.adopt(native)
 
     assert message.content == [{"type": "text", "text": "here"}, block]
     assert call(adopted).output == [content]
@@ -427,16 +392,12 @@ def test_a_sound_is_named_and_costs_no_image() -> None:
         """Film."""
         return [AudioContent(data=b"ab"), ImageContent(data=b"cd")]
 
-    answer = bridge.agent([langchain.export(film)], [("c1", "film", {})], "done").invoke(
-        {"messages": [HumanMessage("go")]}
-    )
+    graph = bridge.agent([langchain.export(film)], [("c1", "film", {})], "done")
+    message = graph.invoke(GO)["messages"][-2]
 
     image = {"type": "image", "base64": "Y2Q=", "mime_type": "image/png"}
-    assert answer["messages"][-2].content == [
-        {"type": "text", "text": "[audio/wav: 2 bytes]"},
-        image,
-    ]
-    assert answer["messages"][-2].artifact.output[0].data == b"ab"
+    assert message.content == [{"type": "text", "text": "[audio/wav: 2 bytes]"}, image]
+    assert message.artifact.output[0].data == b"ab"
 
 
 # --- adopt
@@ -468,7 +429,10 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
     assert call(tool, {"a": -1}).text == "a is too small"
 
 
-@pytest.mark.parametrize("response_format", ["content", "content_and_artifact"])
+PAIR = "content_and_artifact"
+
+
+@pytest.mark.parametrize(("response_format", "value"), [("content", (4,)), (PAIR, 4)])
 @pytest.mark.parametrize(
     ("handler", "words"),
     [
@@ -478,14 +442,16 @@ def test_adopted_tool_runs_through_the_pipeline() -> None:
         (lambda error: [{"type": "text", "text": "Sorry."}], "Sorry."),
     ],
 )
-def test_handled_errors_stay_failures(response_format: Any, handler: Any, words: str) -> None:
+def test_handled_errors_stay_failures(
+    response_format: Any, value: Any, handler: Any, words: str
+) -> None:
     """A failure that the native tool words itself is a failure with these words, and the native tool stays as it was."""
 
     def half(number: int) -> Any:
         """Halve."""
         if number % 2:
             raise ToolException("broken")
-        return (number // 2, number // 2)[: 2 if response_format == "content_and_artifact" else 1]
+        return (number // 2, number // 2)[: 2 if response_format == PAIR else 1]
 
     native = StructuredTool.from_function(
         half, response_format=response_format, handle_tool_error=handler
@@ -494,9 +460,7 @@ def test_handled_errors_stay_failures(response_format: Any, handler: Any, words:
     result = call(tool, {"number": 1})
 
     assert (result.is_error, result.text) == (True, words)
-    assert call(tool, {"number": 8}).value == (
-        4 if response_format == "content_and_artifact" else (4,)
-    )
+    assert call(tool, {"number": 8}).value == value
     assert native.handle_tool_error is handler
 
 
@@ -522,14 +486,8 @@ def test_content_blocks_of_a_native_tool_are_content() -> None:
         image,
         TextContent(text='{"type":"json","json":{"n":1}}'),
     ]
-    assert (
-        call(
-            langchain.adopt(
-                StructuredTool.from_function(lambda: [{"n": 1}], name="rows", description="Rows.")
-            )
-        ).text
-        == '[{"n":1}]'
-    )
+    rows = StructuredTool.from_function(lambda: [{"n": 1}], name="rows", description="Rows.")
+    assert call(langchain.adopt(rows)).text == '[{"n":1}]'
 
 
 def test_tool_runtime_holds_deps_and_call_id() -> None:
@@ -616,20 +574,11 @@ def test_round_trip() -> None:
 
 def test_runner_answers_with_usage() -> None:
     """The last message is the answer, the run's usage is summed, and the extractor gets the graph's state."""
-    graph = bridge.agent(
-        [add], [("i1", "add", {"a": 1})], "three", [("i1", "add", {"a": 1})], "three"
-    )
+    calls = [("i1", "add", {"a": 1})]
+    graph = bridge.agent([add], calls, "three", calls, "three")
 
-    plain = ask(AgentTool(graph, "expert", "d", runner=langchain.runner))
-    extracted = ask(
-        AgentTool(
-            graph,
-            "expert",
-            "d",
-            runner=langchain.runner,
-            output_extractor=lambda state: str(len(state["messages"])),
-        )
-    )
+    plain = ask(expert(graph))
+    extracted = ask(expert(graph, output_extractor=lambda state: str(len(state["messages"]))))
 
     counts = {"requests": 2, "input_tokens": 20, "output_tokens": 6, "total_tokens": 26}
     assert (plain.text, plain.metadata) == ("three", {"usage": counts})
@@ -641,31 +590,19 @@ def test_runner_of_a_runnable() -> None:
     model = bridge.agent([], "yes").scripted
     chain = RunnableLambda(lambda text: [HumanMessage(text)]) | model
 
-    result = ask(AgentTool(chain, "expert", "d", runner=langchain.runner))
+    result = ask(expert(chain))
 
     assert (result.text, result.metadata["usage"]["total_tokens"]) == ("yes", 13)
-    assert ask(AgentTool(RunnableLambda(str.upper), "expert", "d"), text="hi").text == "HI"
+    assert ask(expert(RunnableLambda(str.upper), runner=None), text="hi").text == "HI"
 
 
 def pausing(
     *turns: Any, thread: str | None = "t1", keeps: bool = True
 ) -> tuple[AgentTool, Any, list[int]]:
     paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    graph = bridge.agent(
-        [langchain.export(pay)], *turns, checkpointer=InMemorySaver() if keeps else None
-    )
-    return (
-        AgentTool(graph, "clerk", "d", runner=langchain.runner, thread=lambda context: thread),
-        graph,
-        paid,
-    )
+    saver = InMemorySaver() if keeps else None
+    graph = bridge.agent([langchain.export(paying(paid))], *turns, checkpointer=saver)
+    return expert(graph, thread=lambda context: thread), graph, paid
 
 
 def test_a_graph_with_a_checkpointer_starts_fresh_without_a_thread() -> None:
@@ -687,16 +624,9 @@ def test_a_graph_that_cannot_go_on_says_so() -> None:
     turns = [[("i1", "pay", {"amount": 1})], "paid"]
     alone, _, paid = pausing(*turns, keeps=False)
     inside, _, paid_inside = pausing(*turns, keeps=False)
-    outer = bridge.agent(
-        [langchain.export(inside)],
-        [("c1", "clerk", {"input": "pay"})],
-        "done",
-        checkpointer=InMemorySaver(),
-    )
+    graph = kept(inside, turns=[("c1", "expert", {"input": "pay"})])
 
-    answer = asyncio.run(
-        outer.ainvoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "t1"}})
-    )
+    answer = asyncio.run(graph.ainvoke(GO, CONFIG))
 
     assert ask(alone).text == answer["messages"][-2].content == words
     assert paid == paid_inside == []
@@ -713,10 +643,7 @@ def test_a_configuration_of_the_runner_keeps_the_thread() -> None:
     graph = bridge.agent([where], [("i1", "where", {})], "done", checkpointer=InMemorySaver())
     runner = partial(langchain.runner, config={"configurable": {"user": "ada"}})
 
-    assert (
-        ask(AgentTool(graph, "guide", "d", runner=runner, thread=lambda context: "t1")).text
-        == "done"
-    )
+    assert ask(expert(graph, runner=runner, thread=lambda context: "t1")).text == "done"
     assert graph.scripted.seen[-1][-1].content == "t1 ada"
 
 
@@ -729,19 +656,12 @@ def test_interrupt_of_a_graph_of_its_own() -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("send", node)
     builder.set_entry_point("send")
-    tool = AgentTool(
-        builder.compile(InMemorySaver()),
-        "clerk",
-        "d",
-        runner=langchain.runner,
-        thread=lambda context: "t1",
-    )
+    tool = expert(builder.compile(InMemorySaver()), thread=lambda context: "t1")
     context = Context()
+    request = ask(tool, context).metadata["approval"]
+    context.approve(request)
 
-    pending = ask(tool, context)
-    context.approve(pending.metadata["approval"])
-
-    assert pending.metadata["approval"].arguments == {"value": "Send the letter?"}
+    assert request.arguments == {"value": "Send the letter?"}
     assert ask(tool, context).text == "sent: True"
 
 

@@ -5,7 +5,6 @@ and the version, and its test shows the limit.
 """
 
 import asyncio
-import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,11 +36,10 @@ from functool import (
 from functool.dialects._subset import violations
 from functool.guardrails import redact, require_approval
 from tests.integrations.bridges import BRIDGES, Outcome
-from tests.support import call
+from tests.integrations.odd_tools import PNG, stopped
+from tests.support import ask
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+each_bridge = pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
 
 
 class Unit(str, Enum):
@@ -147,11 +145,8 @@ async def refused(bridge: Any) -> None:
         seen.append(path)
         return "text"
 
-    outcome = await bridge.play(
-        [read],
-        [("c1", "read", {"path": "/etc/passwd"}), ("c2", "read", {"path": "/tmp/a"})],
-        "done",
-    )
+    calls = [("c1", "read", {"path": "/etc/passwd"}), ("c2", "read", {"path": "/tmp/a"})]
+    outcome = await bridge.play([read], calls, "done")
 
     assert seen == ["/tmp/a"]
     assert outcome.of("c1").text == "Paths below /etc are off limits."
@@ -169,9 +164,8 @@ async def failed(bridge: Any) -> None:
             raise ToolError("The key sk-123 has no such limit.")
         return "charged with sk-456"
 
-    outcome = await bridge.play(
-        [charge], [("c1", "charge", {"amount": 11}), ("c2", "charge", {"amount": 1})], "done"
-    )
+    calls = [("c1", "charge", {"amount": 11}), ("c2", "charge", {"amount": 1})]
+    outcome = await bridge.play([charge], calls, "done")
 
     assert "sk-" not in outcome.of("c1").text and "has no such limit." in outcome.of("c1").text
     assert "sk-" not in outcome.of("c2").text and outcome.of("c2").text.startswith("charged with ")
@@ -188,6 +182,9 @@ def _payment(seen: list[int]) -> FunctionTool:
     return pay
 
 
+PAYING: Any = ([("c1", "pay", {"amount": 7})], "done")
+
+
 async def approved(bridge: Any) -> None:
     """A call that needs a person pauses the run before the body; after the approval the body runs once, and the run goes on."""
     seen: list[int] = []
@@ -197,9 +194,7 @@ async def approved(bridge: Any) -> None:
         asked.append((name, arguments["amount"], list(seen)))
         return True
 
-    outcome = await bridge.play(
-        [_payment(seen)], [("c1", "pay", {"amount": 7})], "done", decide=decide
-    )
+    outcome = await bridge.play([_payment(seen)], *PAYING, decide=decide)
 
     assert asked == [("pay", 7, [])]
     assert seen == [7]
@@ -210,13 +205,7 @@ async def approved(bridge: Any) -> None:
 async def denied(bridge: Any) -> None:
     """After a refusal the body does not run, the model reads the person's reason, and the run goes on."""
     seen: list[int] = []
-
-    outcome = await bridge.play(
-        [_payment(seen)],
-        [("c1", "pay", {"amount": 7})],
-        "done",
-        decide=lambda *_: "Too much, says Ada.",
-    )
+    outcome = await bridge.play([_payment(seen)], *PAYING, decide=lambda *_: "Too much, says Ada.")
 
     assert seen == []
     assert "Too much, says Ada." in outcome.of("c1").text
@@ -237,11 +226,8 @@ async def parallel(bridge: Any) -> None:
     calls = [(f"c{n}", "meet", {"name": name}) for n, name in enumerate("abc")]
     outcome = await bridge.play([meet], calls, "done")
 
-    assert {read.call_id: read.text for read in outcome.read} == {
-        "c0": "met a",
-        "c1": "met b",
-        "c2": "met c",
-    }
+    read = {read.call_id: read.text for read in outcome.read}
+    assert read == {"c0": "met a", "c1": "met b", "c2": "met c"}
 
 
 async def streamed(bridge: Any) -> None:
@@ -285,9 +271,8 @@ async def context(bridge: Any) -> None:
         seen.append((context.deps.user, context.call.id))
         return context.deps.user
 
-    outcome = await bridge.play(
-        [whoami], [("c1", "whoami", {}), ("c2", "whoami", {})], "done", deps=Deps("ada")
-    )
+    calls = [("c1", "whoami", {}), ("c2", "whoami", {})]
+    outcome = await bridge.play([whoami], calls, "done", deps=Deps("ada"))
 
     assert sorted(seen) == [("ada", "c1"), ("ada", "c2")]
     assert outcome.declared["whoami"]["parameters"]["properties"] == {}
@@ -342,13 +327,7 @@ async def no_custom_stream_event(bridge: Any) -> None:
 async def no_reason_of_a_refusal(bridge: Any) -> None:
     """The framework has its own words for a refusal: the body does not run, and the person's reason is not read."""
     seen: list[int] = []
-
-    outcome = await bridge.play(
-        [_payment(seen)],
-        [("c1", "pay", {"amount": 7})],
-        "done",
-        decide=lambda *_: "Too much, says Ada.",
-    )
+    outcome = await bridge.play([_payment(seen)], *PAYING, decide=lambda *_: "Too much, says Ada.")
 
     assert seen == []
     assert "rejected by user" in outcome.of("c1").text and "Ada" not in outcome.of("c1").text
@@ -398,18 +377,10 @@ def test_scenario(bridge: Any, scenario: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+@each_bridge
 def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
     """A `Tripwire` leaves every framework's run as a functool `Tripwire`, streamed or not, and the calls beside it are cancelled."""
     notes: list[str] = []
-
-    def trip(call: ToolCall, context: Context) -> None:
-        raise Tripwire("stop everything")
-
-    @FunctionTool(input_guardrails=[trip])
-    async def bad() -> str:
-        """Trip."""
-        return "never"
 
     @FunctionTool
     async def good() -> str:
@@ -420,30 +391,19 @@ def test_tripwire_leaves_the_run(bridge: Any, stream: bool) -> None:
             notes.append("cancelled")
         return "never"
 
-    with pytest.raises(Tripwire, match="stop everything"):
-        asyncio.run(
-            bridge.play([bad, good], [("c1", "good", {}), ("c2", "bad", {})], "done", stream=stream)
-        )
+    calls = [("c1", "good", {}), ("c2", "stopped", {})]
+    with pytest.raises(Tripwire, match="Stop everything"):
+        asyncio.run(bridge.play([stopped, good], calls, "done", stream=stream))
     assert notes == ["cancelled"]
 
 
-@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+@each_bridge
 def test_tripwire_of_a_sub_agent_stops_the_outer_run(bridge: Any) -> None:
     """A `Tripwire` in a sub-agent of any framework leaves the outer call, and is not an answer."""
+    agent = bridge.agent([bridge.export(stopped)], [("c1", "stopped", {})], "done")
 
-    def trip(call: ToolCall, context: Context) -> None:
-        raise Tripwire("stop everything")
-
-    @FunctionTool(input_guardrails=[trip])
-    async def bad() -> str:
-        """Trip."""
-        return "never"
-
-    agent = bridge.agent([bridge.export(bad)], [("c1", "bad", {})], "done")
-    tool = AgentTool(agent, "expert", "d", runner=bridge.runner)
-
-    with pytest.raises(Tripwire, match="stop everything"):
-        call(tool, {"input": "go"})
+    with pytest.raises(Tripwire, match="Stop everything"):
+        ask(AgentTool(agent, "expert", "d", runner=bridge.runner))
 
 
 @pytest.mark.parametrize("outer", BRIDGES, ids=lambda bridge: bridge.name)
@@ -486,28 +446,18 @@ def _clerk(paid: list[int]) -> AgentTool:
     return AgentTool("clerk", "clerk", "d", runner=runner, input_guardrails=[require_approval()])
 
 
-@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+@each_bridge
 def test_agreeing_to_an_agent_agrees_to_nothing_inside_it(bridge: Any) -> None:
     """A person's word for the outer call lets the agent run; what the agent's own tools ask for stays open."""
     paid: list[int] = []
     answers = iter([True, "not that", "not that"])
 
-    outcome = asyncio.run(
-        bridge.play(
-            [_clerk(paid)],
-            [("c1", "clerk", {"input": "pay"})],
-            "done",
-            decide=lambda *_: next(answers),
-        )
-    )
+    turns = [("c1", "clerk", {"input": "pay"})], "done"
+    outcome = asyncio.run(bridge.play([_clerk(paid)], *turns, decide=lambda *_: next(answers)))
 
-    assert paid == []
-    assert outcome.final == "done"
-    assert (
-        "approval" in outcome.of("c1").text
-        or "refused" in outcome.of("c1").text
-        or "not that" in outcome.of("c1").text
-    )
+    assert (paid, outcome.final) == ([], "done")
+    read = outcome.of("c1").text
+    assert "approval" in read or "refused" in read or "not that" in read
 
 
 def test_limits_name_cells() -> None:

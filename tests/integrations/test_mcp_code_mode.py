@@ -12,12 +12,10 @@ pytest.importorskip("mcp")
 import mcp_types as types
 from mcp import Client
 
-from functool import FunctionTool
-from functool.bundled.code_mode import code_mode
-from functool.guardrails import require_approval
 from functool.integrations import mcp
 from functool.integrations.mcp_contexts import one_client
 from functool.layers.journal import Journal
+from tests.integrations.office import Office
 
 CODE = """
 a = await note(text="a")
@@ -27,26 +25,12 @@ c = await pay(amount=8)
 """
 
 
-class Office:
-    """Tools with effects that are counted, the program's tool, and a client that calls it."""
+class Called(Office):
+    """An office whose program's tool a client calls."""
 
     def __init__(self, **options: Any) -> None:
-        self.done: list[Any] = []
+        super().__init__(**options)
         self.asked: list[str] = []
-
-        @FunctionTool
-        def note(text: str) -> str:
-            """Note."""
-            self.done.append(text)
-            return f"noted {text}"
-
-        @FunctionTool(input_guardrails=[require_approval()])
-        def pay(amount: int) -> str:
-            """Pay."""
-            self.done.append(amount)
-            return f"paid {amount}"
-
-        self.tool = code_mode([note, pay], **options)
 
     def call(self, mode: str, code: str = CODE, refuse: str = "none", one: bool = False) -> Any:
         """Call the program's tool, and answer the server's questions."""
@@ -76,7 +60,7 @@ def value_of(answer: Any) -> Any:
 @pytest.mark.parametrize(("mode", "one"), [("legacy", False), ("auto", True)])
 def test_a_program_goes_on_after_the_clients_person_was_asked(mode: str, one: bool) -> None:
     """In each era the person sees the inner calls, and each effect comes once."""
-    office = Office()
+    office = Called()
     answer = office.call(mode, one=one)
 
     assert value_of(answer) == ["noted a", "paid 7", "paid 8", "noted b"]
@@ -89,7 +73,7 @@ def test_a_program_goes_on_after_the_clients_person_was_asked(mode: str, one: bo
 @pytest.mark.parametrize(("mode", "one"), [("legacy", False), ("auto", True)])
 def test_a_refusal_reaches_the_program(mode: str, one: bool) -> None:
     """A call that the person did not approve raises in the program."""
-    office = Office()
+    office = Called()
     answer = office.call(mode, refuse='"amount": 8', one=one)
 
     assert answer.is_error
@@ -99,7 +83,7 @@ def test_a_refusal_reaches_the_program(mode: str, one: bool) -> None:
 
 def test_without_sessions_a_program_does_not_wait() -> None:
     """Where each round has a context of its own, a program ends instead of repeating its effects."""
-    office = Office()
+    office = Called()
     answer = office.call("auto")
 
     assert "would forget what the program has done" in text_of(answer)
@@ -109,7 +93,7 @@ def test_without_sessions_a_program_does_not_wait() -> None:
 
 def test_without_sessions_a_program_that_did_nothing_waits() -> None:
     """A program whose first call waits has nothing to repeat."""
-    office = Office()
+    office = Called()
     answer = office.call("auto", "await pay(amount=7)")
 
     assert value_of(answer) == "paid 7"
@@ -119,7 +103,7 @@ def test_without_sessions_a_program_that_did_nothing_waits() -> None:
 
 def test_with_a_journal_no_session_is_needed(tmp_path: Any) -> None:
     """The sealed state names the call, and the journal has what it did."""
-    office = Office(journal=Journal(tmp_path / "j"), run="r")
+    office = Called(journal=Journal(tmp_path / "j"), run="r")
     answer = office.call("auto")
 
     assert value_of(answer) == ["noted a", "paid 7", "paid 8", "noted b"]

@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,7 +27,7 @@ from agents import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.testing import ModelStep, ScriptedModel, assistant_message
 from agents.usage import Usage
 from pydantic import BaseModel, Field
 
@@ -46,19 +47,28 @@ from functool import (
 )
 from functool.guardrails import require_approval
 from functool.integrations import openai_agents
+from tests.integrations import odd_tools
+from tests.integrations.bridges import OpenAIAgents
 from tests.support import ask, call
-
-agents.set_tracing_disabled(True)
 
 
 def agent_with(tools: list[Any], *turns: Any) -> Agent:
-    steps = [
-        [assistant_message(t)]
-        if isinstance(t, str)
-        else [function_call(n, a, call_id=i) for i, n, a in t]
-        for t in turns
-    ]
-    return Agent(name="scripted", model=ScriptedModel(steps), tools=tools)
+    return OpenAIAgents().agent(tools, *turns)
+
+
+def run(agent: Agent, start: Any = "go", **options: Any) -> Any:
+    return asyncio.run(Runner.run(agent, start, **options))
+
+
+def approved(paused: Any, **options: Any) -> Any:
+    """The state of a run after a person agreed to the first call that waits."""
+    state = paused.to_state()
+    state.approve(paused.interruptions[0], **options)
+    return state
+
+
+def expert(agent: Agent, **options: Any) -> AgentTool:
+    return AgentTool(agent, "expert", "d", **{"runner": openai_agents.runner, **options})
 
 
 def outputs(agent: Agent) -> list[str]:
@@ -120,12 +130,9 @@ def test_only_the_calls_that_need_approval_pause(strict: bool, wrapped: bool, wh
     none = {"currency": None} if strict else {}
     calls = [(f"c{n}", "pay", json.dumps({"amount": n, **none})) for n in (3, 7)]
     agent = agent_with([openai_agents.export(WrapperTool(pay) if wrapped else pay)], calls, "done")
-    run = asyncio.run(Runner.run(agent, "go"))
-    assert ([item.call_id for item in run.interruptions], paid) == (["c7"], [3])
-
-    state = run.to_state()
-    state.approve(run.interruptions[0])
-    assert (asyncio.run(Runner.run(agent, state)).final_output, paid) == ("done", [3, 7])
+    paused = run(agent)
+    assert ([item.call_id for item in paused.interruptions], paid) == (["c7"], [3])
+    assert (run(agent, approved(paused)).final_output, paid) == ("done", [3, 7])
 
 
 def test_a_condition_reads_the_keywords_of_a_strict_tool() -> None:
@@ -143,38 +150,24 @@ def test_a_condition_reads_the_keywords_of_a_strict_tool() -> None:
 
     pairs = json.dumps({"flags": [{"key": "force", "value": 1}]})
     agent = agent_with([openai_agents.export(wipe)], [("c1", "wipe", pairs)], "done")
-    run = asyncio.run(Runner.run(agent, "go"))
-    assert ([item.call_id for item in run.interruptions], ran) == (["c1"], [])
-
-    state = run.to_state()
-    state.approve(run.interruptions[0])
-    asyncio.run(Runner.run(agent, state))
+    paused = run(agent)
+    assert ([item.call_id for item in paused.interruptions], ran) == (["c1"], [])
+    run(agent, approved(paused))
     assert (outputs(agent), ran) == (["wiped"], [{"force": 1}])
 
 
 def paying(*turns: Any) -> tuple[Agent, list[int]]:
     paid: list[int] = []
-
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    agent = agent_with([openai_agents.export(pay)], *turns)
-    agent.pay = pay
-    return agent, paid
+    return agent_with([openai_agents.export(odd_tools.paying(paid))], *turns), paid
 
 
 def test_always_approve_holds_for_later_calls() -> None:
     """A person's standing word, `approve(item, always_approve=True)`, lets the tool's later calls run."""
     calls = [[(f"c{n}", "pay", json.dumps({"amount": n}))] for n in (1, 2)]
     agent, paid = paying(*calls, "done")
-    run = asyncio.run(Runner.run(agent, "go"))
-    state = run.to_state()
-    state.approve(run.interruptions[0], always_approve=True)
+    state = approved(run(agent), always_approve=True)
 
-    assert asyncio.run(Runner.run(agent, state)).final_output == "done"
+    assert run(agent, state).final_output == "done"
     assert paid == [1, 2]
 
 
@@ -184,7 +177,8 @@ def test_the_readme_names_the_extra_that_excludes_this_one() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
     assert needed == ["openai<4,>=3.0.0"]
-    assert "`openai-agents` needs openai 3, `unique` an older one" in readme
+    words = "`openai-agents` needs version 3 of the `openai` package, `unique` an older one"
+    assert words in readme
 
 
 def test_an_edit_needs_an_approver() -> None:
@@ -194,7 +188,7 @@ def test_an_edit_needs_an_approver() -> None:
     )
     agent, paid = paying([("c1", "pay", '{"amount": 7}')], "done")
     context = Context(approver=lambda request: Decision(approved=True, arguments={"amount": 3}))
-    asyncio.run(Runner.run(agent, "go", context=context))
+    run(agent, context=context)
 
     told = "A person changed the arguments of this call: `amount` to 3.\npaid 3"
     assert (outputs(agent), paid) == ([told], [3])
@@ -203,9 +197,8 @@ def test_an_edit_needs_an_approver() -> None:
 def test_an_edited_call_of_a_sub_agent_is_told_to_its_model() -> None:
     """openai-agents runs its own call or none: of an edited one the sub-agent's model reads the new arguments."""
     agent, paid = paying([("i1", "pay", '{"amount": 7}')], "done")
-    tool = AgentTool(agent, "clerk", "d", runner=openai_agents.runner)
     edit = Decision(approved=True, arguments={"amount": 3})
-    call(tool, {"input": "pay"}, Context(approver=lambda request: edit))
+    ask(expert(agent), Context(approver=lambda request: edit))
 
     assert paid == []
     assert outputs(agent) == [
@@ -215,22 +208,12 @@ def test_an_edited_call_of_a_sub_agent_is_told_to_its_model() -> None:
 
 def test_a_condition_that_cannot_be_told_asks() -> None:
     """Where the condition fails on arguments that nobody has checked, a person is asked, and the body does not run."""
+    paid: list[int] = []
+    big = require_approval(lambda call, context: call.arguments["amount"] > 5)
+    pay = openai_agents.export(odd_tools.paying(paid, input_guardrails=[big]))
+    paused = run(agent_with([pay], [("c1", "pay", '{"amount": "lots"}')], "done"))
 
-    @FunctionTool(
-        input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)]
-    )
-    async def pay(amount: int) -> str:
-        """Pay."""
-        raise AssertionError("never")
-
-    run = asyncio.run(
-        Runner.run(
-            agent_with([openai_agents.export(pay)], [("c1", "pay", '{"amount": "lots"}')], "done"),
-            "go",
-        )
-    )
-
-    assert [item.call_id for item in run.interruptions] == ["c1"]
+    assert ([item.call_id for item in paused.interruptions], paid) == (["c1"], [])
 
 
 @pytest.mark.parametrize(
@@ -260,7 +243,7 @@ def test_content_on_the_wire(content: Any, sent: dict[str, Any]) -> None:
         return [TextContent(text="here"), content]
 
     agent = agent_with([openai_agents.export(give)], [("c1", "give", "{}")], "done")
-    asyncio.run(Runner.run(agent, "go"))
+    run(agent)
 
     assert outputs(agent) == [[{"type": "input_text", "text": "here"}, sent]]
 
@@ -298,7 +281,7 @@ def test_adopting_changes_nothing_in_the_native_tool() -> None:
     """The native tool answers its own framework as before."""
     openai_agents.adopt(add)
     agent = agent_with([add], [("c1", "add", '{"a": -1, "b": 1}')], "done")
-    asyncio.run(Runner.run(agent, "go"))
+    run(agent)
 
     assert "An error occurred while running the tool" in outputs(agent)[0]
 
@@ -366,21 +349,18 @@ def test_native_guardrails_come_along() -> None:
 
     @tool_input_guardrail
     def guard(data: Any) -> ToolGuardrailFunctionOutput:
-        if "bad" in data.context.tool_arguments:
+        sent = data.context.tool_arguments
+        if "bad" in sent:
             return ToolGuardrailFunctionOutput.reject_content("Not that word.")
-        return (
-            ToolGuardrailFunctionOutput.raise_exception()
-            if "worse" in data.context.tool_arguments
-            else ToolGuardrailFunctionOutput.allow()
-        )
+        if "worse" in sent:
+            return ToolGuardrailFunctionOutput.raise_exception()
+        return ToolGuardrailFunctionOutput.allow()
 
     @tool_output_guardrail
     def after(data: Any) -> ToolGuardrailFunctionOutput:
-        return (
-            ToolGuardrailFunctionOutput.reject_content("Not for you.")
-            if data.output == "secret"
-            else ToolGuardrailFunctionOutput.allow()
-        )
+        if data.output == "secret":
+            return ToolGuardrailFunctionOutput.reject_content("Not for you.")
+        return ToolGuardrailFunctionOutput.allow()
 
     @function_tool(tool_input_guardrails=[guard], tool_output_guardrails=[after])
     def say(word: str) -> str:
@@ -455,16 +435,13 @@ def test_runner_answers_with_usage() -> None:
     usage = Usage(requests=1, input_tokens=10, output_tokens=4, total_tokens=14)
 
     def agent() -> Agent:
-        return Agent(
-            name="a",
-            model=ScriptedModel([ModelStep(output=[assistant_message("42")], usage=usage)]),
-        )
+        step = ModelStep(output=[assistant_message("42")], usage=usage)
+        return Agent(name="a", model=ScriptedModel([step]))
 
-    plain = ask(AgentTool(agent(), "expert", "d", runner=openai_agents.runner))
-    extract = lambda run: f"{type(run).__name__} {run.final_output}"  # noqa: E731
-    extracted = ask(
-        AgentTool(agent(), "expert", "d", runner=openai_agents.runner, output_extractor=extract)
-    )
+    def extract(run: Any) -> str:
+        return f"{type(run).__name__} {run.final_output}"
+
+    plain, extracted = ask(expert(agent())), ask(expert(agent(), output_extractor=extract))
 
     counts = {"requests": 1, "input_tokens": 10, "output_tokens": 4, "total_tokens": 14}
     assert (plain.text, plain.metadata) == ("42", {"usage": counts})
@@ -473,10 +450,7 @@ def test_runner_answers_with_usage() -> None:
 
 def test_runner_options() -> None:
     """What `Runner.run` takes beside can be bound to the runner."""
-    from functools import partial
-
     agent = agent_with([add], [("i1", "add", '{"a": 1, "b": 2}')], "three")
-
-    result = ask(AgentTool(agent, "expert", "d", runner=partial(openai_agents.runner, max_turns=1)))
+    result = ask(expert(agent, runner=partial(openai_agents.runner, max_turns=1)))
 
     assert result.error.type == "MaxTurnsExceeded"

@@ -1,6 +1,5 @@
 """One `execute_tool` span a call, with the attributes of the GenAI conventions, and nothing without a provider."""
 
-import asyncio
 import sys
 from typing import Any
 
@@ -26,6 +25,7 @@ from functool import (
 )
 from functool.guardrails import redact, require_approval
 from functool.integrations.opentelemetry import instrument
+from tests.integrations.odd_tools import cleaned_up_when_cancelled, stopped
 from tests.support import call
 
 
@@ -39,6 +39,12 @@ def provider(exporter: InMemorySpanExporter) -> TracerProvider:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     return provider
+
+
+@pytest.fixture
+def traced(provider: TracerProvider) -> Any:
+    """Instrument some tools."""
+    return lambda tools, **options: instrument(tools, tracer_provider=provider, **options)
 
 
 @FunctionTool
@@ -58,31 +64,27 @@ def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
         import functool.integrations.opentelemetry  # noqa: F401
 
 
-def test_some_tools_come_back_as_they_were_given(provider: TracerProvider) -> None:
+def test_some_tools_come_back_as_they_were_given(traced: Any) -> None:
     """A tool, an iterable and a toolset are instrumented alike, and come back as a tool, a list and a toolset."""
-    one = instrument(double, tracer_provider=provider)
-    several = instrument(iter([double]), tracer_provider=provider)
-    toolset = instrument(Toolset([double], max_concurrency=3), tracer_provider=provider)
+    one, several = traced(double), traced(iter([double]))
+    toolset = traced(Toolset([double], max_concurrency=3))
 
     assert one.name == "double"
     assert [tool.name for tool in several] == ["double"] and isinstance(several, list)
     assert isinstance(toolset, Toolset)
     assert ([*toolset], toolset.max_concurrency) == (["double"], 3)
     with pytest.raises(DefinitionError, match="two tools are named 'double'"):
-        instrument([double, double], tracer_provider=provider)
+        traced([double, double])
 
 
-def test_span_of_a_call(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_span_of_a_call(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A call is one internal span with the names of the conventions, and neither arguments nor result."""
-    result = call(instrument(double, tracer_provider=provider), {"number": 21})
+    result = call(traced(double), {"number": 21})
 
     (span,) = exporter.get_finished_spans()
     assert result.value == 42
-    assert (span.name, span.kind, span.status.status_code) == (
-        "execute_tool double",
-        SpanKind.INTERNAL,
-        StatusCode.UNSET,
-    )
+    assert (span.name, span.kind) == ("execute_tool double", SpanKind.INTERNAL)
+    assert span.status.status_code == StatusCode.UNSET
     assert dict(span.attributes) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "double",
@@ -94,45 +96,40 @@ def test_span_of_a_call(exporter: InMemorySpanExporter, provider: TracerProvider
 
 @pytest.mark.parametrize("arguments", [{"number": 21}, '{"number":21}'])
 def test_content_only_when_asked_for(
-    exporter: InMemorySpanExporter, provider: TracerProvider, arguments: Any
+    exporter: InMemorySpanExporter, traced: Any, arguments: Any
 ) -> None:
     """With `content` the arguments and the result are recorded, as JSON."""
-    call(instrument(double, content=True, tracer_provider=provider), arguments)
+    call(traced(double, content=True), arguments)
 
     (span,) = exporter.get_finished_spans()
     assert span.attributes["gen_ai.tool.call.arguments"] == '{"number":21}'
     assert span.attributes["gen_ai.tool.call.result"] == "42"
 
 
-def test_failure_is_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_failure_is_recorded(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A failure sets the status and `error.type`; its message, which may quote an argument, only with `content`."""
-    call(instrument(double, tracer_provider=provider), {"number": -70000000001})
-    call(instrument(double, tracer_provider=provider), {"number": "x"})
-    call(instrument(double, content=True, tracer_provider=provider), {"number": -70000000001})
+    call(traced(double), {"number": -70000000001})
+    call(traced(double), {"number": "x"})
+    call(traced(double, content=True), {"number": -70000000001})
 
     failed, invalid, told = exporter.get_finished_spans()
     assert [span.status.status_code for span in (failed, invalid, told)] == [StatusCode.ERROR] * 3
-    assert [span.attributes["error.type"] for span in (failed, invalid, told)] == [
-        "ValueError",
-        "ArgumentError",
-        "ValueError",
-    ]
+    types = [span.attributes["error.type"] for span in (failed, invalid, told)]
+    assert types == ["ValueError", "ArgumentError", "ValueError"]
     # A short number would be found in the ids of the span, too.
     assert "70000000001" not in failed.to_json()
     assert told.status.description == "ValueError: -70000000001 is negative"
 
 
-def test_refusals_are_recorded(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_refusals_are_recorded(exporter: InMemorySpanExporter, traced: Any) -> None:
     """What guardrails did is in the span: a refusal as its error, each deed as an event."""
 
     def no_threes(call: ToolCall, context: Context) -> None:
         if call.arguments["number"] == 3:
             raise GuardrailError("No threes.")
 
-    guarded = FunctionTool(
-        double.func, input_guardrails=[no_threes], output_guardrails=[redact(["4"])]
-    )
-    tool = instrument(guarded, tracer_provider=provider)
+    given = {"input_guardrails": [no_threes], "output_guardrails": [redact(["4"])]}
+    tool = traced(FunctionTool(double.func, **given))
     call(tool, {"number": 3})
     call(tool, {"number": 2})
 
@@ -149,79 +146,43 @@ def test_refusals_are_recorded(exporter: InMemorySpanExporter, provider: TracerP
     assert [event.attributes["functool.guardrail.did"] for event in redacted.events] == ["replaced"]
 
 
-def test_pending_approval_is_recorded(
-    exporter: InMemorySpanExporter, provider: TracerProvider
-) -> None:
+def test_pending_approval_is_recorded(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A call that waits for a person ends its span with that error type, and the wrapped tool still says that it may ask."""
-    tool = instrument(
-        FunctionTool(double.func, input_guardrails=[require_approval()]), tracer_provider=provider
-    )
+    tool = traced(FunctionTool(double.func, input_guardrails=[require_approval()]))
     call(tool, {"number": 3})
 
     assert tool.requires_approval
     assert exporter.get_finished_spans()[0].attributes["error.type"] == "ApprovalRequired"
 
 
-def test_tripwire_is_recorded_and_raised(
-    exporter: InMemorySpanExporter, provider: TracerProvider
-) -> None:
+def test_tripwire_is_recorded_and_raised(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A tripwire ends its span with an error and leaves the call."""
-
-    def trip(call: ToolCall, context: Context) -> None:
-        raise Tripwire("stop")
-
-    with pytest.raises(Tripwire, match="stop"):
-        call(
-            instrument(
-                FunctionTool(double.func, input_guardrails=[trip]), tracer_provider=provider
-            ),
-            {"number": 1},
-        )
+    with pytest.raises(Tripwire, match="Stop everything"):
+        call(traced(stopped))
 
     (span,) = exporter.get_finished_spans()
-    assert (span.attributes["error.type"], span.status.status_code) == (
-        "Tripwire",
-        StatusCode.ERROR,
-    )
+    assert span.attributes["error.type"] == "Tripwire"
+    assert span.status.status_code == StatusCode.ERROR
 
 
-def test_cancelled_call_ends_its_span(
-    exporter: InMemorySpanExporter, provider: TracerProvider
-) -> None:
+def test_cancelled_call_ends_its_span(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A call that its caller cancels ends its span, and the cancellation passes."""
 
-    @FunctionTool
-    async def slow() -> str:
-        """Sleep."""
-        await asyncio.sleep(30)
-        return "never"
+    def start(tool: FunctionTool) -> Any:
+        return lambda: traced(tool).invoke(ToolCall(name="wait"))
 
-    async def main() -> None:
-        task = asyncio.ensure_future(
-            instrument(slow, tracer_provider=provider).invoke(ToolCall(name="slow"))
-        )
-        await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-
+    assert cleaned_up_when_cancelled(start) == ["done"]
     assert exporter.get_finished_spans()[0].attributes["error.type"] == "CancelledError"
 
 
-def test_spans_nest(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_spans_nest(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A tool that is called inside another one, on a thread too, has its span below that one's."""
-    inner = instrument(double, tracer_provider=provider)
+    tools, inner = Toolset([traced(double)]), ToolCall(name="double", arguments={"number": 4})
 
     def runner(agent: Any, text: str, context: Context) -> str:
-        return (
-            Toolset([inner])
-            .call_sync(ToolCall(name="double", arguments={"number": 4}), context)
-            .text
-        )
+        return tools.call_sync(inner, context).text
 
-    outer = instrument(AgentTool("a", "expert", "d", runner=runner), tracer_provider=provider)
+    outer = traced(AgentTool("a", "expert", "d", runner=runner))
 
     assert call(outer, {"input": "x"}).text == "8"
     below, above = exporter.get_finished_spans()
@@ -229,25 +190,16 @@ def test_spans_nest(exporter: InMemorySpanExporter, provider: TracerProvider) ->
     assert below.parent.span_id == above.context.span_id
 
 
-def test_toolset(exporter: InMemorySpanExporter, provider: TracerProvider) -> None:
+def test_toolset(exporter: InMemorySpanExporter, traced: Any) -> None:
     """A toolset is instrumented tool by tool; its order and its limit stay."""
-    tools = instrument(
-        Toolset([double, FunctionTool(double.func, name="again")], max_concurrency=3),
-        tracer_provider=provider,
-    )
-
-    results = asyncio.run(
-        tools.call_all(
-            [ToolCall(name=n, arguments={"number": 1}, id=n) for n in ("again", "double")]
-        )
-    )
+    tools = traced(Toolset([double, FunctionTool(double.func, name="again")], max_concurrency=3))
+    calls = [ToolCall(name=n, arguments={"number": 1}, id=n) for n in ("again", "double")]
+    results = tools.call_all_sync(calls)
 
     assert (list(tools), tools.max_concurrency) == (["double", "again"], 3)
     assert [result.call_id for result in results] == ["again", "double"]
-    assert sorted(span.name for span in exporter.get_finished_spans()) == [
-        "execute_tool again",
-        "execute_tool double",
-    ]
+    names = sorted(span.name for span in exporter.get_finished_spans())
+    assert names == ["execute_tool again", "execute_tool double"]
 
 
 @pytest.mark.parametrize("sampler", [None, ALWAYS_OFF])
@@ -261,9 +213,8 @@ def test_nothing_is_built_without_a_provider(sampler: Any) -> None:
         current.append(get_current_span().get_span_context().is_valid)
         return "x"
 
-    tool = instrument(
-        look, content=True, tracer_provider=TracerProvider(sampler=sampler) if sampler else None
-    )
+    given = TracerProvider(sampler=sampler) if sampler else None
+    tool = instrument(look, content=True, tracer_provider=given)
 
     assert call(tool, {}).text == "x"
     assert current == [False]

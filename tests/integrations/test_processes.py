@@ -1,13 +1,14 @@
 """Processes: bodies that are really killed, and a pool that goes on."""
 
 import asyncio
+import contextlib
 import functools
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ pytest.importorskip("pebble", reason="needs tests/requirements/agents.txt")
 from functool import Context, ToolCall, ToolError, Toolset
 from functool.executors import abandoned
 from functool.integrations.processes import ProcessExecutor
+from tests import support
 from tests.integrations import process_bodies as bodies
+from tests.support import alive, until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="looks at processes as POSIX has them")
 
@@ -29,31 +32,31 @@ def workers():
 
 
 def call(tool, **arguments):
-    return asyncio.run(
-        tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="1"), Context(3))
-    )
+    return support.call(tool, arguments, Context(3))
 
 
-def state(pid):
-    """Return the letter of a process's state, Z where there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "Z"
+def ran(func, *args, executor=bodies.processes, **kwargs):
+    """What a function returns when an executor runs it."""
+    return asyncio.run(executor(func, *args, **kwargs))
 
 
-def is_alive(pid):
-    """Whether a process runs, and is not a zombie."""
-    return state(pid) != "Z"
-
-
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0.02)
+def asleep(pid):
+    """Whether a process waits for something."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def written(path):
     return path.exists() and path.read_text() != ""
+
+
+@contextlib.asynccontextmanager
+async def full(executor, tmp_path):
+    """An executor of one worker, which hangs, and a call that waits for it."""
+    hung = asyncio.ensure_future(executor(bodies.hang, str(tmp_path / "pid")))
+    await until(lambda: written(tmp_path / "pid"))
+    queued = asyncio.ensure_future(executor(bodies.note, str(tmp_path / "trace")))
+    await asyncio.sleep(0.2)
+    yield hung, queued
 
 
 def test_missing_extra_says_what_to_install(monkeypatch):
@@ -76,18 +79,13 @@ def test_a_tool_runs_in_another_process():
 
 def test_what_a_body_raises_is_raised():
     """An exception keeps its class and text, and its traceback as a note; an `ArgumentError` never reaches a worker."""
-    executor = bodies.processes
-
     assert call(bodies.divide, a=1, b=0).error.type == "ZeroDivisionError"
     assert call(bodies.divide, a=1, b="x").error.type == "ArgumentError"
     failed = call(bodies.refuse, how="tool")
-    assert (failed.error.type, failed.text, failed.error.details) == (
-        "ToolError",
-        "no",
-        {"why": "so"},
-    )
+    assert (failed.error.type, failed.text) == ("ToolError", "no")
+    assert failed.error.details == {"why": "so"}
     with pytest.raises(ZeroDivisionError) as caught:
-        asyncio.run(executor(bodies.divide.func, 1, 0))
+        ran(bodies.divide.func, 1, 0)
     assert "return a / b" in caught.value.__notes__[0]
 
 
@@ -128,14 +126,14 @@ def test_a_dead_worker_loses_no_sibling():
 def test_the_pool_survives_the_death_of_idle_workers():
     """Workers that are killed while they wait for work are replaced."""
     with ProcessExecutor(max_workers=1) as executor:
-        pid = asyncio.run(executor(bodies.worker.func))
+        pid = ran(bodies.worker.func, executor=executor)
         # Asleep: with the answer on its way it may still hold a lock of the pool, which would take minutes to notice.
-        asyncio.run(until(lambda: state(pid) == "S"))
+        asyncio.run(until(lambda: asleep(pid)))
         os.kill(pid, signal.SIGKILL)
         answers = []
         for _ in range(100):
             try:
-                answers.append(asyncio.run(executor(bodies.worker.func)))
+                answers.append(ran(bodies.worker.func, executor=executor))
                 break
             except Exception as error:
                 # The call may meet the pool while it notices.
@@ -152,7 +150,7 @@ def test_the_time_limit_kills(how, tmp_path):
     result = call(bodies.hang_tool, path=str(tmp_path / "pid"), how=how)
 
     assert result.error.type == "ToolTimeoutError" and result.text.endswith("and was stopped.")
-    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert not alive(int((tmp_path / "pid").read_text()))
     assert abandoned() == before
     assert call(bodies.divide, a=6, b=3).value == 2
 
@@ -167,7 +165,7 @@ def test_cancelling_kills(tmp_path):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return is_alive(int(path.read_text()))
+        return alive(int(path.read_text()))
 
     assert asyncio.run(main()) is False
 
@@ -176,17 +174,14 @@ def test_a_call_that_was_cancelled_in_the_queue_never_begins(tmp_path):
     """A call that is cancelled while it waits for a worker leaves no trace, and kills nobody."""
 
     async def main(executor):
-        hung = asyncio.ensure_future(executor(bodies.hang, str(tmp_path / "pid")))
-        await until(lambda: written(tmp_path / "pid"))
-        queued = asyncio.ensure_future(executor(bodies.note, str(tmp_path / "trace")))
-        await asyncio.sleep(0.2)
-        queued.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await queued
-        alive = is_alive(int((tmp_path / "pid").read_text()))
-        hung.cancel()
-        await asyncio.wait({hung})
-        return alive, await executor(bodies.note, str(tmp_path / "other"))
+        async with full(executor, tmp_path) as (hung, queued):
+            queued.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await queued
+            lives = alive(int((tmp_path / "pid").read_text()))
+            hung.cancel()
+            await asyncio.wait({hung})
+            return lives, await executor(bodies.note, str(tmp_path / "other"))
 
     with ProcessExecutor(max_workers=1) as executor:
         assert asyncio.run(main(executor)) == (True, "done")
@@ -208,14 +203,14 @@ def test_no_ticket_is_left(tmp_path, monkeypatch):
 
 def test_anything_that_has_a_name_is_found():
     """Methods with their object, static methods, partials, callable instances and other decorators' functions run too."""
-    executor, warm = bodies.processes, bodies.Celsius(20.0)
+    warm = bodies.Celsius(20.0)
 
-    assert asyncio.run(executor(warm.fahrenheit, 5.0)) == 77.0
-    assert asyncio.run(executor(functools.partial(warm.fahrenheit, add=5.0))) == 77.0
-    assert asyncio.run(executor(functools.partial(bodies.divide.func, 6), b=4)) == 1.5
-    assert asyncio.run(executor(bodies.Celsius.zero)) == -273.15
-    assert asyncio.run(executor(warm, 1.0)) == 21.0
-    assert asyncio.run(executor(bodies.cached, 4)) == 8
+    assert ran(warm.fahrenheit, 5.0) == 77.0
+    assert ran(functools.partial(warm.fahrenheit, add=5.0)) == 77.0
+    assert ran(functools.partial(bodies.divide.func, 6), b=4) == 1.5
+    assert ran(bodies.Celsius.zero) == -273.15
+    assert ran(warm, 1.0) == 21.0
+    assert ran(bodies.cached, 4) == 8
     assert call(warm.kelvin).value == 293.15
 
 
@@ -225,29 +220,29 @@ def test_injected_values_cross_and_a_context_does_not():
 
     error = call(bodies.curious, text="x").error
     assert error.type == "TypeError"
-    assert (
+    told = (
         "process_bodies.curious cannot run in another process: its parameter context is a Context"
-        in error.message
     )
+    assert told in error.message
 
 
-def test_what_cannot_be_found_or_sent_is_said():
-    """A local function, a generator and an argument that pickle refuses are errors that name the function."""
-
-    def local():
-        return 1
-
-    for func, args, text in [
-        (local, (), "a worker finds no such function"),
+@pytest.mark.parametrize(
+    ("func", "argument", "text"),
+    [
+        (lambda: 1, (), "a worker finds no such function"),
         (bodies.count.func, (3,), "it is a generator function"),
-        (
-            bodies.note,
-            (threading.Lock(),),
-            "an argument of tests.integrations.process_bodies.note cannot go",
-        ),
-    ]:
-        with pytest.raises(TypeError, match=text):
-            asyncio.run(bodies.processes(func, *args))
+        (bodies.note, (threading.Lock(),), "an argument of tests.integrations.process_bodies.note"),
+    ],
+    ids=["local", "generator", "argument"],
+)
+def test_what_cannot_be_found_or_sent_is_said(func, argument, text):
+    """A local function, a generator and an argument that pickle refuses are errors that name the function."""
+    with pytest.raises(TypeError, match=text):
+        ran(func, *argument)
+
+
+def test_a_tool_that_cannot_be_sent_is_a_failed_call():
+    """A generator tool with such an executor answers the model, and raises nothing."""
     assert call(bodies.count, to=3).error.type == "TypeError"
 
 
@@ -255,31 +250,27 @@ def test_it_starts_with_the_first_call_and_again_after_close():
     """Making an executor starts nothing; `close` kills the workers, and a later call starts new ones."""
     executor = ProcessExecutor(max_workers=1)
     executor.close()
-    first = asyncio.run(executor(bodies.worker.func))
+    first = ran(bodies.worker.func, executor=executor)
     executor.close()
-    assert not is_alive(first)
-    second = asyncio.run(executor(bodies.worker.func))
+    assert not alive(first)
+    second = ran(bodies.worker.func, executor=executor)
     executor.close()
 
-    assert second != first and not is_alive(second)
+    assert second != first and not alive(second)
 
 
 def test_closing_ends_the_calls_that_wait(tmp_path):
     """A call that runs when the executor is closed fails, and so does one that waits for a worker; neither waits for ever."""
 
     async def main(executor):
-        running = asyncio.ensure_future(executor(bodies.hang, str(tmp_path / "pid")))
-        await until(lambda: written(tmp_path / "pid"))
-        queued = asyncio.ensure_future(executor(bodies.note, str(tmp_path / "trace")))
-        await asyncio.sleep(0.1)
-        await asyncio.to_thread(executor.close)
-        return await asyncio.gather(running, queued, return_exceptions=True)
+        async with full(executor, tmp_path) as calls:
+            await asyncio.to_thread(executor.close)
+            return await asyncio.gather(*calls, return_exceptions=True)
 
     with ProcessExecutor(max_workers=1) as executor:
-        assert [(type(error), str(error)) for error in asyncio.run(main(executor))] == [
-            (ToolError, "The worker processes of the tool died.")
-        ] * 2
-    assert not is_alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
+        errors = [(type(error), str(error)) for error in asyncio.run(main(executor))]
+    assert errors == [(ToolError, "The worker processes of the tool died.")] * 2
+    assert not alive(int((tmp_path / "pid").read_text())) and not (tmp_path / "trace").exists()
 
 
 def test_a_program_ends_although_a_body_hangs(tmp_path):
@@ -307,31 +298,17 @@ if __name__ == "__main__":
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    deadline = time.monotonic() + 120
-    while is_alive(int((tmp_path / "pid").read_text())) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(int((tmp_path / "pid").read_text()))
+    asyncio.run(until(lambda: not alive(int((tmp_path / "pid").read_text())), 120))
 
 
 def test_two_loops_share_a_pool():
     """Calls from the loops of several threads run in the same workers."""
     tools = Toolset([bodies.divide])
-    results = []
+    calls = [ToolCall(name="divide", arguments={"a": i, "b": 1}) for i in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(tools.call_sync, calls))
 
-    def work(i):
-        results.append(
-            tools.call_sync(ToolCall(name="divide", arguments={"a": i, "b": 1}, id=str(i)))
-        )
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sorted((result.call_id, result.value) for result in results) == [
-        (str(i), float(i)) for i in range(6)
-    ]
+    assert [result.value for result in results] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 SCRIPT = """

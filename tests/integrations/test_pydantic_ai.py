@@ -5,14 +5,14 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
 import pydantic_ai
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 from pydantic_ai import (
     Agent,
     AudioUrl,
@@ -32,7 +32,8 @@ from pydantic_ai import (
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.exceptions import ApprovalRequired as Paused
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.exceptions import CallDeferred
+from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
@@ -44,7 +45,6 @@ from functool import (
     Context,
     FileContent,
     FunctionTool,
-    GuardrailError,
     ImageContent,
     TextContent,
     ToolCall,
@@ -54,25 +54,16 @@ from functool import (
 from functool.guardrails import require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
 from functool.integrations import pydantic_ai_runner
+from tests.integrations.bridges import PydanticAI
+from tests.integrations.odd_tools import paying, refused
 from tests.support import ask, call
 
 TestModel.__test__ = False
 
 
-def scripted(*turns: Any, seen: list[Any] | None = None) -> FunctionModel:
-    script = iter(turns)
-
-    def answer(messages: list[Any], info: Any) -> ModelResponse:
-        if seen is not None:
-            seen.append((list(messages), info))
-        turn = next(script)
-        return ModelResponse(
-            parts=[TextPart(turn)]
-            if isinstance(turn, str)
-            else [ToolCallPart(n, a, tool_call_id=i) for i, n, a in turn]
-        )
-
-    return FunctionModel(answer)
+def scripted(*turns: Any) -> FunctionModel:
+    """A model that plays a script; `seen` is what it was shown."""
+    return PydanticAI().agent([], *turns).model
 
 
 def returns(messages: list[Any]) -> list[Any]:
@@ -81,13 +72,31 @@ def returns(messages: list[Any]) -> list[Any]:
     ]
 
 
+def agent_of(tools: list[Any], *turns: Any, **options: Any) -> Agent:
+    """An agent with exported tools, which plays a script."""
+    return Agent(scripted(*turns), tools=[bridge.export(tool) for tool in tools], **options)
+
+
 def run(tools: list[Any], *turns: Any, **options: Any) -> list[Any]:
     """Run an agent with exported tools; return the parts that answered its calls."""
-    return returns(
-        asyncio.run(
-            Agent(scripted(*turns), tools=[bridge.export(t) for t in tools]).run("go", **options)
-        ).all_messages()
-    )
+    made = asyncio.run(agent_of(tools, *turns).run("go", **options))
+    return returns(made.all_messages())
+
+
+def adopted(func: Any, **options: Any) -> Any:
+    return bridge.adopt(pydantic_ai.Tool(func, **options))
+
+
+def expert(agent: Any, **options: Any) -> AgentTool:
+    return AgentTool(agent, "expert", "d", **{"runner": bridge.runner, **options})
+
+
+@FunctionTool
+async def double(number: int) -> int:
+    """Double."""
+    if number < 0:
+        raise ValueError("no")
+    return number * 2
 
 
 def test_definition() -> None:
@@ -109,17 +118,9 @@ def test_definition() -> None:
 @pytest.mark.parametrize("arguments", ["[1]", "{", '"x"', "null"])
 def test_arguments_that_are_no_object_ask_for_another_try(arguments: str) -> None:
     """Text that is no JSON object is the model's to repair; the run goes on."""
+    wrong, right = [("c1", "double", arguments)], [("c2", "double", {"number": 2})]
 
-    @FunctionTool
-    async def double(number: int) -> int:
-        """Double."""
-        return number * 2
-
-    answers = run(
-        [double], [("c1", "double", arguments)], [("c2", "double", {"number": 2})], "done"
-    )
-
-    assert answers[-1].content == "4"
+    assert run([double], wrong, right, "done")[-1].content == "4"
 
 
 class Meddle(AbstractCapability[Any]):
@@ -145,29 +146,16 @@ class Meddle(AbstractCapability[Any]):
 )
 def test_what_a_hook_of_the_host_makes_of_the_arguments_is_checked(number: Any, read: str) -> None:
     """A capability sees the arguments as sent, may change them, and what it makes of them is checked like any others."""
-    seen: list[Any] = []
 
-    @FunctionTool
-    async def double(number: int) -> int:
-        """Double."""
-        return number * 2
+    model = scripted([("c1", "double", {"number": 1})], "done")
+    agent = Agent(model, tools=[bridge.export(double)], capabilities=[Meddle(number)])
+    asyncio.run(agent.run("go"))
 
-    model = scripted([("c1", "double", {"number": 1})], "done", seen=seen)
-    asyncio.run(
-        Agent(model, tools=[bridge.export(double)], capabilities=[Meddle(number)]).run("go")
-    )
-
-    assert read in str(seen[-1][0][-1].parts[0].content)
+    assert read in str(model.seen[-1][0][-1].parts[0].content)
 
 
 def test_the_function_of_an_exported_tool_takes_keywords() -> None:
     """Who calls the function itself, past pydantic-ai's loop, gets the same answer."""
-
-    @FunctionTool
-    async def double(number: int) -> int:
-        """Double."""
-        return number * 2
-
     run_context = RunContext(deps=None, model=TestModel(), usage=RunUsage(), tool_call_id="c1")
 
     assert asyncio.run(bridge.export(double).function(run_context, number=21)) == "42"
@@ -175,36 +163,20 @@ def test_the_function_of_an_exported_tool_takes_keywords() -> None:
 
 def test_wrong_arguments_count_against_the_retries_of_the_agent() -> None:
     """The agent's own limit for wrong arguments holds; failures of a body do not count."""
-
-    @FunctionTool
-    async def double(number: int) -> int:
-        """Double."""
-        raise ValueError("no")
-
-    wrong = [(f"c{n}", "double", {}) for n in range(3)]
-    failing = [(f"c{n}", "double", {"number": n}) for n in range(3)]
+    wrong = [[(f"c{n}", "double", {})] for n in range(3)]
+    failing = [[(f"c{n}", "double", {"number": -1})] for n in range(3)]
 
     with pytest.raises(UnexpectedModelBehavior):
-        run([double], *[[call] for call in wrong], "done")
-    assert [part.content for part in run([double], *[[call] for call in failing], "done")] == [
-        "ValueError: no"
-    ] * 3
+        run([double], *wrong, "done")
+    answers = [part.content for part in run([double], *failing, "done")]
+    assert answers == ["ValueError: no"] * 3
 
 
 def test_refusal_is_a_failed_return() -> None:
     """What a guardrail refuses is a tool return whose outcome is failed."""
+    (part,) = run([refused], [("c1", "refused", {})], "done")
 
-    def no(call: ToolCall, context: Context) -> None:
-        raise GuardrailError("No.")
-
-    @FunctionTool(input_guardrails=[no])
-    async def noop() -> str:
-        """Do nothing."""
-        return "x"
-
-    (part,) = run([noop], [("c1", "noop", {})], "done")
-
-    assert (part.content, part.outcome) == ("No.", "failed")
+    assert (part.content, part.outcome) == ("Not on a Sunday.", "failed")
 
 
 def test_metadata_is_the_applications() -> None:
@@ -230,16 +202,15 @@ def test_agents_that_share_their_usage_do_not_share_deps() -> None:
         seen.append(context.deps)
         return "x"
 
-    inner = Agent(scripted([("i1", "who", {})], "done"), tools=[bridge.export(who)], deps_type=str)
+    inner = agent_of([who], [("i1", "who", {})], "done", deps_type=str)
 
     async def delegate(ctx: RunContext[str]) -> str:
         """Delegate."""
         return (await inner.run("go", deps="inner", usage=ctx.usage)).output
 
     model = scripted([("o1", "who", {})], [("o2", "delegate", {})], [("o3", "who", {})], "done")
-    asyncio.run(
-        Agent(model, tools=[bridge.export(who), delegate], deps_type=str).run("go", deps="outer")
-    )
+    outer = Agent(model, tools=[bridge.export(who), delegate], deps_type=str)
+    asyncio.run(outer.run("go", deps="outer"))
 
     assert seen == ["outer", "inner", "outer"]
 
@@ -248,20 +219,10 @@ def test_agents_that_share_their_usage_do_not_share_deps() -> None:
 def test_approval_is_bound_to_its_request(changed: bool) -> None:
     """The request travels in the metadata; passed back, it lets exactly that call run."""
     paid: list[int] = []
-
-    @FunctionTool(
-        input_guardrails=[require_approval(lambda call, context: call.arguments["amount"] > 5)]
-    )
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    agent = Agent(
-        scripted([("c1", "pay", {"amount": 7}), ("c2", "pay", {"amount": 3})], "done"),
-        tools=[bridge.export(pay)],
-        output_type=[str, DeferredToolRequests],
-    )
+    big = require_approval(lambda call, context: call.arguments["amount"] > 5)
+    calls = [("c1", "pay", {"amount": 7}), ("c2", "pay", {"amount": 3})]
+    tools = [paying(paid, input_guardrails=[big])]
+    agent = agent_of(tools, calls, "done", output_type=[str, DeferredToolRequests])
     pending = asyncio.run(agent.run("go"))
     request = ApprovalRequest.from_json(pending.output.metadata["c1"]["approval"])
     assert ([part.tool_call_id for part in pending.output.approvals], paid) == (["c1"], [3])
@@ -269,12 +230,10 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
 
     if changed:
         request = ApprovalRequest.of("pay", request.definition, {"amount": 1}, "c1")
-    results = DeferredToolResults(
-        approvals={"c1": True}, metadata={"c1": {"approval": request.to_json()}}
-    )
-    last = asyncio.run(
-        agent.run(message_history=pending.all_messages(), deferred_tool_results=results)
-    )
+    given = {"c1": {"approval": request.to_json()}}
+    results = DeferredToolResults(approvals={"c1": True}, metadata=given)
+    history = pending.all_messages()
+    last = asyncio.run(agent.run(message_history=history, deferred_tool_results=results))
 
     assert paid == ([3] if changed else [3, 7])
     assert (last.output == "done") is not changed
@@ -283,8 +242,11 @@ def test_approval_is_bound_to_its_request(changed: bool) -> None:
         assert again.arguments == {"amount": 7}
 
 
+PAY = [("c1", "pay", {"amount": 7})]
+
+
 class Till:
-    """An agent with a tool that pays, and notes what its guardrail and its body see."""
+    """A run that waits for a person to agree to a payment, and notes what its guardrail and its body see."""
 
     def __init__(self, *turns: Any) -> None:
         self.seen: list[int] = []
@@ -299,26 +261,26 @@ class Till:
             self.paid.append(amount)
             return f"paid {amount} {currency}"
 
-        self.pay = pay
         outputs = [str, DeferredToolRequests]
-        self.agent = Agent(scripted(*turns), tools=[bridge.export(pay)], output_type=outputs)
+        self.agent = agent_of([pay], PAY, *turns, output_type=outputs)
+        self.pending = asyncio.run(self.agent.run("go"))
 
-    def resume(self, pending: Any, answer: Any, *, bound: bool = True) -> Any:
-        """Go on with one answer to the call "c1"; `bound` passes the metadata back."""
-        results = DeferredToolResults(approvals={"c1": answer})
+    def resume(self, edit: dict[str, Any], *, bound: bool = True) -> Any:
+        """Go on with an edit of the call "c1"; `bound` passes the metadata back."""
+        results = DeferredToolResults(approvals={"c1": ToolApproved(override_args=edit)})
         if bound:
-            results.metadata = pending.output.metadata
-        history = pending.all_messages()
+            results.metadata = self.pending.output.metadata
+        history = self.pending.all_messages()
         return asyncio.run(self.agent.run(message_history=history, deferred_tool_results=results))
 
 
 @pytest.mark.parametrize("bound", [False, True])
 def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
     """`override_args` are checked, meet the guardrails again, and run; the model reads what was changed."""
-    till = Till([("c1", "pay", {"amount": 7})], "done")
-    pending = asyncio.run(till.agent.run("go"))
+    till = Till("done")
+    assert till.seen == [7]
     till.seen.clear()
-    last = till.resume(pending, ToolApproved(override_args={"amount": 3}), bound=bound)
+    last = till.resume({"amount": 3}, bound=bound)
 
     (part,) = returns(last.all_messages())
     told = "A person changed the arguments of this call: `amount` to 3."
@@ -330,18 +292,15 @@ def test_an_edited_call_runs_as_it_was_edited(bound: bool) -> None:
 
 def test_an_edit_that_says_the_same_is_no_edit() -> None:
     """Arguments that a person wrote out as they were, defaults too, are not told as a change."""
-    till = Till([("c1", "pay", {"amount": 7})], "done")
-    pending = asyncio.run(till.agent.run("go"))
-    last = till.resume(pending, ToolApproved(override_args={"amount": 7, "currency": "CHF"}))
+    last = Till("done").resume({"amount": 7, "currency": "CHF"})
 
     assert [part.content for part in returns(last.all_messages())] == ["paid 7 CHF"]
 
 
 def test_an_edit_that_does_not_fit_runs_nothing() -> None:
     """What a person wrote is checked like what a model wrote."""
-    till = Till([("c1", "pay", {"amount": 7})], "done", "done")
-    pending = asyncio.run(till.agent.run("go"))
-    till.resume(pending, ToolApproved(override_args={"amount": "lots"}))
+    till = Till("done", "done")
+    till.resume({"amount": "lots"})
 
     assert till.paid == []
 
@@ -356,9 +315,7 @@ def test_an_edited_call_of_a_sub_agent_runs_edited() -> None:
 
     paid: list[int] = []
     native = pydantic_ai.Tool(pay, requires_approval=True)
-    agent = Agent(scripted([("i1", "pay", {"amount": 7})], "done"), tools=[native])
-    tool = AgentTool(agent, "clerk", "d", runner=bridge.runner)
-    context = Context()
+    tool, context = expert(Agent(scripted(PAY, "done"), tools=[native])), Context()
     pending = ask(tool, context).metadata["approval"]
     context.approve(pending, arguments={"amount": 3})
 
@@ -474,7 +431,7 @@ def test_content_there_and_back(content: Any, native: Any) -> None:
         return native
 
     assert part.content == ["here", native]
-    assert call(bridge.adopt(pydantic_ai.Tool(back))).output == [content]
+    assert call(adopted(back)).output == [content]
 
 
 # --- adopt
@@ -501,23 +458,18 @@ def add(a: int, b: int = 2) -> int:
 
 def test_adopted_tool_runs_through_the_pipeline() -> None:
     """An adopted tool has its native schema, checks arguments, keeps the value, and its failures are failures."""
-    tool = bridge.adopt(pydantic_ai.Tool(add))
+    tool = adopted(add)
 
     assert (tool.name, tool.description) == ("add", "Add two numbers.")
     assert tool.schema.parameters["properties"]["a"]["description"] == "The first."
     assert call(tool, {"a": 1}).value == 3
     assert call(tool, {"a": "x"}).error.type == "ArgumentError"
-    assert (call(tool, {"a": -1}).text, call(tool, {"a": 100}).text) == (
-        "a is too small",
-        "a is too big",
-    )
+    assert call(tool, {"a": -1}).text == "a is too small"
+    assert call(tool, {"a": 100}).text == "a is too big"
 
 
 def test_what_only_the_native_validator_knows_is_an_argument_error() -> None:
     """A check that no JSON Schema says is an `ArgumentError` that quotes no value."""
-    from typing import Annotated
-
-    from pydantic import AfterValidator
 
     def even(number: int) -> int:
         if number % 2:
@@ -528,7 +480,7 @@ def test_what_only_the_native_validator_knows_is_an_argument_error() -> None:
         """Halve."""
         return number // 2
 
-    result = call(bridge.adopt(pydantic_ai.Tool(half)), {"number": 777})
+    result = call(adopted(half), {"number": 777})
 
     assert result.error.type == "ArgumentError"
     assert "must be even" in result.text and "777" not in result.text
@@ -541,7 +493,7 @@ def test_adopted_tool_finds_deps_and_call_id() -> None:
         """Tell."""
         return f"{ctx.deps.user} {ctx.tool_call_id}"
 
-    assert call(bridge.adopt(pydantic_ai.Tool(who)), context=Context(Deps("ada"))).text == "ada c1"
+    assert call(adopted(who), context=Context(Deps("ada"))).text == "ada c1"
 
 
 def test_native_approval_is_functools_approval() -> None:
@@ -560,11 +512,8 @@ def test_native_approval_is_functools_approval() -> None:
         ran.append("big")
         return "paid"
 
-    for native, amount in (
-        (pydantic_ai.Tool(always, requires_approval=True), 1),
-        (pydantic_ai.Tool(big), 7),
-    ):
-        tool, context = bridge.adopt(native), Context()
+    for tool, amount in ((adopted(always, requires_approval=True), 1), (adopted(big), 7)):
+        context = Context()
         pending = call(tool, {"amount": amount}, context)
         assert pending.error.type == "ApprovalRequired"
         context.approve(pending.metadata["approval"])
@@ -573,15 +522,36 @@ def test_native_approval_is_functools_approval() -> None:
     assert ran == ["always", "big"]
 
 
+def test_a_condition_of_the_host_approves_nothing_for_the_native_tool() -> None:
+    """A guardrail that does not ask about a call leaves the native tool's own question open."""
+    ran: list[int] = []
+
+    def pay(ctx: RunContext[None], amount: int) -> str:
+        """Pay."""
+        if amount > 5 and not ctx.tool_call_approved:
+            raise Paused
+        ran.append(amount)
+        return "paid"
+
+    tool, context = bridge.adopt(pydantic_ai.Tool(pay)), Context()
+    tool.add_input_guardrails([require_approval(lambda call, _: call.arguments["amount"] > 100)])
+    waiting = [call(tool, {"amount": amount}, context) for amount in (7, 700)]
+
+    assert [result.error.type for result in waiting] == ["ApprovalRequired"] * 2
+    assert ran == []
+    for result in waiting:
+        context.approve(result.metadata["approval"])
+    assert [call(tool, {"amount": amount}, context).text for amount in (7, 700)] == ["paid"] * 2
+
+
 def test_what_a_native_prepare_says_holds() -> None:
     """A native tool that its `prepare` takes away is disabled, and one that it puts under approval waits for a person."""
 
     def prepare(ctx: RunContext[str], definition: ToolDefinition) -> ToolDefinition | None:
-        return {"out": None, "ask": replace(definition, kind="unapproved"), "in": definition}[
-            ctx.deps
-        ]
+        ask = replace(definition, kind="unapproved")
+        return {"out": None, "ask": ask, "in": definition}[ctx.deps]
 
-    tool, asked = bridge.adopt(pydantic_ai.Tool(add, prepare=prepare)), Context("ask")
+    tool, asked = adopted(add, prepare=prepare), Context("ask")
     away, pending = call(tool, {"a": 1}, Context("out")), call(tool, {"a": 1}, asked)
 
     assert (away.error.type, away.text) == ("ToolDisabledError", "The tool 'add' is disabled.")
@@ -602,11 +572,10 @@ def test_native_time_limit_and_args_validator_come_along() -> None:
         if a == b:
             raise ModelRetry("a and b must differ")
 
-    assert "Timed out" in call(bridge.adopt(pydantic_ai.Tool(slow, timeout=0.05))).text
-    assert (
-        call(bridge.adopt(pydantic_ai.Tool(add, args_validator=check)), {"a": 2}).text
-        == "a and b must differ"
-    )
+    checked = adopted(add, args_validator=check)
+
+    assert "Timed out" in call(adopted(slow, timeout=0.05)).text
+    assert call(checked, {"a": 2}).text == "a and b must differ"
 
 
 def test_tool_return_of_a_native_tool() -> None:
@@ -614,13 +583,10 @@ def test_tool_return_of_a_native_tool() -> None:
 
     def give() -> ToolReturn:
         """Give."""
-        return ToolReturn(
-            "value",
-            content=["more", BinaryContent(b"ab", media_type="image/png")],
-            metadata={"k": 1},
-        )
+        more = ["more", BinaryContent(b"ab", media_type="image/png")]
+        return ToolReturn("value", content=more, metadata={"k": 1})
 
-    result = call(bridge.adopt(pydantic_ai.Tool(give)))
+    result = call(adopted(give))
 
     assert result.output == [
         TextContent(text="value"),
@@ -636,7 +602,7 @@ def test_tool_return_of_a_native_tool() -> None:
 @pytest.mark.parametrize("runner", [bridge.runner, None])
 def test_runner_answers_with_usage(runner: Any) -> None:
     """The output is the answer and the run's usage is in the metadata, with the runner or without."""
-    result = ask(AgentTool(Agent(scripted("42")), "expert", "d", runner=runner))
+    result = ask(expert(Agent(scripted("42")), runner=runner))
 
     assert result.text == "42"
     assert result.metadata["usage"]["requests"] == 1
@@ -647,7 +613,7 @@ def test_structured_output() -> None:
     """A typed output keeps its value."""
     agent = Agent(TestModel(custom_output_args={"user": "ada"}), output_type=Deps)
 
-    assert ask(AgentTool(agent, "expert", "d", runner=bridge.runner)).value == Deps("ada")
+    assert ask(expert(agent)).value == Deps("ada")
 
 
 def test_runner_works_with_output_validators() -> None:
@@ -655,49 +621,32 @@ def test_runner_works_with_output_validators() -> None:
     agent = Agent(scripted("42"))
     agent.output_validator(lambda text: text + "!")
 
-    assert ask(AgentTool(agent, "expert", "d", runner=bridge.runner)).text == "42!"
+    assert ask(expert(agent)).text == "42!"
 
 
 @pytest.mark.parametrize("thread", [[], Conversation()])
 def test_thread_remembers(thread: Any) -> None:
     """A list of messages, or a `Conversation`, grows by each run."""
-    seen: list[Any] = []
-    tool = AgentTool(
-        Agent(scripted("first", "second", seen=seen)),
-        "expert",
-        "d",
-        runner=bridge.runner,
-        thread=lambda context: thread,
-    )
+    model = scripted("first", "second")
+    tool = expert(Agent(model), thread=lambda context: thread)
 
     ask(tool, text="one", id="c1")
     ask(tool, text="two", id="c2")
 
-    messages = thread.messages if isinstance(thread, Conversation) else thread
-    assert [part.content for message in seen[1][0] for part in message.parts] == [
-        "one",
-        "first",
-        "two",
-    ]
-    assert len(messages) == 4
+    read = [part.content for message in model.seen[1][0] for part in message.parts]
+    assert read == ["one", "first", "two"]
+    assert len(thread.messages if isinstance(thread, Conversation) else thread) == 4
 
 
 def test_external_call_of_an_agent_is_an_error() -> None:
     """A tool that runs outside of the agent cannot be answered here, and the error says so."""
-    from pydantic_ai.exceptions import CallDeferred
 
     def outside() -> str:
         """Leave it to somebody."""
         raise CallDeferred
 
-    result = ask(
-        AgentTool(
-            Agent(scripted([("i1", "outside", {})], "x"), tools=[outside]),
-            "expert",
-            "d",
-            runner=bridge.runner,
-        )
-    )
+    agent = Agent(scripted([("i1", "outside", {})], "x"), tools=[outside])
+    result = ask(expert(agent))
 
     assert result.is_error and "outside" in result.text
-    assert call(bridge.adopt(pydantic_ai.Tool(outside))).is_error
+    assert call(adopted(outside)).is_error

@@ -24,23 +24,18 @@ from functool import (
     ToolSettings,
 )
 from functool.approval import Grant
-from functool.guardrails import rate_limit, require_approval
+from functool.guardrails import rate_limit
 from functool.integrations import agent_framework, langchain, openai_agents, pydantic_ai
 from tests.integrations.bridges import BRIDGES, Turn
 from tests.integrations.extras import check_missing_extra
+from tests.integrations.odd_tools import paying
 from tests.support import ask
 
 each_bridge = pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
 
 
-def paying(paid: list[int]) -> FunctionTool:
-    @FunctionTool(input_guardrails=[require_approval()])
-    async def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return f"paid {amount}"
-
-    return pay
+def play(bridge: Any, *given: Any, **options: Any) -> Any:
+    return asyncio.run(bridge.play(*given, **options))
 
 
 def expert(bridge: Any, *turns: Turn) -> tuple[AgentTool, list[int]]:
@@ -54,9 +49,8 @@ def expert(bridge: Any, *turns: Turn) -> tuple[AgentTool, list[int]]:
 @pytest.mark.parametrize("listened", [False, True])
 def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> None:
     """The sub-agent stops at its tool, the outer result is pending, and after each approval the same call goes on where it was."""
-    tool, paid = expert(
-        bridge, [("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})], "all paid"
-    )
+    calls = [("i1", "pay", {"amount": 1}), ("i2", "pay", {"amount": 2})]
+    tool, paid = expert(bridge, calls, "all paid")
     context = Context()
     if listened:
         context.subscribe(lambda event: None)
@@ -65,13 +59,12 @@ def test_pending_approvals_bubble_up_and_resume(bridge: Any, listened: bool) -> 
     for _ in range(2):
         pending = ask(tool, context)
         request = ApprovalRequest.from_json(pending.metadata["approval"].to_json())
-        asked.append(
-            (pending.error.type, request.tool, request.arguments, request.call_id, list(paid))
-        )
+        asked.append((pending.error.type, request.tool, request.arguments, request.call_id))
+        assert paid == []
         context.approve(request)
     last = ask(tool, context)
 
-    assert asked == [("ApprovalRequired", "pay", {"amount": n}, f"i{n}", []) for n in (1, 2)]
+    assert asked == [("ApprovalRequired", "pay", {"amount": n}, f"i{n}") for n in (1, 2)]
     assert (last.text, sorted(paid)) == ("all paid", [1, 2])
     assert last.metadata["usage"]["requests"] == 2
     assert context.state == {}
@@ -94,11 +87,9 @@ def test_a_denial_runs_nothing(bridge: Any) -> None:
 def test_approver_of_the_host_is_asked_in_place(bridge: Any) -> None:
     """With an approver the sub-agent does not stop the outer call."""
     tool, paid = expert(bridge, [("i1", "pay", {"amount": 1})], "all paid")
+    agreeing = Context(approver=lambda request: request.arguments == {"amount": 1})
 
-    assert (
-        ask(tool, Context(approver=lambda request: request.arguments == {"amount": 1})).text
-        == "all paid"
-    )
+    assert ask(tool, agreeing).text == "all paid"
     assert paid == [1]
 
 
@@ -141,9 +132,8 @@ def test_events_of_the_sub_agent_are_progress(bridge: Any) -> None:
     agent = bridge.agent([bridge.export(look)], [("i1", "look", {})], "three")
 
     assert ask(AgentTool(agent, "clerk", "d", runner=bridge.runner), context).text == "three"
-    assert {(event.kind, event.tool_name, event.call_id) for event in heard} == {
-        ("tool:progress", "clerk", "c1")
-    }
+    told = {(event.kind, event.tool_name, event.call_id) for event in heard}
+    assert told == {("tool:progress", "clerk", "c1")}
     assert EVENTS[bridge.name] <= {bridge.event(event.data["value"]) for event in heard}
 
 
@@ -160,9 +150,8 @@ def test_parallel_calls_on_one_thread_take_turns(bridge: Any) -> None:
         order.append(f"{n} ends")
         return str(n)
 
-    agent, thread = bridge.threaded(
-        [bridge.export(look)], [("i1", "look", {"n": 1})], "one", [("i2", "look", {"n": 2})], "two"
-    )
+    turns = [("i1", "look", {"n": 1})], "one", [("i2", "look", {"n": 2})], "two"
+    agent, thread = bridge.threaded([bridge.export(look)], *turns)
     tool = AgentTool(agent, "clerk", "d", runner=bridge.runner, thread=lambda context: thread)
     calls = [
         ToolCall(name="clerk", arguments={"input": f"question {n}"}, id=f"c{n}") for n in (1, 2)
@@ -189,7 +178,7 @@ def test_contexts_are_forgotten_with_their_run(bridge: Any) -> None:
 
     deps = Deps()
     gone = weakref.ref(deps)
-    asyncio.run(bridge.play([noop], [("c1", "noop", {})], "done", deps=deps))
+    play(bridge, [noop], [("c1", "noop", {})], "done", deps=deps)
     del deps
     # A thread of the framework's may still be ending, and hold what it ran last.
     for _ in range(200):
@@ -215,12 +204,12 @@ def test_host_context_is_used_as_it_is(bridge: Any) -> None:
     heard: list[Any] = []
     host = Context("ada")
     host.subscribe(heard.append)
-    outcome = asyncio.run(bridge.play([note], [("c1", "note", {"text": "x"})], "done", deps=host))
+    outcome = play(bridge, [note], [("c1", "note", {"text": "x"})], "done", deps=host)
 
     assert (outcome.of("c1").text, host.state) == ("ada", {"note": "x"})
-    assert [
-        (event.kind, event.tool_name, event.call_id, event.data["message"]) for event in heard
-    ] == [("tool:progress", "note", "c1", "noted")]
+    (event,) = heard
+    assert (event.kind, event.tool_name, event.call_id) == ("tool:progress", "note", "c1")
+    assert event.data["message"] == "noted"
 
 
 # In LangChain and agent-framework a context is one call's, unless the host gives one: docs/contexts.md.
@@ -236,7 +225,7 @@ def test_the_calls_of_a_run_share_one_context(bridge: Any) -> None:
 
     turns = [("c1", "count", {})], [("c2", "count", {})], "done"
     for _ in range(2):
-        outcome = asyncio.run(bridge.play([count], *turns, deps={"unhashable": True}))
+        outcome = play(bridge, [count], *turns, deps={"unhashable": True})
 
         assert outcome.of("c1").text == "1"
         assert outcome.of("c2").text.startswith("Too many calls: at most 1 in 60 seconds.")
@@ -252,7 +241,7 @@ def test_a_time_limit_is_what_the_model_reads(bridge: Any) -> None:
         await asyncio.Event().wait()
         return "never"
 
-    outcome = asyncio.run(bridge.play([slow], [("c1", "slow", {})], "done"))
+    outcome = play(bridge, [slow], [("c1", "slow", {})], "done")
 
     assert "0.05" in outcome.of("c1").text and outcome.final == "done"
 
@@ -262,10 +251,8 @@ def test_two_pending_approvals_have_their_own_answers(bridge: Any) -> None:
     """Two calls of one turn that wait for approval are answered each by its own."""
     paid: list[int] = []
     calls = [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})]
-    outcome = asyncio.run(
-        bridge.play(
-            [paying(paid)], calls, "done", decide=lambda name, arguments: arguments["amount"] == 2
-        )
+    outcome = play(
+        bridge, [paying(paid)], calls, "done", decide=lambda name, given: given["amount"] == 2
     )
 
     assert paid == [2]
@@ -287,9 +274,7 @@ def test_the_approver_of_a_hosts_context_is_asked_in_place(bridge: Any) -> None:
     paid: list[int] = []
     asked: list[Any] = []
     host = Context(approver=lambda request: asked.append(request.arguments) is None)
-    outcome = asyncio.run(
-        bridge.play([paying(paid)], [("c1", "pay", {"amount": 1})], "done", deps=host)
-    )
+    outcome = play(bridge, [paying(paid)], [("c1", "pay", {"amount": 1})], "done", deps=host)
 
     assert (outcome.final, outcome.paused) == ("done", [])
     assert paid == [1] and asked == [{"amount": 1}]
@@ -305,7 +290,7 @@ def test_a_grant_of_the_context_lets_its_calls_run(bridge: Any) -> None:
         [("c1", "pay", {"amount": 1}), ("c2", "pay", {"amount": 2})],
         [("c3", "pay", {"amount": 1})],
     )
-    outcome = asyncio.run(bridge.play([pay], *turns, "done", deps=context, decide=lambda *_: False))
+    outcome = play(bridge, [pay], *turns, "done", deps=context, decide=lambda *_: False)
 
     assert outcome.paused == [("pay", {"amount": 2}), ("pay", {"amount": 1})]
     assert (paid, context.grants()) == ([1], [])
@@ -321,17 +306,12 @@ async def secret() -> str:
 def test_a_disabled_tool_does_not_run(bridge: Any) -> None:
     """A tool that is switched off in the run's context is not shown to the model, or says so where the framework shows it always."""
     if bridge.name in ("openai-agents", "pydantic-ai"):
-        shown = [asyncio.run(bridge.play([secret], "done", deps=user)) for user in ("ada", "bob")]
+        shown = [play(bridge, [secret], "done", deps=user) for user in ("ada", "bob")]
         assert [list(outcome.declared) for outcome in shown] == [["secret"], []]
     else:
-        played = [
-            asyncio.run(bridge.play([secret], [("c1", "secret", {})], "done", deps=user))
-            for user in ("ada", "bob")
-        ]
-        assert [outcome.of("c1").text for outcome in played] == [
-            "x",
-            "The tool 'secret' is disabled.",
-        ]
+        turns = [("c1", "secret", {})], "done"
+        ada, bob = (play(bridge, [secret], *turns, deps=user).of("c1") for user in ("ada", "bob"))
+        assert (ada.text, bob.text) == ("x", "The tool 'secret' is disabled.")
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,8 @@ from functool import (
     DefinitionError,
     FunctionTool,
     ImageContent,
-    ToolCall,
     ToolPrompts,
     ToolResult,
-    Toolset,
     ToolSettings,
     WrapperTool,
 )
@@ -70,6 +68,7 @@ from tests.integrations.odd_tools import (
     delete,
     ran,
 )
+from tests.support import call
 
 with warnings.catch_warnings():
     # A model of the toolkit's own is written for an older pydantic.
@@ -84,6 +83,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:unique_toolk
 
 logger = logging.getLogger("test")
 
+ENCODED = base64.b64encode(PNG).decode()
+SVG = b"<svg xmlns='http://www.w3.org/2000/svg'/>"
 BMP = base64.b64decode(
     "Qk06AAAAAAAAADYAAAAoAAAAAQAAAAEAAAABABgAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="
 )
@@ -136,28 +137,26 @@ class Host:
         disabled: list[str] | None = None,
         services: bool = False,
     ) -> None:
-        event = EventFactory().get_chat_event(
+        self.event = EventFactory().get_chat_event(
             name="test", description="test", user_message_text="hi"
         )
-        event.payload.tool_choices = choices or []
-        event.payload.disabled_tools = disabled or []
-        self.event = event
+        self.event.payload.tool_choices = choices or []
+        self.event.payload.disabled_tools = disabled or []
         self.chat = chat or Chat()
         self.builds = [ToolBuildConfig.model_validate(entry) for entry in plan]
         reporter = ToolProgressReporter(self.chat)  # type: ignore[arg-type]
-        both: dict[str, Any] = (
-            {"chat_service": self.chat, "language_model_service": SimpleNamespace()}
-            if services
-            else {}
-        )
+        both: dict[str, Any] = {
+            "chat_service": self.chat,
+            "language_model_service": SimpleNamespace(),
+        }
         self.manager = ToolManager(
             logger=logger,
             config=ToolManagerConfig(tools=self.builds),
-            event=event,
+            event=self.event,
             tool_progress_reporter=reporter,
-            mcp_manager=MCPManager([], event, reporter),
+            mcp_manager=MCPManager([], self.event, reporter),
             a2a_manager=A2AManager(logger, reporter, SubAgentResponseWatcher()),
-            **both,
+            **(both if services else {}),
         )
 
     def run(self, *calls: tuple[str, Any]) -> list[ToolCallResponse]:
@@ -170,31 +169,39 @@ class Host:
     def names(self) -> list[str]:
         return [tool.name for tool in self.manager.get_tools()]
 
-    def read(self, responses: list[ToolCallResponse]) -> list[str]:
+    def answer(self, name: str, **arguments: Any) -> ToolCallResponse:
+        """Make one call."""
+        (response,) = self.run((name, arguments))
+        return response
+
+    def read(self, response: ToolCallResponse) -> str:
         """What the model reads, by their own HistoryManager."""
+        info = LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120").model_dump()
         history = HistoryManager(
             logger,
             self.event,
             HistoryManagerConfig(),
-            Model.model_validate(
-                LanguageModelInfo.from_name("AZURE_GPT_4o_2024_1120").model_dump()
-            ),
+            Model.model_validate(info),
             ReferenceManager(),
         )
-        calls = [
-            LanguageModelFunction(id=response.id, name=response.name) for response in responses
-        ]
+        calls = [LanguageModelFunction(id=response.id, name=response.name)]
         history.add_assistant_message(
             LanguageModelAssistantMessage.from_functions(tool_calls=calls)
         )
-        history.add_tool_call_results(responses)
-        return [tool.response.content for tool in history.extract_message_tools()]
+        history.add_tool_call_results([response])
+        (message,) = history.extract_message_tools()
+        return message.response.content
+
+
+def planned(name: str, /, **configuration: Any) -> dict[str, Any]:
+    """One entry of a plan."""
+    return {"name": name, "configuration": configuration}
 
 
 def host_of(*tools: Any, **options: Any) -> Host:
     for tool in tools:
         unique.export(tool)
-    return Host([{"name": tool.name, "configuration": {}} for tool in tools], **options)
+    return Host([planned(tool.name) for tool in tools], **options)
 
 
 @pytest.fixture
@@ -227,21 +234,16 @@ def test_the_manager_runs_the_tool_and_keeps_the_ids(host: Host) -> None:
         ("call-1", "add", "6", True),
         ("call-2", "echo", '{"a":["é"]}', True),
     ]
-    assert all(
-        set(r.debug_info or {}) == {"execution_time_s", "is_exclusive", "is_forced"}
-        for r in responses
-    )
+    added = {"execution_time_s", "is_exclusive", "is_forced"}
+    assert [set(r.debug_info or {}) for r in responses] == [added] * 3
 
 
 def test_arguments_may_be_json_text_or_missing(host: Host) -> None:
     """Their call parses JSON text; None means no arguments."""
-    responses = host.run(("add", '{"a": 2}'), ("picture", None), ("add", None))
-    assert responses[0].content == "3"
-    assert responses[1].successful
-    assert (
-        responses[2].error_message.startswith("Invalid arguments")
-        and "a" in responses[2].error_message
-    )
+    text, nothing, wrong = host.run(("add", '{"a": 2}'), ("picture", None), ("add", None))
+    assert text.content == "3"
+    assert nothing.successful
+    assert wrong.error_message.startswith("Invalid arguments") and "a" in wrong.error_message
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ def test_arguments_may_be_json_text_or_missing(host: Host) -> None:
 )
 def test_a_falsy_result_is_not_read_as_no_sources(host: Host, value: str, read: str) -> None:
     """Their history says "No relevant sources found." for an empty content: a falsy result says what it is."""
-    assert host.read(host.run(("echo", {"value": value}))) == [read]
+    assert host.read(host.answer("echo", value=value)) == read
 
 
 @pytest.mark.parametrize(
@@ -275,12 +277,10 @@ def test_failures_are_error_messages(host: Host, name: str, arguments: Any, word
     """Bad arguments, a raising body, a refusal and a missing approval become `error_message`; no guarded body runs."""
     ran.clear()
     (response,) = host.run((name, arguments))
-    assert (
-        response.successful is False and words in response.error_message and response.content == ""
-    )
-    assert host.read([response]) == [
-        f"Tool call {name} failed with error: {response.error_message}"
-    ]
+    assert (response.successful, response.content) == (False, "")
+    assert words in response.error_message
+    told = f"Tool call {name} failed with error: {response.error_message}"
+    assert host.read(response) == told
     assert ran == []
 
 
@@ -292,29 +292,21 @@ def test_a_tripwire_is_an_error_of_that_call(host: Host) -> None:
 
 def test_a_huge_result_arrives_whole(host: Host) -> None:
     """Two million characters are handed over as they are."""
-    assert host.run(("huge", {}))[0].content == HUGE
+    assert host.answer("huge").content == HUGE
 
 
 def test_an_image_is_a_data_url(host: Host) -> None:
     """A picture travels as a data URL, and the text beside it stays."""
-    import base64
-
-    (response,) = host.run(("picture", {}))
+    response = host.answer("picture")
     assert response.content == "A dot:"
-    assert response.image_data_urls == [f"data:image/png;base64,{base64.b64encode(PNG).decode()}"]
+    assert response.image_data_urls == [f"data:image/png;base64,{ENCODED}"]
 
 
 def test_links_sounds_and_images_alone() -> None:
     """An image that is a data URL travels as it is; a link and a sound are named in the text; an image alone has its name as text."""
     url = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
-    both = FunctionTool(
-        lambda: [
-            ImageContent(uri=url),
-            ImageContent(uri="https://x.org/a.png"),
-            AudioContent(data=b"la"),
-        ],
-        name="both",
-    )
+    images = [ImageContent(uri=url), ImageContent(uri="https://x.org/a.png")]
+    both = FunctionTool(lambda: [*images, AudioContent(data=b"la")], name="both")
     alone = FunctionTool(lambda: ImageContent(data=PNG), name="alone")
     first, second = host_of(both, alone).run(("both", {}), ("alone", {}))
     assert first.image_data_urls == [url]
@@ -325,12 +317,7 @@ def test_links_sounds_and_images_alone() -> None:
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        (
-            ImageContent(
-                data=b"<svg xmlns='http://www.w3.org/2000/svg'/>", media_type="image/svg+xml"
-            ),
-            "[image/svg+xml: 41 bytes]",
-        ),
+        (ImageContent(data=SVG, media_type="image/svg+xml"), "[image/svg+xml: 41 bytes]"),
         (ImageContent(data=b"broken"), "[image/png: 6 bytes]"),
         (ImageContent(data=b""), "[image/png: 0 bytes]"),
         (ImageContent(data=noise()[:2_000]), "[image/png: 2000 bytes]"),
@@ -354,14 +341,13 @@ def test_an_image_that_cannot_be_shown_is_named_in_the_text(image: ImageContent,
 
 def test_an_image_has_the_media_type_of_its_bytes(host: Host) -> None:
     """An image that says it is another kind, or adds words to its kind, is sent as what it is."""
-    encoded = base64.b64encode(PNG).decode()
     wrong = [
         ImageContent(data=PNG, media_type="image/svg+xml"),
         ImageContent(data=PNG, media_type="image/png; charset=binary"),
-        ImageContent(uri=f"data:image/x-png;base64,{encoded}"),
+        ImageContent(uri=f"data:image/x-png;base64,{ENCODED}"),
     ]
-    (response,) = host_of(FunctionTool(lambda: wrong, name="wrong")).run(("wrong", {}))
-    assert response.image_data_urls == [f"data:image/png;base64,{encoded}"] * 3
+    response = host_of(FunctionTool(lambda: wrong, name="wrong")).answer("wrong")
+    assert response.image_data_urls == [f"data:image/png;base64,{ENCODED}"] * 3
 
 
 def test_a_registered_name_is_refused() -> None:
@@ -386,8 +372,7 @@ def test_debug_info_is_the_metadata() -> None:
         """Look."""
         return ToolResult.of("seen", metadata={"took": 3, "who": {"a"}, "raw": object, "note": "x"})
 
-    host = host_of(look)
-    (response,) = host.run(("look", {}))
+    response = host_of(look).answer("look")
     info = response.debug_info or {}
     assert (info["took"], info["who"], info["note"], response.content) == (3, ["a"], "x", "seen")
     assert isinstance(info["raw"], str)
@@ -396,7 +381,7 @@ def test_debug_info_is_the_metadata() -> None:
 
 def test_a_pending_approval_is_in_debug_info(host: Host) -> None:
     """The request for approval reaches the host as JSON."""
-    (response,) = host.run(("delete", {"path": "a.txt"}))
+    response = host.answer("delete", path="a.txt")
     assert response.debug_info["approval"]["tool"] == "delete"
     assert response.debug_info["approval"]["arguments"] == {"path": "a.txt"}
 
@@ -420,21 +405,20 @@ def price(item: str, context: Context[ShopConfig]) -> str:
 def test_the_configuration_is_the_deps() -> None:
     """Inside the function `context.deps` is the checked configuration of the plan, in their camelCase too."""
     unique.export(price, ShopConfig)
-    host = Host([{"name": "price", "configuration": {"currency": "CHF", "maxItems": 5}}])
+    host = Host([planned("price", currency="CHF", maxItems=5)])
     assert isinstance(host.builds[0].configuration, ShopConfig)
-    assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 CHF, at most 5"
+    assert host.answer("price", item="tea").content == "tea: 3 CHF, at most 5"
 
 
 def test_the_calls_of_one_manager_share_their_state() -> None:
     """What calls remember lives as long as the tool of one manager: a rate limit holds for its run, and not for the next."""
     limit = rate_limit(2, 3600, per="context")
     unique.export(FunctionTool(lambda: "in", name="door", input_guardrails=[limit]))
-    host, next_host = (Host([{"name": "door", "configuration": {}}]) for _ in range(2))
+    host, next_host = (Host([planned("door")]) for _ in range(2))
     assert [answer.content for answer in host.run(*[("door", {})] * 3)] == ["in", "in", ""]
-    assert host.run(("door", {}))[0].error_message.startswith(
-        "Too many calls: at most 2 in 3600 seconds."
-    )
-    assert next_host.run(("door", {}))[0].content == "in"
+    told = "Too many calls: at most 2 in 3600 seconds."
+    assert host.answer("door").error_message.startswith(told)
+    assert next_host.answer("door").content == "in"
 
 
 def test_each_manager_has_an_approver_of_its_own() -> None:
@@ -455,13 +439,11 @@ def test_each_manager_has_an_approver_of_its_own() -> None:
         def fresh(self) -> "Remembers":
             return Remembers()
 
-    unique.export(
-        FunctionTool(lambda: "in", name="door", input_guardrails=[require_approval()]),
-        approver=Remembers(),
-    )
-    hosts = [Host([{"name": "door", "configuration": {}}]) for _ in range(2)]
+    door = FunctionTool(lambda: "in", name="door", input_guardrails=[require_approval()])
+    unique.export(door, approver=Remembers())
+    hosts = [Host([planned("door")]) for _ in range(2)]
     for host in (*hosts, *hosts):
-        assert [answer.content for answer in host.run(("door", {}))] == ["in"]
+        assert host.answer("door").content == "in"
 
     assert [each is None for each in asked] == [False, False, True, True]
     assert asked[0] is not asked[1]
@@ -470,11 +452,10 @@ def test_each_manager_has_an_approver_of_its_own() -> None:
 def test_a_bad_configuration_disables_the_tool_and_is_collected() -> None:
     """A plan with bad values does not crash the host: the tool is left out, and their helper names it."""
     unique.export(price, ShopConfig)
-    host = Host([{"name": "price", "configuration": {"maxItems": 0}}])
+    host = Host([planned("price", maxItems=0)])
     assert host.names() == []
-    assert collect_tool_configuration_errors(host.builds) == [
-        "Tool 'price' has invalid configuration."
-    ]
+    errors = collect_tool_configuration_errors(host.builds)
+    assert errors == ["Tool 'price' has invalid configuration."]
 
 
 def test_any_pydantic_model_may_be_the_configuration() -> None:
@@ -490,14 +471,10 @@ def test_any_pydantic_model_may_be_the_configuration() -> None:
     config = ToolFactory.build_tool_config("price", maxItems=7)
     assert isinstance(config, Own) and isinstance(config, BaseToolConfig)
     assert config.max_items == 7
-    assert (
-        ToolFactory.tool_config_map["price"].model_json_schema()["properties"]["maxItems"][
-            "description"
-        ]
-        == "At most."
-    )
-    host = Host([{"name": "price", "configuration": {}}])
-    assert host.run(("price", {"item": "tea"}))[0].content == "tea: 3 SEK, at most 2"
+    schema = ToolFactory.tool_config_map["price"].model_json_schema()
+    assert schema["properties"]["maxItems"]["description"] == "At most."
+    told = Host([planned("price")]).answer("price", item="tea").content
+    assert told == "tea: 3 SEK, at most 2"
 
 
 class _Wrong(BaseModel):
@@ -553,28 +530,21 @@ def test_a_strict_tool_stays_strict() -> None:
     host = host_of(count)
     (described,) = host.manager.get_tool_definitions()
     assert described.strict is True and described.parameters == count.schema.parameters
-    (response,) = host.run(("count", {"words": [{"key": "a", "value": 4}], "start": None}))
+    response = host.answer("count", words=[{"key": "a", "value": 4}], start=None)
     assert response.content == "5"
 
 
 def test_prompts_reach_get_tool_prompts() -> None:
     """What ToolPrompts says is in their `get_tool_prompts` and their prompt methods."""
     unique.export(price, ShopConfig)
-    host = Host([{"name": "price", "configuration": {}}])
+    host = Host([planned("price")])
     (prompts,) = host.manager.get_tool_prompts()
-    assert (prompts.name, prompts.display_name, prompts.tool_description) == (
-        "price",
-        "Shop",
-        "Tell a price.",
-    )
-    assert (prompts.tool_system_prompt, prompts.tool_format_information_for_system_prompt) == (
-        "S",
-        "SF",
-    )
-    assert (prompts.tool_user_prompt, prompts.tool_format_information_for_user_prompt) == (
-        "U",
-        "UF",
-    )
+    assert (prompts.name, prompts.display_name) == ("price", "Shop")
+    assert prompts.tool_description == "Tell a price."
+    assert prompts.tool_system_prompt == "S"
+    assert prompts.tool_format_information_for_system_prompt == "SF"
+    assert prompts.tool_user_prompt == "U"
+    assert prompts.tool_format_information_for_user_prompt == "UF"
     assert prompts.tool_system_reminder_for_user_prompt == "R"
     assert prompts.input_model == price.schema.parameters
     (tool,) = host.manager.get_tools()
@@ -585,31 +555,16 @@ def test_the_plan_goes_before_the_tools_own_settings() -> None:
     """Display name, icon and policy come from the plan, else from the tool, else from Unique."""
     unique.export(price, ShopConfig, selection_policy="OnByDefault")
     unique.export(add)
-    (own,) = Host([{"name": "price", "configuration": {}}]).manager.get_tools()
-    assert (own.display_name(), own.icon(), own.selection_policy()) == (
-        "Shop",
-        ToolIcon.WORLD,
-        ToolSelectionPolicy.ON_BY_DEFAULT,
-    )
-    (planned,) = Host(
-        [
-            {
-                "name": "price",
-                "configuration": {},
-                "displayName": "Prices",
-                "icon": "IconBook",
-                "selectionPolicy": "ForcedByDefault",
-            }
-        ]
-    ).manager.get_tools()
-    assert (planned.display_name(), planned.icon()) == ("Prices", ToolIcon.BOOK)
-    assert planned.selection_policy() == ToolSelectionPolicy.FORCED_BY_DEFAULT
-    (plain,) = Host([{"name": "add", "configuration": {}}]).manager.get_tools()
-    assert (plain.display_name(), plain.icon(), plain.selection_policy()) == (
-        "add",
-        ToolIcon.BOOK,
-        ToolSelectionPolicy.BY_USER,
-    )
+    plan = {"displayName": "Prices", "icon": "IconBook", "selectionPolicy": "ForcedByDefault"}
+
+    def shown(entry: dict[str, Any]) -> tuple[Any, ...]:
+        (tool,) = Host([entry]).manager.get_tools()
+        return tool.display_name(), tool.icon(), tool.selection_policy()
+
+    policy = ToolSelectionPolicy
+    assert shown(planned("price")) == ("Shop", ToolIcon.WORLD, policy.ON_BY_DEFAULT)
+    assert shown(planned("price") | plan) == ("Prices", ToolIcon.BOOK, policy.FORCED_BY_DEFAULT)
+    assert shown(planned("add")) == ("add", ToolIcon.BOOK, policy.BY_USER)
 
 
 def named(name: str, **settings: Any) -> FunctionTool[..., Any]:
@@ -637,9 +592,7 @@ def test_a_disabled_tool_is_not_offered() -> None:
         unique.export(tool)
     unique.export(named("maybe", is_enabled=only_chf), ShopConfig)
     unique.export(named("broken", is_enabled=lambda context: context.deps.nothing))
-    plan = [
-        {"name": name, "configuration": {}} for name in ("off", "on", "maybe", "chosen", "broken")
-    ]
+    plan = [planned(name) for name in ("off", "on", "maybe", "chosen", "broken")]
     assert Host(plan, disabled=["chosen"]).names() == ["on"]
     plan[2]["configuration"] = {"currency": "CHF"}
     plan[1]["isEnabled"] = False
@@ -647,11 +600,22 @@ def test_a_disabled_tool_is_not_offered() -> None:
     assert isinstance(asked[0], ShopConfig)
 
 
+def test_a_tool_that_is_switched_off_later_does_not_run() -> None:
+    """Their manager asks once whether a tool is on; a call of it asks again."""
+    is_on = True
+    tool = named("shut", is_enabled=lambda context: is_on)
+    host = host_of(tool)
+    assert host.run(("shut", {}))[0].content == "shut"
+    is_on = False
+    refused = host.run(("shut", {}))[0]
+    assert (refused.content, refused.error_message) == ("", "The tool 'shut' is disabled.")
+
+
 def test_a_tool_that_takes_control_runs_alone() -> None:
     """Called beside another, neither runs and both are told why; alone it runs."""
     host = host_of(named("deep", takes_control=True), named("other"))
     assert all(r.content.startswith("ERROR:") for r in host.run(("deep", {}), ("other", {})))
-    assert host.run(("deep", {}))[0].content == "deep"
+    assert host.answer("deep").content == "deep"
     assert host.manager.does_a_tool_take_control([LanguageModelFunction(name="deep")]) is True
 
 
@@ -668,7 +632,7 @@ async def bake(fail: bool, context: Context) -> str:
 def test_progress_reaches_their_reporter() -> None:
     """Each progress is shown while the tool runs, and the last one ends as finished."""
     host = host_of(bake)
-    assert host.run(("bake", {"fail": False}))[0].content == "cake"
+    assert host.answer("bake", fail=False).content == "cake"
     assert [
         (shown.split("**")[1], shown.split()[-2:], "🟡" in shown) for shown in host.chat.shown
     ] == [
@@ -682,20 +646,20 @@ def test_progress_reaches_their_reporter() -> None:
 def test_progress_of_a_failed_call_ends_as_failed() -> None:
     """A call that reported and then failed is shown as failed, with the reason."""
     host = host_of(bake)
-    assert host.run(("bake", {"fail": True}))[0].error_message == "ValueError: burnt"
+    assert host.answer("bake", fail=True).error_message == "ValueError: burnt"
     assert "🔴" in host.chat.shown[-1] and "ValueError: burnt" in host.chat.shown[-1]
 
 
 def test_a_tool_that_reports_nothing_shows_nothing(host: Host) -> None:
     """Without progress the chat is left alone."""
-    host.run(("add", {"a": 1}))
+    host.answer("add", a=1)
     assert host.chat.shown == []
 
 
 def test_a_broken_reporter_costs_nothing_but_its_messages() -> None:
     """When the platform cannot be reached, the call still has its result."""
     host = host_of(bake, chat=Chat(fails=True))
-    assert host.run(("bake", {"fail": False}))[0].content == "cake"
+    assert host.answer("bake", fail=False).content == "cake"
 
 
 def test_progress_without_a_total_and_without_a_reporter() -> None:
@@ -709,7 +673,7 @@ def test_progress_without_a_total_and_without_a_reporter() -> None:
         return "counted"
 
     host = host_of(count)
-    assert host.run(("count", {}))[0].content == "counted"
+    assert host.answer("count").content == "counted"
     assert host.chat.shown[0].endswith("pages (3)") and len(host.chat.shown) == 2
     bare = unique.export(count)(ToolFactory.build_tool_config("count"))
     assert asyncio.run(bare.run(LanguageModelFunction(name="count"))).content == "counted"
@@ -725,13 +689,13 @@ def test_progress_of_a_generator_is_shown() -> None:
         yield {"n": 2}
 
     host = host_of(steps)
-    assert host.run(("steps", {}))[0].content == '{"n":2}'
+    assert host.answer("steps").content == '{"n":2}'
     assert [shown.split(": ", 1)[1] for shown in host.chat.shown[:2]] == ["one", '{"n":2}']
 
 
 def test_injected_services_are_accepted() -> None:
     """Their manager may hand over its services; the tool runs all the same, and without any event too."""
-    assert host_of(add, services=True).run(("add", {"a": 1}))[0].content == "2"
+    assert host_of(add, services=True).answer("add", a=1).content == "2"
     bare = unique.export(add)(ToolFactory.build_tool_config("add"))
     response = asyncio.run(bare.run(LanguageModelFunction(id="x", name="add", arguments={"a": 4})))
     assert (response.id, response.content) == ("x", "5")
@@ -764,25 +728,20 @@ class NativeSearch(NativeTool[ShopConfig]):
 
     async def run(self, tool_call: LanguageModelFunction) -> ToolCallResponse:
         query = (tool_call.arguments or {})["query"]
+        fields: dict[str, Any] = {
+            "content": f"{self.config.currency} {query} {tool_call.id}",
+            "debug_info": {"n": 1},
+            "image_data_urls": ["data:image/png;base64,AAEC", "https://x.org/a.png"],
+        }
         if query == "chunks":
             chunks = [
-                ContentChunk(id="a", text="one", order=0),
-                ContentChunk(id="b", text="two", order=1),
+                ContentChunk(id=text, text=text, order=order)
+                for order, text in enumerate(("one", "two"))
             ]
-            return ToolCallResponse(
-                id=tool_call.id, name=self.name, content_chunks=chunks, system_reminder="Cite."
-            )
+            fields = {"content_chunks": chunks, "system_reminder": "Cite."}
         if query == "bad":
-            return ToolCallResponse(
-                id=tool_call.id, name=self.name, error_message="nothing found", debug_info={"n": 0}
-            )
-        return ToolCallResponse(
-            id=tool_call.id,
-            name=self.name,
-            content=f"{self.config.currency} {query} {tool_call.id}",
-            debug_info={"n": 1},
-            image_data_urls=["data:image/png;base64,AAEC", "https://x.org/a.png"],
-        )
+            fields = {"error_message": "nothing found", "debug_info": {"n": 0}}
+        return ToolCallResponse(id=tool_call.id, name=self.name, **fields)
 
 
 @pytest.fixture
@@ -794,31 +753,22 @@ def native() -> NativeTool[Any]:
 def test_adopt_makes_a_tool_of_theirs(native: NativeTool[Any]) -> None:
     """A tool of theirs becomes one of ours: schema, settings, prompts, id, images, metadata and failures."""
     tool = unique.adopt(native)
-    tools = Toolset([tool])
-    assert (tool.name, tool.description, tool.settings.takes_control) == (
-        "native_search",
-        "Search.",
-        True,
-    )
+    assert (tool.name, tool.description) == ("native_search", "Search.")
+    assert tool.settings.takes_control is True
     assert tool.prompts.system == "Search first."
     assert tool.schema.parameters["required"] == ["query"]
-    good = tools.call_sync(ToolCall(name="native_search", arguments={"query": "tea"}, id="call-7"))
+    good = call(tool, {"query": "tea"}, id="call-7")
     assert (good.value, good.metadata["n"]) == ("NOK tea call-7", 1)
     assert good.output[1].data == b"\x00\x01\x02"
     assert good.output[2] == ImageContent(uri="https://x.org/a.png")
-    bad = tools.call_sync(ToolCall(name="native_search", arguments={"query": "bad"}))
+    bad = call(tool, {"query": "bad"})
     assert (bad.error.message, bad.metadata["n"]) == ("nothing found", 0)
-    assert (
-        tools.call_sync(ToolCall(name="native_search", arguments={})).error.type == "ArgumentError"
-    )
+    assert call(tool).error.type == "ArgumentError"
 
 
 def test_adopt_reads_chunks_and_the_reminder(native: NativeTool[Any]) -> None:
     """What their history would show of a response is what our model reads: the chunks and the reminder."""
-    result = Toolset([unique.adopt(native)]).call_sync(
-        ToolCall(name="native_search", arguments={"query": "chunks"})
-    )
-    assert result.text == "one\ntwo\nCite."
+    assert call(unique.adopt(native), {"query": "chunks"}).text == "one\ntwo\nCite."
 
 
 def test_adopt_names_an_image_that_cannot_be_read(
@@ -831,10 +781,8 @@ def test_adopt_names_an_image_that_cannot_be_read(
         return ToolCallResponse(id=call.id, name=call.name, content="see", image_data_urls=urls)
 
     monkeypatch.setattr(native, "run", run)
-    result = Toolset([unique.adopt(native)]).call_sync(
-        ToolCall(name="native_search", arguments={"query": "tea"})
-    )
-    assert result.text == ("see\n[image: a data URL that cannot be read]\n[image/png: 3 bytes]")
+    result = call(unique.adopt(native), {"query": "tea"})
+    assert result.text == "see\n[image: a data URL that cannot be read]\n[image/png: 3 bytes]"
 
 
 def test_adopt_refuses_a_class(native: NativeTool[Any]) -> None:
@@ -853,7 +801,7 @@ def test_an_approver_given_at_export_is_asked() -> None:
         return request.arguments["path"] == "a.txt"
 
     unique.export(delete, approver=approver)
-    host = Host([{"name": "delete", "configuration": {}}])
+    host = Host([planned("delete")])
     agreed, denied = host.run(("delete", {"path": "a.txt"}), ("delete", {"path": "b.txt"}))
     assert (agreed.content, denied.successful) == ("deleted a.txt", False)
     assert [arguments["path"] for _, arguments in asked] == ["a.txt", "b.txt"]

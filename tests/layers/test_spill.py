@@ -7,9 +7,8 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -30,7 +29,7 @@ from functool.guardrails import redact, truncate
 from functool.layers import spill as spill_module
 from functool.layers.spill import Spill
 from functool.layers.spill_reading import searched
-from tests.support import call
+from tests.support import call, python
 
 ROWS = [{"id": n, "name": f"row {n}", "city": "Zürich"} for n in range(500)]
 
@@ -53,6 +52,13 @@ def read(spill, context, handle, name="read_result", **arguments):
     return asyncio.run(spill.tools.call(call, context))
 
 
+def kept(value, limit):
+    """Keep a result aside, and return how its owner reads it."""
+    spill, context = Spill(limit=limit), Context()
+    _, handle = spilled(value, spill, context)
+    return partial(read, spill, context, handle)
+
+
 def test_a_short_result_passes():
     """What fits within the limit is shown as it is."""
     result, handle = spilled("x" * 100, Spill(limit=100))
@@ -70,11 +76,9 @@ def test_a_long_result_shows_handle_shape_and_ends(limit):
     assert result.structured is None
     assert handle and len(result.text) <= limit
     if limit >= 300:
+        size = len(json.dumps(ROWS * 10, separators=(",", ":"), ensure_ascii=False))
         assert "A list of 5,000 with the columns id" in result.text
-        assert (
-            f"{len(json.dumps(ROWS * 10, separators=(',', ':'), ensure_ascii=False)):,} characters"
-            in result.text
-        )
+        assert f"{size:,} characters" in result.text
         assert '[{"id":0,"name"' in result.text
         assert result.text.endswith('"city":"Zürich"}]')
 
@@ -109,11 +113,10 @@ def test_the_exact_limit():
 def test_reading_by_offset_gives_the_whole():
     """Reading on where each answer says gives the text back, within the limit each time."""
     text = "".join(f"{n},ü" for n in range(2_000))
-    spill, context = Spill(limit=500), Context()
-    _, handle = spilled(text, spill, context)
+    reader = kept(text, limit=500)
     parts, offset = [], 0
     while offset is not None:
-        answer = read(spill, context, handle, offset=offset).text
+        answer = reader(offset=offset).text
         assert len(answer) <= 500
         body, _, note = answer.rpartition("\n[characters")
         parts.append(body)
@@ -134,10 +137,9 @@ def test_reading_by_offset_gives_the_whole():
 )
 def test_reading_characters_and_lines(arguments, text):
     """A part is read by its place in the text, or by its lines."""
-    spill, context = Spill(limit=200), Context()
-    _, handle = spilled("\n".join(f"line {n}" for n in range(1, 101)), spill, context)
+    reader = kept("\n".join(f"line {n}" for n in range(1, 101)), limit=200)
 
-    assert read(spill, context, handle, **arguments).text.rpartition("\n[characters")[0] == text
+    assert reader(**arguments).text.rpartition("\n[characters")[0] == text
 
 
 @pytest.mark.parametrize(
@@ -152,10 +154,9 @@ def test_reading_characters_and_lines(arguments, text):
 )
 def test_reading_json_by_path(path, text):
     """Keys, places and ranges lead to a part of JSON."""
-    spill, context = Spill(limit=200), Context()
-    _, handle = spilled(ROWS, spill, context)
+    reader = kept(ROWS, limit=200)
 
-    assert read(spill, context, handle, path=path).text == text
+    assert reader(path=path).text == text
 
 
 @pytest.mark.parametrize(
@@ -174,9 +175,8 @@ def test_reading_json_by_path(path, text):
 )
 def test_what_cannot_be_read_is_a_clear_error(arguments, message):
     """A path, a place or a part that is not there is named."""
-    spill, context = Spill(limit=200), Context()
-    _, handle = spilled(ROWS, spill, context)
-    result = read(spill, context, handle, **arguments)
+    reader = kept(ROWS, limit=200)
+    result = reader(**arguments)
 
     assert result.is_error
     assert message in result.text
@@ -184,24 +184,22 @@ def test_what_cannot_be_read_is_a_clear_error(arguments, message):
 
 def test_text_has_no_paths():
     """A path into a text that is no JSON is refused."""
-    spill, context = Spill(limit=100), Context()
-    _, handle = spilled("x" * 200, spill, context)
+    reader = kept("x" * 200, limit=100)
 
-    assert "The result is no JSON" in read(spill, context, handle, path="/a").text
+    assert "The result is no JSON" in reader(path="/a").text
 
 
 def test_searching():
     """Lines that match are shown with their offsets, at which they can be read."""
     text = "\n".join(f"line {n} {'error' if n % 50 == 7 else 'fine'}" for n in range(200))
-    spill, context = Spill(limit=500), Context()
-    _, handle = spilled(text, spill, context)
-    found = read(spill, context, handle, "search_result", pattern=r"err\w+$").text
+    reader = kept(text, limit=500)
+    found = reader("search_result", pattern=r"err\w+$").text
     offset, _, line = found.splitlines()[1].partition(": ")
 
     assert line == "line 57 error"
     assert text[int(offset) :].startswith(line)
     assert len(found.splitlines()) == 4
-    assert read(spill, context, handle, "search_result", pattern="nope").text == "Nothing matches."
+    assert reader("search_result", pattern="nope").text == "Nothing matches."
 
 
 def test_searching_stays_within_the_limit():
@@ -221,19 +219,17 @@ def test_searching_stays_within_the_limit():
 @pytest.mark.parametrize("pattern", ["(", r"(?=x)", r"(a)\1", "a{1000}{1000}{1000}"])
 def test_a_pattern_is_linear(pattern):
     """A pattern that the linear engine cannot read is refused before anything is searched."""
-    spill, context = Spill(limit=100), Context()
-    _, handle = spilled("x" * 200, spill, context)
-    result = read(spill, context, handle, "search_result", pattern=pattern)
+    reader = kept("x" * 200, limit=100)
+    result = reader("search_result", pattern=pattern)
 
     assert "no regular expression that takes linear time" in result.text
 
 
 def test_a_hostile_pattern_ends():
     """A pattern that hangs a backtracking engine is answered."""
-    spill, context = Spill(limit=100), Context()
-    _, handle = spilled("a" * 50_000 + "!", spill, context)
+    reader = kept("a" * 50_000 + "!", limit=100)
 
-    result = read(spill, context, handle, "search_result", pattern=r"^(a+)+$")
+    result = reader("search_result", pattern=r"^(a+)+$")
     assert result.success
 
 
@@ -247,9 +243,8 @@ def test_bytes_and_images():
 
     assert raw.value == data
     assert "1,024 bytes" in raw.text
-    assert read(spill, context, handle, length=20).text.startswith(
-        base64.b64encode(data).decode()[:20]
-    )
+    shown = read(spill, context, handle, length=20).text
+    assert shown.startswith(base64.b64encode(data).decode()[:20])
     assert mixed.text.startswith(f"[kept as {other}: 5 characters; image/png of 1,024 bytes;")
     assert read(spill, context, other, part=1).output == [image]
     assert read(spill, context, other).text == "a cat"
@@ -295,9 +290,8 @@ def test_the_guardrail_stands_last(after):
     def report() -> str:
         return ""
 
-    with pytest.raises(
-        DefinitionError, match="spill has to be the last one: put (redact|truncate) before"
-    ):
+    said = "spill has to be the last one: put (redact|truncate) before"
+    with pytest.raises(DefinitionError, match=said):
         FunctionTool(report, output_guardrails=[spill.guardrail, after])
     tool = FunctionTool(report, output_guardrails=[spill.guardrail])
     with pytest.raises(DefinitionError, match="has to be the last one"):
@@ -399,14 +393,13 @@ def test_what_others_left_in_the_directory_stops_nobody(tmp_path):
 
 def test_numbers_of_thousands_of_digits_are_no_places():
     """A path or lines with more digits than Python reads get an answer in words."""
-    spill, context = Spill(limit=200), Context()
-    _, handle = spilled(list(range(1_000)), spill, context)
+    reader = kept(list(range(1_000)), limit=200)
     digits = "9" * 5_000
 
     for path in (digits, f"{digits}:", f":{digits}"):
-        result = read(spill, context, handle, path=path)
+        result = reader(path=path)
         assert result.text.startswith("The path leads nowhere")
-    assert read(spill, context, handle, lines=digits).error.type == "ArgumentError"
+    assert reader(lines=digits).error.type == "ArgumentError"
 
 
 def test_a_search_has_a_time_limit():
@@ -422,20 +415,14 @@ import os, stat, sys
 from pathlib import Path
 from functool import Context
 from functool.layers.spill import Spill
-from functool.layers.spill_reading import searched
 from tests.layers.test_spill import spilled
 spill = Spill(limit=100)
 spilled("x" * 500, spill)
 [directory] = Path(sys.argv[1]).iterdir()
 print(directory, oct(stat.S_IMODE(directory.stat().st_mode)), len(os.listdir(directory)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = python(code, str(tmp_path), env=environment, check=True)
     directory, mode, files = done.stdout.split()
 
     assert (mode, files) == ("0o700", "1")
