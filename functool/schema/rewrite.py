@@ -54,6 +54,20 @@ def rewritten(core: Any) -> Any:
     return made
 
 
+def tuple_fields(core: Any) -> dict[int, list[str]]:
+    """Return the names of the fields of all named tuples in a core schema, by their number."""
+    found: dict[int, list[str]] = {}
+
+    def visit(part: Any) -> Any:
+        if part.get("type") in ("named-tuple", "arguments"):  # The latter until pydantic 2.13.
+            names = [f["name"] for f in part.get("fields") or part["arguments_schema"]]
+            found.setdefault(len(names), []).extend(names)
+        return inside(part, visit)
+
+    visit(core)
+    return found
+
+
 def failing_fast(core: Any) -> Any:
     """Return a copy of a core schema whose lists stop at the first wrong item, at every depth."""
     made = inside(core, failing_fast)
