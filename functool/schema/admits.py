@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -134,12 +135,18 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
-    """Return the property names at the path `steps`. In a union, those of all members."""
+def names_at(
+    schema: Any, steps: Sequence[Any], root: Any, tuples: Mapping[int, list[str]]
+) -> list[str]:
+    """Return the property names at the path `steps`. In a union, those of all members.
+
+    `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.
+    """
     here = _with_members([schema], root)
     for step in steps:
         here = _with_members([part_at(part, step, root) for part in here], root)
-    return [name for part in here for name in part.get("properties", ())]
+    fields = (tuples.get(len(part.get("prefixItems", ())), ()) for part in here)
+    return [name for part in here for name in part.get("properties", ())] + [*chain(*fields)]
 
 
 def _with_members(schemas: Sequence[Any], root: Any) -> list[Mapping[str, Any]]:
