@@ -76,6 +76,23 @@ def test_list_and_approve(waits):
     assert run(path, "list").stdout == ""
 
 
+def test_a_request_is_one_line_of_the_list(tmp_path):
+    """A server's question cannot write further lines, that look like other requests."""
+    inbox = Inbox(tmp_path / "inbox.db")
+    asked = ApprovalRequest.of("Who?\nabc\tharmless\t{}", "question", {}, "")
+    listed = []
+
+    async def wait():
+        waiting = asyncio.ensure_future(inbox.approver(asked))
+        while not inbox.pending():
+            await asyncio.sleep(0.01)
+        listed.append(run(tmp_path / "inbox.db", "list").stdout)
+        waiting.cancel()
+
+    asyncio.run(wait())
+    assert listed == [f"{asked.id}\tWho? abc harmless {{}}\t{{}}\n"]
+
+
 def test_edit(waits):
     """Edited arguments run instead; what is no JSON object is refused."""
     path, id, result = waits("a")
