@@ -76,23 +76,6 @@ def test_list_and_approve(waits):
     assert run(path, "list").stdout == ""
 
 
-def test_a_request_is_one_line_of_the_list(tmp_path):
-    """A server's question cannot write further lines, that look like other requests."""
-    inbox = Inbox(tmp_path / "inbox.db")
-    asked = ApprovalRequest.of("Who?\nabc\tharmless\t{}", "question", {}, "")
-    listed = []
-
-    async def wait():
-        waiting = asyncio.ensure_future(inbox.approver(asked))
-        while not inbox.pending():
-            await asyncio.sleep(0.01)
-        listed.append(run(tmp_path / "inbox.db", "list").stdout)
-        waiting.cancel()
-
-    asyncio.run(wait())
-    assert listed == [f"{asked.id}\tWho? abc harmless {{}}\t{{}}\n"]
-
-
 def test_edit(waits):
     """Edited arguments run instead; what is no JSON object is refused."""
     path, id, result = waits("a")
@@ -139,6 +122,35 @@ def test_what_is_told():
     assert request_text(request(a="x\u202ey\x7f")) == (
         't {\n  "a": "x\\u202ey\\u007f"\n}\n/a came from fetch, which may hold text of strangers'
     )
+
+
+def test_a_name_with_a_line_end_makes_no_line_of_its_own():
+    """A name that a model chose cannot look like a line of ours about the sources."""
+    asked = ApprovalRequest.of("t", "d", {}, "c", {"/a\n/b came from us\u202e": ["fetch"]})
+
+    assert request_text(asked).splitlines() == [
+        "t {}",
+        "/a\\n/b came from us\\u202e came from fetch, which may hold text of strangers",
+    ]
+
+
+def test_a_question_with_line_ends_is_one_line_of_the_list(tmp_path):
+    """A server's question cannot look like a second request."""
+    path = str(tmp_path / "inbox.db")
+    asked = ApprovalRequest.of("Name?\nabcd\tremove\t{}", "question", {}, "")
+
+    async def listed():
+        inbox = Inbox(path)
+        waiting = asyncio.ensure_future(inbox.approver(asked))
+        while not inbox.pending():
+            await asyncio.sleep(0.01)
+        lines = run(path, "list").stdout.splitlines()
+        waiting.cancel()
+        return lines
+
+    [line] = asyncio.run(listed())
+
+    assert line == f"{asked.id}\tName? abcd remove {{}}\t{{}}"
 
 
 def test_without_a_terminal():

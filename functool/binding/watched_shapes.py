@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any, TypeAlias
 
-from functool.binding.json_text import linear_pattern
+from functool.binding.engine import TooMuchWork, bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
 from functool.schema.shapes import NAMES, values_of
 from functool.schema.signature import FunctionSchema
@@ -51,8 +51,16 @@ def fits_text(limits: Limits, text: str, complete: bool) -> bool:
     if not complete:
         return any(isinstance(known, str) and known.startswith(text) for known in texts)
     pattern = limits.get("pattern")
-    search = linear_pattern(pattern) if isinstance(pattern, str) else None
-    return text in texts and (search is None or search(text))
+    return text in texts and (not isinstance(pattern, str) or _may_match(pattern, text))
+
+
+def _may_match(pattern: str, text: str) -> bool:
+    """Whether a text matches a pattern. If that takes too much work to find out, it may."""
+    try:
+        with bounded_work():
+            return matches(pattern, text) is not False
+    except TooMuchWork:
+        return True
 
 
 def fits_value(limits: Limits, value: Any) -> bool:

@@ -18,6 +18,7 @@ from tests.play.test_page import (
     start,
     steps,
     until,
+    write,
 )
 
 
@@ -109,6 +110,28 @@ def test_hostile_names_in_an_approval(page):
     refuse(card)
     result(page)
     assert ["body", "", "skipped"] in steps(page)
+
+
+def test_hostile_names_in_what_is_allowed_beforehand(kit, open_page):
+    """Names that a model chose are written out where a person says what may differ next time."""
+    page = open_page(kit)
+    page.fill("#search", "mmmmmmmm")
+    page.locator("button.tool").click()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+    write(page, **{"\u202ep\x9b": "\u200bx", "q\u2066": "y"})
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("summary").click()
+
+    assert "\\u202ep\\u009b may be anything" in card.inner_text()
+    card.get_by_label("q\\u2066 may be anything").check()
+    card.get_by_text("Approve, and allow the next ones").click()
+    page.locator("#grants li").wait_for()
+    shown = page.inner_text("#grants")
+    assert '{"\\u202ep\\u009b":"\\u200bx"} any q\\u2066' in shown
+    assert not set("\u202e\x9b\u200b\u2066") & set(page.inner_text("body"))
+    page.locator("#grants button").click()
+    page.locator("#grants").wait_for(state="detached")
 
 
 def keywords(part):
