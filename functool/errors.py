@@ -17,18 +17,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
-from heapq import nlargest
-from itertools import pairwise
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from functool.approval import ApprovalRequest
 
 MAX_PROBLEMS = 6
-_COMPARED = 8
 MAX_MESSAGE = 4_000
+MAX_RANKED = 2_000
+"""How many known names are ranked by cheap means: a foreign schema may have 100,000."""
+MAX_COMPARED = 30
+"""How many of them are compared in full. One comparison takes about 0.1 ms."""
 _NOUNS = ("a ", "an ", "one of ", "true or ", "null")
+
+
+def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """Return at most `count` of the known names that are most like a name, the closest first.
+
+    If there are many, those of a similar length with the same pairs of letters are compared.
+    """
+    name, known = name[:64], [*known]
+    if len(known) > MAX_COMPARED:
+        pairs = {name[i : i + 2] for i in range(len(name) - 1)}
+        known = nsmallest(MAX_RANKED, known, key=lambda other: abs(len(other) - len(name)))
+        known.sort(key=lambda other: sum(p in other[:150] for p in pairs) / -len(name + other))
+    return get_close_matches(name, known[:MAX_COMPARED], n=count)
 
 
 class FunctoolError(Exception):
@@ -134,11 +148,10 @@ class UnknownToolError(ToolError):
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
         self.choices: tuple[str, ...] = tuple(choices)
-        name = str(name)
         known = f" Known tools: {', '.join(self.choices[:20])}." if self.choices else ""
-        if close := close_names(name, self.choices, 3):
+        if close := close_names(str(name), self.choices, 3):
             known = f" Did you mean {' or '.join(map(repr, close))}?"
-        super().__init__(f"There is no tool named {name[:64]!r}.{known}")
+        super().__init__(f"There is no tool named {str(name)[:64]!r}.{known}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.choices)
@@ -163,23 +176,6 @@ class Tripwire(FunctoolError):
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
         self.results: list[Any] = []
-
-
-def close_names(name: str, names: Iterable[str], most: int = 1) -> list[str]:
-    """Return the known names that are most like a name, the closest first.
-
-    difflib takes a tenth of a millisecond for two names, so it compares only the likeliest ones.
-    """
-    name = name[:64]
-    pairs = _pairs(name)
-    likely = nlargest(_COMPARED, names, key=lambda known: len(pairs & _pairs(known)))
-    return get_close_matches(name, likely, n=most)
-
-
-@lru_cache(maxsize=8192)
-def _pairs(name: str) -> frozenset[str]:
-    """Return the pairs of neighbouring characters, with the first and the last one alone."""
-    return frozenset(map("".join, pairwise(f" {name[:64]} ")))
 
 
 def _problem_text(problems: Sequence[Mapping[str, Any]]) -> str:

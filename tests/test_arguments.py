@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ from functool import (
 from functool.binding.door import PassingBinder
 from functool.binding.foreign import SchemaBinder
 from functool.binding.json_text import linear_pattern
+from functool.errors import MAX_COMPARED, MAX_PROBLEMS
 from tests.schemas import (
     BOOL,
     INT,
@@ -1467,3 +1469,27 @@ def test_the_traceback_of_an_argument_error_shows_no_value():
         with pytest.raises(ArgumentError) as refused:
             tool_of(int)[0].bind(arguments)
         assert refused.value.__context__ is None
+
+
+@pytest.mark.parametrize("form", ["function", "foreign"])
+def test_only_the_problems_that_a_message_shows_get_a_close_name(form, compared):
+    """Hundreds of unknown names cost no more than a few: the others name what is known."""
+    parts = {f"parameter_{n}": {"type": "integer"} for n in range(100)}
+    code = f"def f({', '.join(f'{name}: int = 0' for name in parts)}): ..."
+    exec(code, space := {})
+    function = FunctionTool(space["f"], description="d")
+    tool = function if form == "function" else foreign(obj(parts, additionalProperties=False))
+    error = call(tool, {f"parametre_{n}": 1 for n in range(100, 900)}).error
+
+    assert error.message.count("did you mean 'parameter_") == MAX_PROBLEMS
+    assert error.message.endswith("more")
+    assert len(compared) <= MAX_PROBLEMS * MAX_COMPARED
+
+
+def test_a_name_that_every_member_of_a_union_refuses_is_compared_once(compared):
+    """All members say the same of it."""
+    models = [pydantic.create_model(f"M{n}", abcdef=(Literal[n], ...)) for n in range(20)]
+    error = send(Union[tuple(models)], {"x": {"abcdex": 1}})
+
+    assert "x.abcdex: unknown argument; did you mean 'abcdef'?" in error.message
+    assert error.message.count("abcdex") == len(compared) == 1

@@ -1,10 +1,13 @@
 """The exception tree."""
 
 import copy
+import difflib
 import pickle
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from functool import (
     ApprovalRequest,
@@ -22,7 +25,6 @@ from functool import (
     UnknownToolError,
     errors,
 )
-from functool.errors import close_names
 from tests.support import call
 
 REQUEST = ApprovalRequest.of("t", "d", {"x": 1}, "c")
@@ -126,17 +128,20 @@ def test_a_subclass_may_forget_the_init_of_its_base():
     ]
 
 
-def test_only_the_likeliest_names_are_compared(monkeypatch):
-    """difflib takes a quarter of a second for one name and two thousand known ones."""
-    compared = []
-    compare = errors.get_close_matches
+def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
+    """Of many known names the most alike are compared, and among a few every one."""
+    known = [f"tool_number_{n:05}_delete_things" for n in range(2_000)]
 
-    def counted(name, names, n):
-        compared.extend(names)
-        return compare(name, names, n=n)
+    assert f"Did you mean {known[1_234]!r}" in str(
+        UnknownToolError("tool_nmuber_01234_delete_thing", known)
+    )
+    assert len(compared) == errors.MAX_COMPARED
+    assert errors.close_names("", known) == errors.close_names("a", []) == []
 
-    monkeypatch.setattr(errors, "get_close_matches", counted)
-    known = [f"delete_thing_{i:05}" for i in range(2_000)]
 
-    assert close_names("deleet_thing_00042", known) == ["delete_thing_00042"]
-    assert len(compared) <= 10
+@given(
+    st.lists(st.text("abc", max_size=6), max_size=errors.MAX_COMPARED), st.text("abc", max_size=6)
+)
+def test_the_close_names_of_a_few_are_those_of_difflib(known, name):
+    """With few known names, the answer is that of a full comparison."""
+    assert errors.close_names(name, known, 3) == difflib.get_close_matches(name, known, n=3)

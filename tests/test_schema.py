@@ -452,11 +452,11 @@ def test_the_definitions_that_hold_themselves():
 
     def cycles(**links):
         defs = {name: {"items": {"$ref": f"#/$defs/{to}"}} for name, to in links.items()}
-        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles())
+        return sorted(Names({"$ref": "#/$defs/A", "$defs": defs}).cycles)
 
     assert cycles(A="A") == ["A"] and cycles(A="B", B="C", C="A") == ["A", "B", "C"]
     assert cycles(A="B", B="C") == [] and cycles(A="B", C="C") == []
-    assert Names({"items": {"$ref": "#"}}).cycles() == ["#"]
+    assert Names({"items": {"$ref": "#"}}).cycles == ["#"]
 
 
 def test_models_defined_later_resolve_later():
@@ -1026,3 +1026,17 @@ def test_pydantic_honours_a_rewritten_model():
     SchemaValidator(core).validate_python(sent)
     with pytest.raises(ValidationError, match="extra_forbidden"):
         SchemaValidator(core, _use_prebuilt=False).validate_python(sent)
+
+
+def test_of_very_many_recursive_definitions_all_count():
+    """An exact search takes the square of their number; names stay different from each other."""
+    chain = {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(1_200)}
+    ring = {**chain, "a1200": {"$ref": "#/$defs/a1"}}
+    straight = {**chain, "a1200": {"type": "string"}}
+
+    assert len(Names({"$ref": "#/$defs/a0", "$defs": ring}).cycles) == 1_202
+    assert Names({"$ref": "#/$defs/a0", "$defs": straight}).cycles == []
+    parts = {"$defs": {f"a{i}": {"x": {}} for i in range(4)} | {"x_2": {}}}
+    names = Names(parts)
+    refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
+    assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]

@@ -10,20 +10,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from functool.binding.engine import TooMuchWork, bounded_work, validator_of
-from functool.binding.json_text import (
-    Arguments,
-    as_text,
-    decoded,
-    drop_nulls,
-    parsed,
-    refuse_infinite,
-)
+from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
 from functool.schema.admits import Known, admits_null, takes_only_containers
 from functool.schema.json_schema import property_names
 
 if TYPE_CHECKING:
+    from functool.binding.json_text import Arguments
     from functool.schema.strict import Codec
 
 
@@ -84,8 +78,8 @@ class SchemaBinder:
         try:
             with bounded_work():
                 errors = islice(self._validator.iter_errors(sent), 100)
-                parts = iter(range(1, _PARTS))
-                problems = [self._problem(error, parts) for error in errors]
+                left = iter(range(1, _PARTS))
+                problems = [self._problem(error, i, left) for i, error in enumerate(errors)]
         except TooMuchWork as error:
             raise ArgumentError(str(error)) from None
         except (KeyboardInterrupt, SystemExit):
@@ -107,11 +101,12 @@ class SchemaBinder:
 
     _validator = cached_property(lambda self: validator_of(self._schema))
 
-    def _problem(self, error: Any, left: Iterator[int]) -> dict[str, Any]:
+    def _problem(self, error: Any, number: int, left: Iterator[int]) -> dict[str, Any]:
         path = path_text(error.absolute_path, self._known)
         word, wanted = error.validator, error.validator_value
         if error.context:  # A union: list what each member expects.
-            parts = [self._problem(part, left) for part in error.context[:20] if next(left, 0)]
+            some = [part for part in error.context[:20] if next(left, 0)]
+            parts = [self._problem(part, number + i, left) for i, part in enumerate(some)]
             texts = dict.fromkeys(
                 part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}"
                 for part in parts
@@ -132,7 +127,7 @@ class SchemaBinder:
         if word in ("additionalProperties", "unevaluatedProperties") and wanted is False:
             steps = list(error.absolute_path)
             names = list(error.schema.get("properties") or {})
-            return unknown_name(steps[-1], names, path_text(steps[:-1], self._known))
+            return unknown_name(steps[-1], names, path_text(steps[:-1], self._known), number)
         if isinstance(wanted, (str, int, float)):
             return {"path": path, "expected": f"a value with {word} {str(wanted)[:200]}"}
         expected = f"a value that satisfies {word!r}" if word else _FORBIDDEN

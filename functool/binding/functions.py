@@ -93,7 +93,7 @@ class FunctionBinder:
         self._quoted = [_quoted(name) for name in names]
         kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = "$ref" in kinds and bool(Names(self._root).cycles())
+        recursive = "$ref" in kinds and bool(Names(self._root).cycles)
         self._nests = "any" in kinds or recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds

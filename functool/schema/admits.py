@@ -10,11 +10,11 @@ from functool.schema.json_schema import children, resolved
 from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
-TYPES = frozenset(NAMES.values())
+TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
 
-Known = dict[int, frozenset[str]]
+Known = dict[int, set[str]]
 """The types that schemas allow, by the id of each: many references may lead to the same one."""
 
 
@@ -32,26 +32,26 @@ def takes_only_containers(schema: Any, root: Any, known: Known | None = None) ->
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> frozenset[str]:
+def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
     """Return the types that a JSON Schema allows.
 
     A reference that leads nowhere, or back to itself, allows all.
     """
     if id(schema) in known:
         return known[id(schema)]
-    known[id(schema)] = kinds = TYPES
+    known[id(schema)] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
-        return kinds if node is not False else frozenset()
-    if "type" in node:
-        kinds &= {*types_of(node)}
+        return set() if node is False else TYPES
+    kinds = {*types_of(node)} if "type" in node else TYPES
     if (values := values_of(node)) is not None:
-        kinds = frozenset(kind for kind in kinds if any(is_type(v, [kind]) for v in values))
+        kinds = {kind for kind in kinds if any(is_type(value, [kind]) for value in values)}
     for word in ("anyOf", "oneOf"):
         if word in node:
-            kinds &= {k for part in node[word] for k in _admitted(part, root, known, depth + 1)}
+            inner = [_admitted(part, root, known, depth + 1) for part in node[word]]
+            kinds = kinds & set().union(*inner)
     for part in node.get("allOf", ()):
-        kinds &= _admitted(part, root, known, depth + 1)
+        kinds = kinds & _admitted(part, root, known, depth + 1)
     known[id(schema)] = kinds
     return kinds
 

@@ -46,13 +46,12 @@ def rewritten(core: Any) -> Any:
         made["keys_schema"] = core_schema.no_info_before_validator_function(
             lambda sent: texts.get(sent, sent), made["keys_schema"]
         )
-    expected = core.get("expected", ()) if core.get("type") == "literal" else ()
-    members = {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}
-    if not members:
-        return made
-    return core_schema.no_info_before_validator_function(
-        lambda sent: members.get(json.dumps(sent), sent), made
-    )
+    expected = core.get("expected", ())
+    if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
+        return core_schema.no_info_before_validator_function(
+            lambda sent: members.get(json.dumps(sent), sent), made
+        )
+    return made
 
 
 def failing_fast(core: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from functool import (
     Context,
     FunctionTool,
+    SchemaTool,
     Toolset,
     WrapperTool,
 )
@@ -222,6 +223,54 @@ def test_long_texts_are_left_alone():
     text = "{'city': '" + "x" * repair.MAX_TEXT + "'}"
 
     assert run(text).error.type == "ArgumentError"
+
+
+@pytest.mark.parametrize("text", ["```\n" + " " * 40_000 + "x", "```json\n{" + "\n" * 40_000 + "x"])
+def test_a_fence_is_found_in_linear_time(text):
+    """White space after a fence is read once: a search that tries every end of it would take hours."""
+    assert run(text).error.type == "ArgumentError"
+
+
+@pytest.mark.parametrize(
+    "unit", ["{'", "(", "[", "{", '{"', '{"a" ', "'a'b", "{'a':{'", "\"'", "{a:"]
+)
+def test_the_guessing_reads_each_character_a_few_times(unit, monkeypatch):
+    """A text that json-repair would read to the end at every quote or bracket is left alone."""
+    texts = []
+
+    def guess(text, **options):
+        texts.append(text)
+        return repair_json(text, **options)
+
+    repair_json = repair.repair_json
+    monkeypatch.setattr(repair, "repair_json", guess)
+    text = unit * (repair.MAX_TEXT // len(unit))
+    repair._guess(text, "")
+
+    assert run(text).error.type == "ArgumentError"
+    assert [text.reads <= 8 * len(text) for text in texts] == [True] * len(texts) != []
+
+
+@pytest.mark.parametrize(("old", "new"), [("}}", ",}}"), ('", "n"', '" "n"'), ('"name"', "name")])
+def test_long_arguments_are_mended(old, new):
+    """The limit on the work leaves room for arguments of nearly the full length."""
+    records = [{"name": f"item {i}", "text": "some words: yes", "n": i} for i in range(700)]
+    text = json.dumps({"records": dict(zip(map(str, range(700)), records, strict=True))})
+    tool = SchemaTool(
+        "keep", "", {"properties": {"records": {}}}, lambda given: len(given["records"])
+    )
+
+    assert len(text) > 45_000
+    assert run(text[::-1].replace(old[::-1], new[::-1], 1)[::-1], tool).value == 700
+
+
+def test_a_schema_that_leads_back_to_itself_mends_nothing():
+    """Arguments that could be mended for ever are refused as they stand."""
+    loop = {"anyOf": [{"$ref": "#/$defs/loop"}]}
+    schema = {"properties": {"a": {"$ref": "#/$defs/loop"}}, "$defs": {"loop": loop}}
+    tool = SchemaTool("loop", "", schema, lambda given: given)
+
+    assert run("{'a': 1}", tool).error.type == "ArgumentError"
 
 
 def test_a_guardrail_sees_and_refuses_the_mended_call():
