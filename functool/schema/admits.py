@@ -38,9 +38,10 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
 
     A reference that leads nowhere, or back to itself, allows all.
     """
-    if id(schema) in known:
-        return known[id(schema)]
-    known[id(schema)] = TYPES
+    key = id(schema)
+    if key in known:
+        return known[key]
+    known[key] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
@@ -53,7 +54,7 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
             kinds = kinds & set().union(*inner)
     for part in node.get("allOf", ()):
         kinds = kinds & _admitted(part, root, known, depth + 1)
-    known[id(schema)] = kinds
+    known[key] = kinds
     return kinds
 
 
@@ -76,8 +77,7 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
         parts = [part for _, part in children(schema) if part is not False]
         if not parts and found <= {"array", "object"}:
             found.add("any")
-        choices = (*schema.get("enum", ()), schema.get("const"))
-        if any(type(choice) in (int, float) for choice in choices):
+        if any(type(choice) in (int, float) for choice in values_of(schema) or ()):
             found.add("listed number")
         kinds |= found
         todo += parts
