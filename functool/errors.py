@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,7 +25,24 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 6
 MAX_MESSAGE = 4_000
+MAX_RANKED = 2_000
+"""How many known names are ranked by cheap means: a foreign schema may have 100,000."""
+MAX_COMPARED = 30
+"""How many of them are compared in full. One comparison takes about 0.1 ms."""
 _NOUNS = ("a ", "an ", "one of ", "true or ", "null")
+
+
+def close_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """Return at most `count` of the known names that are most like a name, the closest first.
+
+    If there are many, those of a similar length with the same pairs of letters are compared.
+    """
+    name, known = name[:64], [*known]
+    if len(known) > MAX_COMPARED:
+        pairs = {name[i : i + 2] for i in range(len(name) - 1)}
+        known = nsmallest(MAX_RANKED, known, key=lambda other: abs(len(other) - len(name)))
+        known.sort(key=lambda other: sum(p in other[:150] for p in pairs) / -len(name + other))
+    return get_close_matches(name, known[:MAX_COMPARED], n=count)
 
 
 class FunctoolError(Exception):
@@ -51,6 +69,9 @@ class SchemaError(DefinitionError):
 
 class ToolError(FunctoolError):
     """A call failed. The model reads the message. A body may raise it to report a failure."""
+
+    details: Mapping[str, Any] | None = None
+    """A class attribute too, for a subclass whose `__init__` does not call this one."""
 
     def __init__(self, message: str = "", *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -80,6 +101,9 @@ class GuardrailError(ToolError):
 
     `stage` is `"input"` or `"output"`. `guardrail` is the name of the guardrail.
     """
+
+    stage: str = ""
+    guardrail: str = ""
 
     def __init__(
         self,
@@ -124,11 +148,10 @@ class UnknownToolError(ToolError):
     def __init__(self, name: str, choices: Iterable[str] = ()) -> None:
         self.name = name
         self.choices: tuple[str, ...] = tuple(choices)
-        name = str(name)
         known = f" Known tools: {', '.join(self.choices[:20])}." if self.choices else ""
-        if close := get_close_matches(name[:64], self.choices, n=3):
+        if close := close_names(str(name), self.choices, 3):
             known = f" Did you mean {' or '.join(map(repr, close))}?"
-        super().__init__(f"There is no tool named {name[:64]!r}.{known}")
+        super().__init__(f"There is no tool named {str(name)[:64]!r}.{known}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.choices)

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from functool.call import ToolResult, failure_of
 from functool.errors import DefinitionError, ToolError, ToolTimeoutError, Tripwire
+from functool.schema.callables import takes
 
 GRACE_SECONDS = 1.0
 """How long a cancelled body may take to clean up, in seconds."""
@@ -140,18 +141,18 @@ def checked_executor(executor: Executor | None) -> Executor | None:
 
 def _waiting(wait: Any) -> Callable[[int, Exception], float]:
     """Return a function that computes the seconds to wait after a failed attempt."""
-    ask: Callable[..., Any] = wait
     if callable(wait):
-        try:
-            inspect.signature(ask).bind(1, None)
-        except (TypeError, ValueError):  # It takes one argument, or has no readable signature.
-            return lambda attempt, error: max(0.0, float(ask(attempt)))
-        return lambda attempt, error: max(0.0, float(ask(attempt, error)))
+        count = 2 if takes(wait, 2) else 1
+        return lambda *asked: max(0.0, float(wait(*asked[:count])))
     seconds = 0.0 if wait is None else wait
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds <= sys.float_info.max:
+    if not _is_seconds(seconds):
         raise DefinitionError(f"wait must be a number of seconds or a function, not {wait!r}")
     return lambda attempt, error: seconds
+
+
+def _is_seconds(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value <= sys.float_info.max
 
 
 async def run_for(
@@ -332,8 +333,7 @@ def checked_timeout(timeout: Any) -> float | None:
     """
     if timeout is None:
         return None
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not is_number or not 0 < timeout <= sys.float_info.max:
+    if not _is_seconds(timeout) or timeout == 0:
         wanted = "a positive, finite number of seconds"
         raise DefinitionError(f"timeout must be {wanted}, not {timeout!r}")
     return float(timeout)

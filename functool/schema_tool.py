@@ -13,7 +13,7 @@ from functool.context import Context
 from functool.errors import DefinitionError
 from functool.executors import Executor, in_thread, inline
 from functool.options import ToolOptions
-from functool.schema.callables import at_caller, run_kind
+from functool.schema.callables import at_caller, run_kind, takes
 from functool.schema.publish import Strict
 from functool.tool import Tool
 
@@ -57,11 +57,15 @@ class SchemaTool(Tool):
         **options: Unpack[SchemaOptions],
     ) -> None:
         super().__init__(name=name, description=description, parameters=parameters, **options)
+        wrong = ""
         if not callable(handler):
             wrong = f"the handler must be callable, not {type(handler).__name__}"
+        elif not (takes(handler, 1) or takes(handler, 2)):
+            wrong = "the handler must take (arguments, context) or (arguments)"
+        if wrong:
             raise at_caller(DefinitionError(wrong), name)
         self._handler = handler
-        self._takes_context = _takes_context(name, handler)
+        self._takes_context = takes(handler, 2)
         self._executor = executor or (inline if run_kind(handler) == "coroutine" else in_thread)
 
     async def run(self, call: ToolCall, context: Context[Any]) -> ToolResult:
@@ -71,18 +75,3 @@ class SchemaTool(Tool):
         if inspect.isawaitable(value):
             value = await value
         return value if isinstance(value, ToolResult) else ToolResult.of(value)
-
-
-def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
-    try:
-        signature = inspect.signature(handler)
-    except (TypeError, ValueError):
-        return False
-    for count in (2, 1):
-        try:
-            signature.bind(*[None] * count)
-        except TypeError:
-            continue
-        return count == 2
-    wrong = "the handler must take (arguments, context) or (arguments)"
-    raise at_caller(DefinitionError(wrong), name)

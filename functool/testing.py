@@ -9,12 +9,12 @@ from typing import Any
 from typing_extensions import Unpack
 
 from functool.binding.json_text import linear_pattern
-from functool.call import ToolCall, ToolResult
+from functool.call import ToolCall, ToolResult, ToolSchema
 from functool.context import Context, ToolEvent
 from functool.errors import SchemaError
 from functool.function_tool import FunctionTool
 from functool.schema import docstrings
-from functool.schema.hints import named_parameters, signature_of
+from functool.schema.hints import signature_of
 from functool.schema.json_schema import walk
 from functool.schema.strict import codec
 from functool.schema_tool import SchemaOptions
@@ -105,26 +105,9 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
             resolved.
     """
     schema = tool.schema
-    found = [*_name_faults(schema.name), *_description_faults(schema.description)]
-    found += _metaschema_faults(schema.parameters)
-    for name, part in (schema.plain.get("properties") or {}).items():
-        if not isinstance(part, Mapping) or not part.get("description"):
-            remedy = "describe it in the docstring or the annotation"
-            found.append(f"the parameter {name!r} has no description: {remedy}")
-    found += [
-        f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
-        for pattern in _patterns(schema.plain)
-        if linear_pattern(pattern) is None
-    ]
+    found = [*_text_faults(schema.name, schema.description), *_schema_faults(schema)]
     if isinstance(tool, FunctionTool):
-        documented = docstrings.parse(tool.func.__doc__ or "").params
-        found += _unannotated(tool.func, schema.plain)
-        known = named_parameters(tool.func)
-        found += [
-            f"the docstring documents {name!r}, which is no parameter"
-            for name in documented
-            if known and name not in known
-        ]
+        found += _signature_faults(tool.func, schema.plain["properties"])
     if schema.strict:
         found += [f"strict mode encodes {reason}" for reason in _encoded(schema.plain)]
     if result is not None and result.success and schema.output is not None:
@@ -132,34 +115,42 @@ def check_tool(tool: Tool, result: ToolResult | None = None) -> list[str]:
     return found
 
 
-def _unannotated(func: Any, plain: Mapping[str, Any]) -> Iterator[str]:
-    for name, parameter in signature_of(func).parameters.items():
-        shown = name in plain["properties"] or parameter.kind is parameter.VAR_KEYWORD
-        if shown and parameter.annotation is parameter.empty:
-            yield f"the parameter {name!r} has no annotation: a model may send anything for it"
-
-
-def _name_faults(name: str) -> Iterator[str]:
+def _text_faults(name: str, description: str) -> Iterator[str]:
     if not _PORTABLE.fullmatch(name):
         yield f"the name {name!r} is not portable: providers agree on {_PORTABLE.pattern}"
     elif not _SNAKE.fullmatch(name):
         yield f"the name {name!r} is not snake_case"
-
-
-def _description_faults(text: str) -> Iterator[str]:
-    if not text.strip():
+    if not description.strip():
         yield "the tool has no description: write a docstring"
-    elif len(text) > MAX_DESCRIPTION:
-        yield f"the description has {len(text)} characters: providers take {MAX_DESCRIPTION}"
+    elif len(description) > MAX_DESCRIPTION:
+        yield f"the description has {len(description)} characters: providers take {MAX_DESCRIPTION}"
 
 
-def _metaschema_faults(schema: Mapping[str, Any]) -> Iterator[str]:
+def _schema_faults(schema: ToolSchema) -> Iterator[str]:
     from jsonschema import Draft202012Validator
 
     meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-    for error in meta.iter_errors(schema):
+    for error in meta.iter_errors(schema.parameters):
         where = f"at {error.json_path}: {error.message[:200]}"
         yield f"the schema is not valid JSON Schema 2020-12 {where}"
+    for name, part in (schema.plain.get("properties") or {}).items():
+        if not isinstance(part, Mapping) or not part.get("description"):
+            remedy = "describe it in the docstring or the annotation"
+            yield f"the parameter {name!r} has no description: {remedy}"
+    for pattern in _patterns(schema.plain):
+        if linear_pattern(pattern) is None:
+            yield f"the pattern {pattern!r} cannot be enforced: the linear engine cannot read it"
+
+
+def _signature_faults(func: Any, shown: Mapping[str, Any]) -> Iterator[str]:
+    parameters = signature_of(func).parameters
+    for name, parameter in parameters.items():
+        is_shown = name in shown or parameter.kind is parameter.VAR_KEYWORD
+        if is_shown and parameter.annotation is parameter.empty:
+            yield f"the parameter {name!r} has no annotation: a model may send anything for it"
+    for name in docstrings.parse(func.__doc__).params:
+        if name not in parameters:
+            yield f"the docstring documents {name!r}, which is no parameter"
 
 
 def _output_faults(schema: Mapping[str, Any], value: Any) -> Iterator[str]:

@@ -106,7 +106,7 @@ class Tool(ABC):
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
         except DefinitionError as error:
             raise at_caller(error, name) from error.__cause__
-        except (AttributeError, LookupError, TypeError) as error:
+        except (AttributeError, LookupError, RecursionError, TypeError) as error:
             wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
             raise at_caller(wrong, name) from error
 
@@ -367,8 +367,10 @@ class Tool(ABC):
         async def body() -> ToolResult:
             result = await self._result_of(await self._start_body(trip), trip)
             trip.label(result)
-            return result
+            return trip.labelled(result)
 
+        if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
+            trip.view.add_sources([self._name])
         proceed: Proceed = body
         for func in self._arounds:
             proceed = partial(inline, func, trip.call, trip.view, proceed)

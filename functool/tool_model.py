@@ -84,14 +84,13 @@ class ToolModel(BaseModel, extra="forbid", ignored_types=(str,)):
     def tool(cls, **options: Unpack[FunctionOptions]) -> Tool:
         """Return the tool of this model. The options are those of `FunctionTool`."""
         kind, word = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
-        fields = [
-            kind(name, word, annotation=Annotated[field.annotation, field])
-            for name, field in cls.model_fields.items()
-        ]
-        injected = {"_call": ToolCall, "_context": Context}
-        hidden = [kind(name, word, annotation=given) for name, given in injected.items()]
+        fields = cls.model_fields.items()
+        types: Any = {name: Annotated[field.annotation, field] for name, field in fields}
+        types |= {"_call": ToolCall, "_context": Context}
         body = _body_of(cls)
-        body.__signature__ = inspect.Signature([*fields, *hidden])
+        body.__signature__ = inspect.Signature(
+            [kind(name, word, annotation=annotation) for name, annotation in types.items()]
+        )
         body.__wrapped__ = cls.run  # Definition errors name its file and line.
         body.__doc__, body.__module__ = cls.__doc__, cls.__module__
         body.__qualname__ = f"{cls.__qualname__}.run"

@@ -3,6 +3,7 @@
 The same examples are drawn each time, so that a red run is the change's own; `FUNCTOOL_RANDOM=1` draws new ones.
 """
 
+import difflib
 import gc
 import logging
 import os
@@ -43,6 +44,20 @@ def the_logger_as_it_was():
     level = logger.level
     yield
     logger.setLevel(level)
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """The known names that unknown ones are compared with, from now on."""
+    names = []
+    set_seq1 = difflib.SequenceMatcher.set_seq1
+
+    def counting(matcher, name):
+        names.extend([name] if name else [])  # A matcher begins with an empty one.
+        set_seq1(matcher, name)
+
+    monkeypatch.setattr(difflib.SequenceMatcher, "set_seq1", counting)
+    return names
 
 
 @pytest.fixture(autouse=True)

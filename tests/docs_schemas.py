@@ -184,17 +184,8 @@ def _argument(schema: dict[str, Any] | None) -> str:
 
 
 ORDER = [
-    "type",
-    "nullable",
-    "$ref",
-    "enum",
-    "const",
-    "properties",
-    "required",
-    "additionalProperties",
-    "prefixItems",
-    "items",
-    "anyOf",
+    *("type", "nullable", "$ref", "enum", "const", "properties", "required"),
+    *("additionalProperties", "prefixItems", "items", "anyOf"),
 ]
 
 

@@ -19,7 +19,6 @@ FLOORS = [
     [
         "call",
         "context",
-        "executors",
         "schema.json_schema",
         "schema.shapes",
         "schema.admits",
@@ -29,6 +28,7 @@ FLOORS = [
         "schema.docstrings",
         "schema.plain",
         "schema.callables",
+        "executors",
         "schema.hints",
         "schema.rewrite",
         "schema.core",
@@ -72,7 +72,7 @@ ROOMS = {"schema", "binding"}  # Their __init__ files hold a docstring only.
 LEAVES = ["dialects", "layers", "integrations", "bundled", "play"]
 """The rooms of floors 7 and 8: one may import those before it."""
 
-CORE_LINES = 5_940
+CORE_LINES = 5_955
 """The aim is 4,800. What a whole run needs took more: edited approvals and standing grants, budgets,
 labels, judging a call while it is written, bounded work for the schemas of others, in whose engine
 nothing may escape the bounds."""

@@ -469,7 +469,7 @@ def test_events_carry_the_tools_own_name():
     async def work(ctx: Context) -> None:
         ctx.emit("mine")
 
-    call(work, {}, context)
+    asyncio.run(work.invoke(ToolCall(name="other", id="c1"), context))
 
     assert [(event.tool_name, event.call_id) for event in log.events] == [("work", "c1")]
 

@@ -1,16 +1,20 @@
 """The exception tree."""
 
 import copy
+import difflib
 import pickle
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from functool import (
     ApprovalRequest,
     ApprovalRequired,
     ArgumentError,
     DefinitionError,
+    FunctionTool,
     FunctoolError,
     GuardrailError,
     SchemaError,
@@ -21,6 +25,7 @@ from functool import (
     UnknownToolError,
     errors,
 )
+from tests.support import call
 
 REQUEST = ApprovalRequest.of("t", "d", {"x": 1}, "c")
 
@@ -75,24 +80,17 @@ def test_errors_carry_their_data():
     assert SchemaError("m", ["a", "b"]).reasons == ("a", "b")
     assert ArgumentError("whole").problems == ({"path": "", "expected": "whole"},)
     assert ApprovalRequired("m", REQUEST).request is REQUEST
-    assert (UnknownToolError("x", ["y"]).name, UnknownToolError("x", ["y"]).choices) == (
-        "x",
-        ("y",),
-    )
+    unknown = UnknownToolError("x", ["y"])
+    assert (unknown.name, unknown.choices) == ("x", ("y",))
     assert ToolTimeoutError("m").still_running is False
     assert Tripwire().results == []
 
 
 def test_an_argument_error_names_field_problem_and_choices():
     """The text is for a model: where, what is expected, and what there is to choose."""
-    text = str(
-        ArgumentError(
-            [
-                {"path": "items[2].price", "expected": "a number"},
-                {"path": "mode", "expected": "one of the choices", "choices": ("fast", "deep")},
-            ]
-        )
-    )
+    price = {"path": "items[2].price", "expected": "a number"}
+    mode = {"path": "mode", "expected": "one of the choices", "choices": ("fast", "deep")}
+    text = str(ArgumentError([price, mode]))
 
     assert "items[2].price: expected a number" in text
     assert "mode: expected one of the choices (choices: fast, deep)" in text
@@ -101,3 +99,49 @@ def test_an_argument_error_names_field_problem_and_choices():
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():
     """A name of a megabyte is not repeated."""
     assert len(str(UnknownToolError("x" * 1_000_000, ["y"]))) < 200
+
+
+class Missing(ToolError):
+    def __init__(self, number):
+        self.number = number
+
+
+class Refused(GuardrailError):
+    def __init__(self):
+        pass
+
+
+def test_a_subclass_may_forget_the_init_of_its_base():
+    """The call still has a result, and its guardrail refuses with its own name."""
+
+    def fail() -> None:
+        raise Missing(7)
+
+    def refuse(call, context):
+        raise Refused
+
+    assert call(FunctionTool(fail)).error.type == "Missing"
+    refused = call(FunctionTool(fail, input_guardrails=[refuse]))
+    assert refused.error.type == "Refused"
+    assert refused.metadata["guardrails"] == [
+        {"name": "refuse", "stage": "input", "did": "refused"}
+    ]
+
+
+def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):
+    """Of many known names the most alike are compared, and among a few every one."""
+    known = [f"tool_number_{n:05}_delete_things" for n in range(2_000)]
+
+    assert f"Did you mean {known[1_234]!r}" in str(
+        UnknownToolError("tool_nmuber_01234_delete_thing", known)
+    )
+    assert len(compared) == errors.MAX_COMPARED
+    assert errors.close_names("", known) == errors.close_names("a", []) == []
+
+
+@given(
+    st.lists(st.text("abc", max_size=6), max_size=errors.MAX_COMPARED), st.text("abc", max_size=6)
+)
+def test_the_close_names_of_a_few_are_those_of_difflib(known, name):
+    """With few known names, the answer is that of a full comparison."""
+    assert errors.close_names(name, known, 3) == difflib.get_close_matches(name, known, n=3)

@@ -6,8 +6,6 @@ import gc
 import os
 import runpy
 import socket
-import subprocess
-import sys
 import threading
 from queue import Empty, SimpleQueue
 
@@ -25,7 +23,7 @@ from functool import (
 )
 from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
 from functool.guardrails import require_approval
-from tests.support import call, time_passes
+from tests.support import call, python, time_passes, until
 
 
 def test_inline_calls_and_awaits():
@@ -76,8 +74,7 @@ def test_context_variables_are_carried_in_and_not_out():
 
 async def nothing_abandoned():
     """Wait for the bodies that this test, or one before it, has let go."""
-    while abandoned():
-        await asyncio.sleep(0.001)
+    await until(lambda: not abandoned())
 
 
 def test_an_idle_thread_is_used_again():
@@ -120,8 +117,7 @@ def test_cancelling_says_that_the_body_works_on():
     async def main():
         await nothing_abandoned()
         task = asyncio.ensure_future(in_thread(work))
-        while not started.is_set():
-            await asyncio.sleep(0.001)
+        await until(started.is_set)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -204,10 +200,8 @@ def test_a_time_limit_knows_what_the_tasks_of_a_body_left_behind(caplog):
 
     try:
         assert [timed_out(body) for body in (alone, under_a_limit, turn, together)] == [True] * 4
-        assert (
-            caplog.messages[0]
-            == "the body of body was abandoned after its time limit: a thread cannot be stopped"
-        )
+        said = "the body of body was abandoned after its time limit: a thread cannot be stopped"
+        assert caplog.messages[0] == said
     finally:
         release.set()
 
@@ -386,7 +380,7 @@ os._exit(0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_threads_after_a_fork():
     """A forked child starts threads of its own instead of waiting for its parent's, and counts none of its parent's bodies."""
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
+    done = python(FORK)
 
     assert done.stdout == "0 42 1\n1 42 2\n", done.stderr
 
@@ -508,9 +502,8 @@ def test_retrying_logs_each_attempt(caplog):
     with caplog.at_level("INFO", "functool"):
         asyncio.run(retrying(2, on=ConnectionError, wait=0)(work))
 
-    assert caplog.messages == [
-        "attempt 1 of 2 failed with ConnectionError; the next one comes in 0 seconds"
-    ]
+    said = "attempt 1 of 2 failed with ConnectionError; the next one comes in 0 seconds"
+    assert caplog.messages == [said]
 
 
 @pytest.mark.parametrize(

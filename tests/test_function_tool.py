@@ -867,14 +867,6 @@ def test_a_provider_is_asked_once_a_call():
     assert values == [1, 2]
 
 
-def test_only_one_context():
-    """Two injected contexts are the author's mistake."""
-    with pytest.raises(DefinitionError, match="Context"):
-
-        @FunctionTool
-        def go(a: Context, b: Context): ...
-
-
 # ---- descriptions and names
 
 

@@ -545,15 +545,6 @@ def test_the_limit_of_a_wrapper_holds_for_text_mappings_and_bind():
     assert tool.bind({"s": "x"}).values == {"s": "x"}
 
 
-def test_a_mapping_is_measured_as_the_text_that_says_it():
-    """300 characters of three bytes each are 900 bytes, whether they come as text or as a mapping."""
-    tool = FunctionTool(lambda s: len(s), name="f", max_argument_bytes=1_000)
-    sent = {"s": "漢" * 300}
-
-    assert call(tool, sent).value == call(tool, json.dumps(sent, ensure_ascii=False)).value == 300
-    assert "more than 1,000 bytes" in call(tool, {"s": "漢" * 400}).text
-
-
 def test_labels_outlive_whatever_takes_the_place_of_a_result():
     """A result that came from an untrusted tool stays labelled: replaced, refused or wrapped."""
 

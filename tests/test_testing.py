@@ -8,8 +8,9 @@ import pytest
 from pydantic import Field
 
 from functool import Context, DefinitionError, FunctionTool, SchemaTool, ToolResult
-from functool.testing import EventLog, MockTool, check_tool
-from tests.support import call
+from functool.testing import MockTool, check_tool
+from tests.schemas import obj
+from tests.support import call, foreign, heard
 
 
 def test_mock_tool():
@@ -28,8 +29,7 @@ def test_mock_tool():
 
 def test_event_log():
     """It keeps events and their kinds."""
-    log, context = EventLog(), Context()
-    context.subscribe(log)
+    context, log = heard()
     context.emit("a", x=1)
 
     assert log.kinds == ["a"] and log.events[0].data == {"x": 1}
@@ -46,9 +46,15 @@ def good(query: str, limit: int = 10) -> str:
     return query
 
 
-def test_a_good_tool_has_nothing_wrong():
-    """An empty list is good."""
-    assert check_tool(good) == []
+@FunctionTool
+def look(name: Annotated[str, Field(pattern="^a", description="d")]):
+    """Look."""
+
+
+@pytest.mark.parametrize("tool", [good, look], ids=lambda tool: tool.name)
+def test_a_good_tool_has_nothing_wrong(tool):
+    """An empty list is good; a pattern that the linear engine reads is no fault."""
+    assert check_tool(tool) == []
 
 
 def bare(query): ...
@@ -67,10 +73,6 @@ def ghost(query: str):
     """
 
 
-def look(name: Annotated[str, Field(pattern="^a", description="d")]):
-    """Look."""
-
-
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
@@ -82,28 +84,9 @@ def look(name: Annotated[str, Field(pattern="^a", description="d")]):
         (FunctionTool(good.func, name="x" * 65), "portable"),
         (FunctionTool(good.func, name="9lives"), "portable"),
         (FunctionTool(good.func, name="searchDocs"), "snake_case"),
-        (
-            SchemaTool(
-                "f",
-                "F.",
-                {"type": "object", "properties": {"a": {"type": "text", "description": "d"}}},
-                print,
-            ),
-            "2020-12",
-        ),
-        (
-            SchemaTool(
-                "f",
-                "F.",
-                {"type": "object", "properties": {"a": {"pattern": "(?=a)b", "description": "d"}}},
-                print,
-            ),
-            "linear engine",
-        ),
-        (
-            SchemaTool("f", "F.", {"type": "object", "patternProperties": {"(?=a)b": {}}}, print),
-            "linear engine",
-        ),
+        (foreign(obj({"a": {"type": "text", "description": "d"}})), "2020-12"),
+        (foreign(obj({"a": {"pattern": "(?=a)b", "description": "d"}})), "linear engine"),
+        (foreign({"type": "object", "patternProperties": {"(?=a)b": {}}}), "linear engine"),
         (FunctionTool(good.func, strict=True), "limit"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -146,12 +129,9 @@ def test_a_schema_that_only_says_it_is_strict():
         def schema(self):
             return dataclasses.replace(super().schema, strict=True)
 
-    parameters = {"type": "object", "properties": {"a": {"allOf": [{}, {}], "description": "d"}}}
+    boast = Boast("f", "F.", obj({"a": {"allOf": [{}, {}], "description": "d"}}), print)
 
-    assert any(
-        "#/properties/a: keyword-allOf" in fault
-        for fault in check_tool(Boast("f", "F.", parameters, print))
-    )
+    assert any("#/properties/a: keyword-allOf" in fault for fault in check_tool(boast))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +173,6 @@ def test_a_missing_annotation_is_a_finding():
         """
 
     said = "has no annotation: a model may send anything for it"
+    faults = [f"the parameter {name!r} {said}" for name in ("price", "rest")]
 
-    assert check_tool(FunctionTool(buy)) == [
-        f"the parameter {n!r} {said}" for n in ("price", "rest")
-    ]
+    assert check_tool(FunctionTool(buy)) == faults

@@ -6,9 +6,11 @@ from typing import ClassVar, Literal
 import pytest
 from pydantic import Field, field_validator, model_validator
 
-from functool import Context, ToolCall, ToolError, ToolModel, ToolResult, Tripwire
-from functool.testing import EventLog
+from functool import Context, ToolError, ToolModel, ToolResult, Tripwire
 from functool.tool_model import Err, Ok
+from tests.schemas import NUM
+from tests.support import call as call_of
+from tests.support import heard
 
 
 class Calculator(ToolModel):
@@ -77,9 +79,7 @@ class Range(ToolModel):
 
 
 def call(model, arguments, context=None):
-    return asyncio.run(
-        model.tool().invoke(ToolCall(name="t", arguments=arguments, id="c1"), context)
-    )
+    return call_of(model.tool(), arguments, context)
 
 
 def test_what_needs_no_instance():
@@ -87,18 +87,12 @@ def test_what_needs_no_instance():
     schema = Calculator.input_schema()
 
     assert (Calculator.tool_name(), Calculator.tool_description()) == ("calculator", "Do one sum.")
-    assert [model.tool_name() for model in (HTTPFetch, Named, NamedPlainly)] == [
-        "http_fetch",
-        "given",
-        "plainly",
-    ]
+    names = [model.tool_name() for model in (HTTPFetch, Named, NamedPlainly)]
+    assert names == ["http_fetch", "given", "plainly"]
     assert schema["required"] == ["operation", "a"]
-    assert schema["properties"]["a"] == {"type": "number", "description": "The first number."}
-    assert schema["properties"]["b"] == {
-        "type": "number",
-        "description": "The second number.",
-        "default": 1.0,
-    }
+    assert schema["properties"]["a"] == {**NUM, "description": "The first number."}
+    b = {**NUM, "description": "The second number.", "default": 1.0}
+    assert schema["properties"]["b"] == b
 
 
 def test_an_instance_runs_directly():
@@ -117,14 +111,11 @@ def test_an_instance_runs_directly():
 
 def test_as_a_tool():
     """`tool()` answers calls; an `Err` is a failure with its reason, an `Ok` its value."""
-    log, context = EventLog(), Context()
-    context.subscribe(log)
+    context, log = heard()
 
     assert call(Calculator, '{"operation": "add", "a": 5}').value == 6.0
-    assert (
-        call(Calculator, {"operation": "divide", "a": 1, "b": 0}).error.message
-        == "Division by zero"
-    )
+    divided = call(Calculator, {"operation": "divide", "a": 1, "b": 0})
+    assert divided.error.message == "Division by zero"
     assert call(Calculator, {"operation": "pow", "a": 1}).error.type == "ArgumentError"
     assert call(Calculator, {"operation": "add", "a": 1, "c": 2}).error.type == "ArgumentError"
     assert call(HTTPFetch, {"name": "x", "context": 4}, context).value == ("x", 4, "c1")
@@ -144,12 +135,9 @@ def test_validators_of_the_model_count_once():
 def test_options_are_those_of_a_function_tool():
     """Guardrails, strict and names may be given to `tool()`."""
     seen = []
-    tool = Calculator.tool(
-        name="sums", strict=True, input_guardrails=[lambda c, x: seen.append(c.arguments["b"])]
-    )
-    result = asyncio.run(
-        tool.invoke(ToolCall(name="sums", arguments={"operation": "add", "a": 1, "b": None}))
-    )
+    note = lambda call, context: seen.append(call.arguments["b"])  # noqa: E731
+    tool = Calculator.tool(name="sums", strict=True, input_guardrails=[note])
+    result = call_of(tool, {"operation": "add", "a": 1, "b": None})
 
     assert (tool.name, tool.strict, result.value, seen) == ("sums", True, 2.0, [1.0])
 
@@ -191,7 +179,7 @@ class Asked(ToolModel):
 
 def test_the_context_may_be_keyword_only():
     """`run(self, *, context)` gets it by its name, as a tool and directly."""
-    assert asyncio.run(Asked.tool()(ToolCall(name="asked"), Context("deps"))).value == "deps"
+    assert call(Asked, {}, Context("deps")).value == "deps"
     assert asyncio.run(Asked()(Context("mine"))) == Ok("mine")
 
 
@@ -211,10 +199,6 @@ def test_a_models_own_check_is_told_under_the_name_that_was_sent():
         def run(self):
             return self.count
 
-    tool = Order.tool()
-
-    def answer(count):
-        return asyncio.run(tool(ToolCall(name=tool.name, arguments={"howMany": count}))).text
-
-    assert answer(9) == "Invalid arguments. howMany: at most a handful"
-    assert answer(2) == "2"
+    refused = "Invalid arguments. howMany: at most a handful"
+    assert call(Order, {"howMany": 9}).text == refused
+    assert call(Order, {"howMany": 2}).text == "2"

@@ -14,7 +14,8 @@ from functool import ArgumentError, FunctionTool, SchemaTool, Tool, ToolResult, 
 from functool.dialects import CallRefused, openai_chat
 from tests import mutations, signatures
 from tests.bfcl import lines
-from tests.schemas import INT, MAYBE_INT, NULL, STR, any_of, array, dict_of, obj, ref
+from tests.schemas import INT, MAYBE_INT, NULL, STR, any_of, array, dict_of, obj, ref, tuple_of
+from tests.support import foreign
 
 SIGNATURES = int(os.environ.get("FUNCTOOL_SIGNATURES", "120"))
 
@@ -44,12 +45,12 @@ def plan(
     return "done"
 
 
-foreign = SchemaTool(
-    "foreign",
-    "Somebody else's.",
-    {
-        "type": "object",
-        "properties": {
+NODE = obj(
+    {"next": ref("node"), "v": INT, "t": {"enum": ["top", "end"]}}, additionalProperties=False
+)
+theirs = foreign(
+    obj(
+        {
             "n": INT,
             "level": {"enum": [1, 2, "top"]},
             "node": ref("node"),
@@ -58,7 +59,7 @@ foreign = SchemaTool(
             "open": dict_of(True),
             "map": dict_of(INT),
             "list": array(INT),
-            "pair": array(NULL, prefixItems=[{**STR, "minLength": 3}, INT]),
+            "pair": tuple_of({**STR, "minLength": 3}, INT, items=NULL),
             "word": {**STR, "pattern": "^[a-z]+$"},
             "fixed": {"const": "on"},
             "one": {"oneOf": [{**STR, "maxLength": 2}, {"type": "array"}]},
@@ -66,16 +67,10 @@ foreign = SchemaTool(
             "whole": MAYBE_INT,
             "opt": INT,
         },
-        "required": ["n"],
-        "additionalProperties": False,
-        "$defs": {
-            "node": obj(
-                {"next": ref("node"), "v": INT, "t": {"enum": ["top", "end"]}},
-                additionalProperties=False,
-            )
-        },
-    },
-    lambda arguments: arguments,
+        required=["n"],
+        additionalProperties=False,
+        **{"$defs": {"node": NODE}},
+    )
 )
 
 
@@ -88,35 +83,15 @@ def unbounded(
     return word
 
 
-patterned = SchemaTool(
-    "patterned",
-    "Names that fit a pattern.",
-    dict_of(False, patternProperties={"^x-": {**INT, "minimum": 5}}),
-    lambda arguments: arguments,
-)
-renamed = SchemaTool(
-    "renamed",
-    "A reference into a part with an address of its own.",
-    {
-        "type": "object",
-        "properties": {
-            "p": {
-                "$id": "https://example.com/p",
-                "$defs": {"a": {**STR, "minLength": 2}},
-                "$ref": "#/$defs/a",
-            }
-        },
-        "$defs": {"a": INT},
-    },
-    lambda arguments: arguments,
-)
-strict = SchemaTool(
-    "strict",
-    "Pairs for names.",
-    obj({"m": dict_of(INT, minProperties=1)}, required=["m"]),
-    lambda arguments: arguments,
-    strict=True,
-)
+patterned = foreign(dict_of(False, patternProperties={"^x-": {**INT, "minimum": 5}}))
+# A reference into a part with an address of its own.
+PART = {
+    "$id": "https://example.com/p",
+    "$defs": {"a": {**STR, "minLength": 2}},
+    "$ref": "#/$defs/a",
+}
+renamed = foreign(obj({"p": PART}, **{"$defs": {"a": INT}}))
+strict = foreign(obj({"m": dict_of(INT, minProperties=1)}, required=["m"]), strict=True)
 
 
 @dataclass
@@ -174,23 +149,23 @@ REFUSED = [
     (plan, '{"spots": [{"x": 1}, {"x": []}', "]}", "spots[1].x"),
     (plan, '{"tags": ["a", 1', ', "b"]}', "tags[1]"),
     (plan, '{"tags": ["a", {', '}, "b"]}', "tags[1]"),
-    (foreign, '{"n": "', '1"}', "n"),
-    (foreign, '{"level": 3,', ' "n": 1}', "level"),
-    (foreign, '{"level": "b', 'ottom"}', "level"),
-    (foreign, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
-    (foreign, '{"more": "abc', '"}', "more"),
-    (foreign, '{"more": [', "]}", "more"),
-    (foreign, '{"n": 1.5,', ' "opt": 1}', "n"),
-    (foreign, '{"n": n', "ull}", "n"),
-    (foreign, '{"n": 1, "list": [1, "', 'a"]}', "list[1]"),
-    (foreign, '{"word": "A"', "}", "word"),
-    (foreign, '{"fixed": "of', 'f"}', "fixed"),
-    (foreign, '{"one": "abc', '"}', "one"),
-    (foreign, '{"one": {', "}}", "one"),
-    (foreign, '{"mixed": 1', "}", "mixed"),
-    (foreign, '{"mixed": "b', '"}', "mixed"),
-    (foreign, '{"level": t', "rue}", "level"),
-    (foreign, '{"level": 1, "n": "', '1"}', "n"),
+    (theirs, '{"n": "', '1"}', "n"),
+    (theirs, '{"level": 3,', ' "n": 1}', "level"),
+    (theirs, '{"level": "b', 'ottom"}', "level"),
+    (theirs, '{"node": {"next": {"next": {"v": []}}}', "}", "node.next.next.v"),
+    (theirs, '{"more": "abc', '"}', "more"),
+    (theirs, '{"more": [', "]}", "more"),
+    (theirs, '{"n": 1.5,', ' "opt": 1}', "n"),
+    (theirs, '{"n": n', "ull}", "n"),
+    (theirs, '{"n": 1, "list": [1, "', 'a"]}', "list[1]"),
+    (theirs, '{"word": "A"', "}", "word"),
+    (theirs, '{"fixed": "of', 'f"}', "fixed"),
+    (theirs, '{"one": "abc', '"}', "one"),
+    (theirs, '{"one": {', "}}", "one"),
+    (theirs, '{"mixed": 1', "}", "mixed"),
+    (theirs, '{"mixed": "b', '"}', "mixed"),
+    (theirs, '{"level": t', "rue}", "level"),
+    (theirs, '{"level": 1, "n": "', '1"}', "n"),
     (plan, '{"spot": [', "]}", "spot"),
     (place, '{"spot": [', "]}", "spot"),
     (place, '{"spot": {"y"', ": 1}}", "spot.y"),
@@ -209,7 +184,7 @@ REFUSED = [
     (place, '{"prices": [', "]}", "prices"),
     (place, '{"count": [', "]}", "count"),
     (place, '{"count": "m', 'any"}', "count"),
-    (foreign, '{"node": {"t": "bottom"}', "}", "node.t"),
+    (theirs, '{"node": {"t": "bottom"}', "}", "node.t"),
     (plan, '{"days": -1.x', "}", ""),
     (plan, '{"spot": nx', "}", ""),
     (plan, '{"days": 01', "}", ""),
@@ -219,7 +194,7 @@ REFUSED = [
     (plan, '{"days": 1,}', "", ""),
     (plan, '{"color": "re\\u0064x', '"}', "color"),
     (plan, '{"code": "a\\u0062cd', '"}', "code"),
-    (foreign, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
+    (theirs, '{"any": 1, "map": {"a": 1, "b": ""}', "}", "map.[key]"),
     (plan, '{"days": ' + "1" * 250 + "x}", "", ""),
     (plan, "{d", "ays: 1}", ""),
     (plan, '{"days": 1 "', 'mode": "fast"}', ""),
@@ -252,12 +227,12 @@ PASSES = [
     (plan, '{"days": 1, "spot": {"x": [], "label": [], "label": "b", "x": 2}}'),
     (plan, '{"days": 1, "spots": [{"x": {}, "x": 2}]}'),
     (plan, '{"days": 1, "code": "\\uD83D\\uDE00\\u0062c"}'),
-    (foreign, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
-    (foreign, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
+    (theirs, '{"n": 1.0, "level": 2.0, "more": null, "node": {"v": "a", "v": 1}}'),
+    (theirs, '{"n": 1, "any": {"b": [null]}, "open": {"b": [null]}, "map": {"a": 1}}'),
     (plan, '{"days": ' + "9" * 250 + "}"),
     (plan, '{"code": "", "days": -0, "word": "a", "spots": []}'),
-    (foreign, '{"n": 1, "pair": ["abc", 1, null], "one": "ab", "mixed": true, "opt": null}'),
-    (foreign, '{"n": 1, "fixed": "on", "word": "ab", "whole": null, "list": [], "level": "top"}'),
+    (theirs, '{"n": 1, "pair": ["abc", 1, null], "one": "ab", "mixed": true, "opt": null}'),
+    (theirs, '{"n": 1, "fixed": "on", "word": "ab", "whole": null, "list": [], "level": "top"}'),
     (patterned, '{"x-a": 7}'),
     (renamed, '{"p": "ab"}'),
     (strict, '{"m": [{"key": "a", "value": 1}]}'),
@@ -444,3 +419,34 @@ def streamed(tool: Tool, name: str, text: str) -> tuple[Any, int]:
             if isinstance(event, CallRefused):
                 return event.error, at
     return None, at
+
+
+def test_the_patterns_of_a_stranger_are_judged_within_a_budget():
+    """A pattern that is too much work for this text suspects nothing, and holds nobody up."""
+    tool = SchemaTool("t", "T.", {"properties": {"x": {"pattern": "^.{3000}$"}}}, print)
+
+    assert "pattern" in str(tool.watch().feed('{"x": "aa"'))
+    assert tool.watch().feed(json.dumps({"x": "a" * 400_000})) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"properties": {"x": {"properties": [1]}}}, '{"x": {"y": 1}}'),
+        (
+            {
+                "$ref": "#/$defs/a0",
+                "$defs": {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(5_000)},
+            },
+            '{"x": 1}',
+        ),
+    ],
+    ids=["malformed", "a chain"],
+)
+def test_a_schema_that_cannot_be_read_suspects_nothing(schema, text):
+    """The binder answers such a call, in words."""
+    tool = SchemaTool("t", "T.", schema, print)
+
+    assert tool.watch().feed(text) is None
+    with pytest.raises(ArgumentError):
+        tool.bind(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
@@ -27,9 +27,14 @@ _LOOPS = {
 }
 """Keywords that loop over their members, and how many members count as one more step."""
 
-_IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor")
-
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
+
+_UNICODE = re.compile(r"\\[wWdDsSpP]")
+_CLASS = 40
+"""How many characters a class of Unicode characters is worth when a pattern is compiled."""
+
+_MOST_KEPT = 4_000
+"""The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
 
 _steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
@@ -65,9 +70,21 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
         # A reference leads to where more is evaluated; jsonschema follows it.
         if _asks_evaluated.get() and not word.endswith("ef"):
             return _evaluated(word, validator, wanted, instance, schema)
-        return check(validator, wanted, instance, schema)
+        return _counted(check(validator, wanted, instance, schema))
 
     return step
+
+
+def _counted(errors: Any) -> Iterator[Any]:
+    """Yield the mismatches of a keyword, and count each as steps.
+
+    jsonschema writes the whole value into each message. Nobody reads it, so it is dropped.
+    """
+    for error in errors or ():
+        if error.message:
+            _spend(4 + len(error.message) // 200)
+            error.message, error.args = "", ()
+        yield error
 
 
 def _count(wanted: Any, deep: bool) -> int:
@@ -95,62 +112,62 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
     from jsonschema.exceptions import ValidationError as SchemaMismatch
 
     here: Any = ()
-    parts: list[Any] = []
-    if word in ("allOf", "anyOf", "oneOf"):
-        parts = wanted
-    elif word == "if":
-        met = _meets(validator, instance, wanted)
-        parts = [wanted, schema.get("then", True)] if met else [schema.get("else", True)]
-    elif isinstance(instance, dict):
-        here = _evaluated_names(word, wanted, instance)
-        if word == "dependentSchemas":
+    parts: Any = ()
+    match instance, word:
+        case _, "allOf" | "anyOf" | "oneOf":
+            parts = wanted
+        case _, "if":
+            met = _meets(validator, instance, wanted)
+            parts = [wanted, schema.get("then", True)] if met else [schema.get("else", True)]
+        case dict(), "dependentSchemas":
             parts = [part for name, part in wanted.items() if name in instance]
-    elif isinstance(instance, list):
-        here = _evaluated_indexes(word, validator, wanted, instance)
+        case dict(), "properties":
+            here = wanted.keys() & instance.keys()
+        case dict(), "patternProperties":
+            here = [name for name in instance if any(matches(source, name) for source in wanted)]
+        case dict(), "additionalProperties" | "unevaluatedProperties":
+            here = instance
+        case list(), "prefixItems":
+            here = range(min(len(wanted), len(instance)))
+        case list(), "contains":
+            here = [i for i, item in enumerate(instance) if _meets(validator, item, wanted)]
+        case list(), "items" | "unevaluatedItems":
+            here = range(len(instance))
     yield from (SchemaMismatch("", path=[each]) for each in here)
     for part in parts:
         if _meets(validator, instance, part):
             yield from validator.descend(instance, part)
 
 
-def _evaluated_names(word: str, wanted: Any, instance: dict[str, Any]) -> Any:
-    if word == "properties":
-        return wanted.keys() & instance.keys()
-    if word == "patternProperties":
-        return [name for name in instance if any(_matches(source, name) for source in wanted)]
-    return instance if word in ("additionalProperties", "unevaluatedProperties") else ()
-
-
-def _evaluated_indexes(word: str, validator: Any, wanted: Any, instance: list[Any]) -> Any:
-    if word == "prefixItems":
-        return range(min(len(wanted), len(instance)))
-    if word == "contains":
-        return [i for i, item in enumerate(instance) if _meets(validator, item, wanted)]
-    return range(len(instance)) if word in ("items", "unevaluatedItems") else ()
+@contextmanager
+def _asking(evaluated: bool) -> Iterator[None]:
+    """Choose what validators yield in this `with` block: what they evaluate, or mismatches."""
+    token = _asks_evaluated.set(evaluated)
+    try:
+        yield
+    finally:
+        _asks_evaluated.reset(token)
 
 
 def _meets(validator: Any, instance: Any, part: Any) -> bool:
-    token = _asks_evaluated.set(False)
-    try:
+    with _asking(False):
         return next(validator.descend(instance, part), None) is None
-    finally:
-        _asks_evaluated.reset(token)
+
+
+def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
+    """Yield the names that neither `properties` nor `patternProperties` know."""
+    known = schema.get("properties") or ()
+    patterns = schema.get("patternProperties") or ()
+    for name in instance:
+        if name not in known and not any(matches(source, name) for source in patterns):
+            yield name
 
 
 def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[Any]:
     """Return the names, or indexes, that no other keyword of the schema evaluates."""
-    token = _asks_evaluated.set(True)
-    try:
-        rest = [(name, wanted) for name, wanted in schema.items() if name != word]
-        found = {
-            error.path[-1]
-            for name, wanted in rest
-            if (check := validator.VALIDATORS.get(name)) is not None
-            for error in check(validator, wanted, instance, schema)
-            if error.path
-        }
-    finally:
-        _asks_evaluated.reset(token)
+    rest = validator.evolve(schema={name: schema[name] for name in schema if name != word})
+    with _asking(True):
+        found = {error.path[-1] for error in rest.iter_errors(instance) if error.path}
     everything = instance if isinstance(instance, dict) else range(len(instance))
     return [each for each in everything if each not in found]
 
@@ -165,17 +182,45 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _matches(pattern: str, text: str) -> bool | None:
-    """Whether a pattern matches somewhere in a text; None if the engine does not support it."""
+def _has_repeats(items: Iterable[Any]) -> bool:
+    """Whether two hashable keys are equal.
+
+    A set would be quadratic for numbers that a stranger has chosen to have the same hash.
+    """
+    groups: dict[int, list[Any]] = {}
+    for item in items:
+        group = groups.setdefault(hash(item), [])
+        _spend(len(group))
+        if item in group:
+            return True
+        group.append(item)
+    return False
+
+
+def matches(pattern: str, text: str) -> bool | None:
+    """Whether a pattern matches somewhere in a text; None if the engine does not support it.
+
+    Use it inside `bounded_work`.
+    """
     # The time grows with the length of the text times that of the pattern, repetitions expanded.
     _spend(_length(pattern) * (100 + len(text)) // 500)
-    search = linear_pattern(pattern)
+    large = _length(pattern, _CLASS) > _MOST_KEPT
+    search = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
     return None if search is None else bool(search(text))
 
 
+@lru_cache(maxsize=128)
+def _compiled(pattern: str) -> Callable[[str], bool] | None:
+    _spend(_length(pattern, _CLASS))
+    return linear_pattern.__wrapped__(pattern)
+
+
 @lru_cache(maxsize=512)
-def _length(pattern: str) -> int:
-    """Return the approximate length of a pattern after expanding each `{n}`."""
+def _length(pattern: str, of_class: int = 1) -> int:
+    r"""Return the approximate length of a pattern after expanding each `{n}`.
+
+    A class of Unicode characters such as `\w` counts as `of_class`.
+    """
     sums, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         if token[0] == "(":
@@ -188,8 +233,8 @@ def _length(pattern: str) -> int:
             sums[-1] += last * (times - 1)
             last *= times
         else:
-            last = 1
-            sums[-1] += 1
+            last = of_class if _UNICODE.search(token[0]) else 1
+            sums[-1] += last
     return sum(sums)
 
 
@@ -198,17 +243,14 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
     from referencing import Registry
     from referencing.jsonschema import DRAFT202012
 
-    if not any(_holds(schema, word) for word in _IDENTIFIERS):
+    text = json.dumps(schema)
+    if not any(f'"{word}"' in text for word in ("$id", "$anchor", "$dynamicAnchor")):
         return _validator_class()(schema, registry=Registry())
     # Collect the identifiers once. Otherwise jsonschema walks the schema for each reference.
     resource = DRAFT202012.create_resource(dict(schema))
     place = resource.id() or "urn:functool:schema"
     known: Any = Registry().with_resource(place, resource).crawl()
     return _validator_class()({"$ref": place}, registry=known)
-
-
-def _holds(schema: Any, word: str) -> bool:
-    return f'"{word}"' in json.dumps(schema)
 
 
 @lru_cache(maxsize=1)
@@ -219,45 +261,34 @@ def _validator_class() -> Any:
     from jsonschema.validators import extend
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if isinstance(instance, str) and _matches(wanted, instance) is False:
+        if isinstance(instance, str) and matches(wanted, instance) is False:
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
             for name, value in instance.items():
-                if _matches(source, name):
+                if matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
-
-    def additional(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        patterns = schema.get("patternProperties") or ()
-        known = schema.get("properties") or ()
-        for name, value in instance.items() if isinstance(instance, dict) else ():
-            if name in known or any(_matches(source, name) for source in patterns):
-                continue
-            if wanted is False:
-                yield SchemaMismatch("", path=[name])
-            else:
-                yield from validator.descend(value, wanted, path=name)
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         items = instance if wanted and isinstance(instance, list) else []
-        if len(set(map(_hashable, items))) < len(items):
+        if _has_repeats(map(_hashable, items)):
             yield SchemaMismatch("an item is repeated")
 
-    def unevaluated(
-        word: str, kind: type, validator: Any, part: Any, instance: Any, schema: Any
+    def others(
+        find: Any, kind: type, validator: Any, wanted: Any, instance: Any, schema: Any
     ) -> Any:
-        unsaid = _unevaluated(word, validator, instance, schema) if type(instance) is kind else ()
-        for each in unsaid:
-            if part is False:
-                yield SchemaMismatch("", path=[each])
+        for name in find(validator, instance, schema) if type(instance) is kind else ():
+            if wanted is False:
+                yield SchemaMismatch("", path=[name])
             else:
-                yield from validator.descend(instance[each], part, path=each)
+                yield from validator.descend(instance[name], wanted, path=name)
 
     checks = {**Draft202012Validator.VALIDATORS, "pattern": pattern, "uniqueItems": unique}
-    checks |= {"patternProperties": pattern_properties, "additionalProperties": additional}
+    checks["patternProperties"] = pattern_properties
+    checks["additionalProperties"] = partial(others, _undeclared, dict)
     for word, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
-        checks[word] = partial(unevaluated, word, kind)
+        checks[word] = partial(others, partial(_unevaluated, word), kind)
     counted = {name: _counting(name, check) for name, check in checks.items()}
     made: Any = extend(Draft202012Validator, counted)
     evolve = made.evolve

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections.abc import Mapping, Set
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic_core import ValidationError, core_schema
 
 from functool.binding.json_text import shown_name
+from functool.errors import MAX_PROBLEMS, close_names
 from functool.schema.admits import names_at
 from functool.schema.json_schema import property_names
 from functool.schema.steps import repeats_key
@@ -21,9 +21,10 @@ _CHOICE = re.compile(
 _NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-_MOST = 1000  # Problems to read: there may be millions.
+_MOST = 1000  # Problems to describe.
+_MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
-_OBJECT = "an object"
+_OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type dataclass_exact_type"
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
 # messages repeat characters that were sent, or hold a URL.
 _EXPECTED = {
@@ -34,11 +35,9 @@ _EXPECTED = {
     **dict.fromkeys(("string_type", "bytes_type", "path_type"), "a string"),
     "none_required": "null",
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "a list"),
-    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "mapping_type"), _OBJECT),
-    **dict.fromkeys(("model_attributes_type", "dataclass_exact_type"), _OBJECT),
+    **dict.fromkeys(_OBJ.split(), "an object"),
     "uuid_parsing": "a valid UUID",
-    "complex_type": "a complex number, such as '1+2j'",
-    "complex_str_parsing": "a complex number, such as '1+2j'",
+    **dict.fromkeys(("complex_type", "complex_str_parsing"), "a complex number, such as '1+2j'"),
 }
 
 
@@ -49,14 +48,20 @@ def problems_of(
 
     `schema` is the schema of the arguments, and `known` its property names at every depth.
     """
+    if (count := error.error_count()) > _MOST_READ:
+        return [{"path": "", "expected": f"there are {count:,} problems, too many to name"}]
     found: dict[str, dict[str, Any]] = {}
+    unknown: set[tuple[Any, ...]] = set()
     known = set(property_names(schema)) if known is None else known
     for detail in error.errors(include_url=False)[:_MOST]:
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
+            if (*steps,) in unknown:  # Another member of a union has refused it.
+                continue
             *above, name = steps
             names = names_at(schema, above, schema)
-            problem = unknown_name(str(name), names, path_text(above, known))
+            problem = unknown_name(str(name), names, path_text(above, known), len(unknown))
+            unknown.add((*steps,))
         else:
             problem = {"path": path_text(steps, known), **_expected(detail, known)}
             problem["expected"] += repeated_key(detail.get("input"))
@@ -126,15 +131,14 @@ def _echoes(message: str, sent: Any, known: Set[str]) -> bool:
     return any(message[i : i + 4] in text for i in range(len(message) - 3))
 
 
-MAX_COMPARED = 200
-"""How many known names an unknown name is compared with. A foreign schema may have 100,000."""
+def unknown_name(name: str, names: list[str], path: str = "", number: int = 0) -> dict[str, Any]:
+    """Return the problem for an unknown name, with the closest known name.
 
-
-def unknown_name(name: str, names: list[str], path: str = "") -> dict[str, Any]:
-    """Return the problem for an unknown name, with the closest known name."""
+    `number` counts the problems before it: those that no message shows get no closest name.
+    """
     # In a union, another member may know the name, and several members may have the same names.
     names = [known for known in dict.fromkeys(names) if known != name]
-    close = get_close_matches(name[:64], names[:MAX_COMPARED], n=1)
+    close = close_names(name, names) if number < MAX_PROBLEMS else []
     hint = "no other names are known here" if path else "the tool takes none"
     if names:
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names[:20])}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from functool.dialects import Lost, placed
 from functool.dialects._rules import Node, Rules, describe, rewrite, words
-from functool.schema.json_schema import Names, children, reachable, resolved
+from functool.schema.json_schema import MANY, NAMED, Names, children, reachable, resolved
 
 MAX_NODES = 20_000
 """How many nodes inlining may make: a reference that is met later is cut."""
@@ -82,8 +82,13 @@ class _Walk:
         if isinstance(node.get("$ref"), str):
             return self.reference(node, path)
         notes = [note for keyword in list(node) if (note := self.drop(node, keyword, path))]
+        for keyword in (*MANY, *NAMED):  # The source's own must not change.
+            if isinstance(node.get(keyword), (list, dict)):
+                node[keyword] = node[keyword].copy()
+        required = node.get("required")
+        needed = {*map(str, required)} if isinstance(required, list) else set[str]()
         for where, child in list(children(node)):
-            self.child(node, where, child, path)
+            self.child(node, where, child, path, needed)
         if notes:
             describe(node, "; ".join(notes))
         return node
@@ -104,7 +109,14 @@ class _Walk:
         self.lose(path, f"{keyword} {words(value)} is moved into the description")
         return f"{keyword}: {value if isinstance(value, str) else words(value)}"
 
-    def child(self, node: Node, where: tuple[str | int, ...], child: Any, path: str) -> None:
+    def child(
+        self,
+        node: Node,
+        where: tuple[str | int, ...],
+        child: Any,
+        path: str,
+        required: Collection[str],
+    ) -> None:
         keyword, key = str(where[0]), where[-1]
         if isinstance(child, bool) and (self.rules.booleans or keyword == "additionalProperties"):
             return
@@ -112,23 +124,17 @@ class _Walk:
             (path, *(str(part).replace("~", "~0").replace("/", "~1") for part in where))
         )
         if child is False and keyword == "properties":
-            node[keyword] = {name: value for name, value in node[keyword].items() if name != key}
+            del node[keyword][key]
             self.lose(below, "a property that no value fits is left out")
             return
-        optional = keyword == "properties" and key not in node.get("required", ())
+        optional = keyword == "properties" and key not in required
         self.optional += optional
         rendered = self.node(child, below)
         self.optional -= optional
         if len(where) == 1:
             node[keyword] = rendered
-        elif isinstance(node[keyword], list):
-            node[keyword] = [
-                rendered if i == key else other for i, other in enumerate(node[keyword])
-            ]
         else:
-            node[keyword] = {
-                name: rendered if name == key else other for name, other in node[keyword].items()
-            }
+            node[keyword][key] = rendered
 
     def flatten(self, node: Node) -> None:
         """Take out of the root what only nodes below it may hold.
@@ -189,7 +195,7 @@ class _Walk:
             for member in members
             if isinstance(member, dict) and isinstance(member.get("$ref"), str)
         ]
-        if {self.names.of(ref) for ref in refs}.intersection(self.names.cycles()):
+        if {self.names.of(ref) for ref in refs}.intersection(self.names.cycles):
             return None  # Merging a recursive schema would never end.
         rest = {key: value for key, value in node.items() if key != "allOf"}
         lone = (
@@ -244,7 +250,7 @@ class _Walk:
         *_, keyword, place = path.split("/")
         if keyword not in ("anyOf", "oneOf") or not place.isdigit():
             return False
-        if name in self.names.cycles():
+        if name in self.names.cycles:
             self.lose(path, Lost(f"$ref {name} stays in a union: it is recursive"))
             return False
         return self.nodes <= MAX_NODES

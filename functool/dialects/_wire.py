@@ -12,6 +12,7 @@ from pydantic_core import from_json, to_json
 
 from functool import (
     Content,
+    DefinitionError,
     TextContent,
     Tool,
     ToolCall,
@@ -118,8 +119,13 @@ def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]
         kept = {}
     found = kept.get(build)
     if found is None or found[0] != schema:
-        definition, losses = build(tool)
-        kept[build] = found = (schema, to_json(definition), tuple(losses))
+        try:
+            definition, losses = build(tool)
+            kept[build] = found = (schema, to_json(definition), tuple(losses))
+        except (RecursionError, ValueError) as error:  # It is too deep, or no valid text.
+            raise DefinitionError(
+                f"{tool.name} cannot be written for a provider: {error}"
+            ) from error
     return found
 
 
@@ -178,7 +184,7 @@ def size(schema: Mapping[str, Any]) -> Size:
     for name, definition in schema.get("$defs", {}).items():
         found.characters += len(name)
         _measure(definition, found)
-    found.depth = _depth(schema, schema, ())
+    found.depth = _depth(schema, schema, {})
     return found
 
 
@@ -199,12 +205,15 @@ def _measure(node: Any, found: Size) -> None:
         _measure(child, found)
 
 
-def _depth(node: Any, root: Any, seen: tuple[str, ...]) -> int:
+def _depth(node: Any, root: Any, known: dict[str, int]) -> int:
     if not isinstance(node, dict):
         return 0
-    if isinstance(ref := node.get("$ref"), str) and ref not in seen:
-        return _depth(lookup(root, ref), root, (*seen, ref))
-    deepest = max((_depth(child, root, seen) for _, child in children(node)), default=0)
+    if isinstance(ref := node.get("$ref"), str):
+        if ref not in known:
+            known[ref] = 0  # A definition counts once in itself.
+            known[ref] = _depth(lookup(root, ref), root, known)
+        return known[ref]
+    deepest = max((_depth(child, root, known) for _, child in children(node)), default=0)
     return deepest + ("properties" in node or "items" in node)
 
 

@@ -300,7 +300,7 @@ class CallTool(WrapperTool):
             raise UnknownToolError(name, [m.tool.name for m in close if m.tool.name in self._tools])
         tool = self._tools[name]
         if not tool.is_enabled(context):
-            raise ToolDisabledError(f"The tool {name!r} is disabled.")
+            raise ToolDisabledError.of(name)
         for func in self._funcs:
             tool = tool.around(func)
         return await tool.invoke(

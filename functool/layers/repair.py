@@ -18,7 +18,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from functool import ArgumentError, Context, Tool, ToolCall, ToolResult, Toolset, WrapperTool
 from functool.layers.some_tools import OneTool, each
@@ -32,7 +32,10 @@ except ImportError as _error:
 MAX_TEXT = 50_000
 """The most characters of arguments that are repaired."""
 
-_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n?(.*?)\s*(```)?\s*", re.DOTALL)
+_READS = 6
+"""How many times json-repair may read each character. Broken arguments need three reads or less."""
+
+_FENCE = re.compile(r"```[ \t]*\w*[ \t]*\n?")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]\w)"
 _TOKEN = re.compile(rf"({_NUMBER})|(\w+)|([^\w\s{{}}\[\]:,\"'`\\])")
@@ -96,6 +99,12 @@ class RepairedTool(WrapperTool):
         """Return the report of a repair. None if none is needed, or none is possible."""
         if self._accepts(arguments) or not isinstance(arguments, str) or len(arguments) > MAX_TEXT:
             return None
+        try:
+            return self._repaired(arguments)
+        except RecursionError:  # It is nested too deeply, which the call's own check says.
+            return None
+
+    def _repaired(self, arguments: str) -> dict[str, Any] | None:
         plain = self.schema.plain
         for did, found, closed in _candidates(arguments):
             if closed and not _has_every_property(found, plain, plain, closed):
@@ -118,9 +127,8 @@ class RepairedTool(WrapperTool):
 def _candidates(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
     """Yield the repairs made, the object that they give, and how many closing braces they add."""
     did: list[str] = []
-    fenced = _FENCE.fullmatch(text)
-    if fenced and text.lstrip().startswith("```"):
-        did, text = ["code fence"], fenced[1]
+    if (inside := _unfenced(text)) is not None:
+        did, text = ["code fence"], inside
     for _ in range(3):
         inner = _json(text)
         if not isinstance(inner, str):
@@ -136,6 +144,13 @@ def _candidates(text: str) -> Iterator[tuple[list[str], dict[str, Any], int]]:
     for step, value in found:
         if isinstance(value, dict) and _keeps(text, value):
             yield [*did, step], value, len(closers or "")
+
+
+def _unfenced(text: str) -> str | None:
+    """Return the text inside a code fence, or None if the text does not begin with one."""
+    text = text.strip()
+    fence = _FENCE.match(text)
+    return None if fence is None else text[fence.end() :].removesuffix("```").rstrip()
 
 
 def _json(text: str) -> Any:
@@ -162,9 +177,29 @@ def _guess(text: str, closers: str | None) -> Any:
     if closers is None:
         return None
     try:
-        return repair_json(text + closers, return_objects=True, skip_json_loads=True)
-    except (ValueError, RecursionError):
+        return repair_json(_Counted(text + closers), return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError, _TooMuchWork):
         return None
+
+
+class _TooMuchWork(Exception):
+    """json-repair has read a text too many times."""
+
+
+class _Counted(str):
+    """A text that counts how many of its characters are read, and ends the reading.
+
+    On some texts json-repair looks ahead to the end at every quote or bracket.
+    """
+
+    reads = 0
+
+    def __getitem__(self, place: SupportsIndex | slice) -> str:
+        found = super().__getitem__(place)
+        self.reads += len(found)
+        if self.reads > _READS * len(self) + 10_000:
+            raise _TooMuchWork
+        return found
 
 
 def _missing_closers(text: str) -> str | None:

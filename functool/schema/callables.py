@@ -23,16 +23,31 @@ def without_partials(func: Any) -> Any:
     return func
 
 
+def body_of(func: Any) -> Any:
+    """Return what runs: the function inside partials, or the `__call__` of an instance."""
+    func = without_partials(func)
+    return func if inspect.isroutine(func) or inspect.isclass(func) else type(func).__call__
+
+
 def run_kind(func: Any) -> str:
     """Return how a callable runs: `coroutine`, `generator`, `async generator` or `function`."""
-    func = without_partials(func)
-    if not inspect.isroutine(func) and not inspect.isclass(func):
-        func = type(func).__call__
+    func = body_of(func)
     if inspect.isasyncgenfunction(func):
         return "async generator"
     if inspect.iscoroutinefunction(func):
         return "coroutine"
     return "generator" if inspect.isgeneratorfunction(func) else "function"
+
+
+def takes(func: Any, count: int) -> bool:
+    """Whether a callable takes `count` positional arguments: without a signature, one."""
+    try:
+        inspect.signature(func).bind(*[None] * count)
+    except ValueError:
+        return count == 1
+    except TypeError:
+        return False
+    return True
 
 
 def has_own_signature(func: Any) -> bool:
@@ -48,10 +63,11 @@ def docs_of(func: Any) -> docstrings.Docstring:
     For an instance with `__call__`, the docstrings of the class and of `__call__` are combined.
     """
     func = without_partials(func)
-    if inspect.isroutine(func) or inspect.isclass(func) or hasattr(func, "__wrapped__"):
-        return docstrings.parse(func.__doc__ or "")
-    own = docstrings.parse(type(func).__call__.__doc__ or "")
-    about = docstrings.parse(type(func).__doc__ or "")
+    body = func if hasattr(func, "__wrapped__") else body_of(func)
+    own = docstrings.parse(body.__doc__)
+    if body is func:
+        return own
+    about = docstrings.parse(type(func).__doc__)
     return replace(own, summary=own.summary or about.summary, params={**about.params, **own.params})
 
 
@@ -77,10 +93,8 @@ def snake_case(name: str) -> str:
 
 def located(error: DefinitionError, func: Any) -> DefinitionError:
     """Return the error with the function's name, file and line before its message."""
-    func = without_partials(func)
-    inner = inspect.unwrap(getattr(func, "__func__", func))
-    written = inspect.isroutine(inner) or inspect.isclass(inner)
-    code: Any = getattr(inner if written else type(inner).__call__, "__code__", None)
+    inner = inspect.unwrap(without_partials(func))
+    code: Any = getattr(body_of(inner), "__code__", None)
     where = getattr(inner, "__module__", "?")
     if code is not None:
         where = f"{code.co_filename}:{code.co_firstlineno}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from types import FrameType, FunctionType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, LiteralString, Union, get_args, get_origin
+from typing import Any, LiteralString, Union, get_args, get_origin
 
 from typing_extensions import get_type_hints
 
 from functool.errors import DefinitionError
-from functool.schema.callables import without_partials
+from functool.schema.callables import body_of, without_partials
 
 _BOUND = (FunctionType, staticmethod, classmethod, property)
 
@@ -33,11 +32,6 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
         raise DefinitionError(
             f"it has no signature to read ({error}): wrap it in a function of your own"
         ) from error
-
-
-def named_parameters(func: Callable[..., Any]) -> list[str]:
-    """Return the names of all parameters, including hidden ones."""
-    return list(signature_of(func).parameters)
 
 
 def fixed_keywords(func: Any) -> set[str]:
@@ -64,13 +58,9 @@ class Hints:
     """
 
     def __init__(self, func: Any, frame: FrameType | None) -> None:
-        func = without_partials(func)
-        owner = _owner(func)
-        if not inspect.isroutine(func):
-            func = func.__init__ if inspect.isclass(func) else type(func).__call__
-        func = inspect.unwrap(getattr(func, "__func__", func))
-        module = sys.modules.get(getattr(func, "__module__", ""), SimpleNamespace())
-        self.globals: dict[str, Any] = getattr(func, "__globals__", None) or vars(module)
+        owner, body = _owner(without_partials(func)), body_of(func)
+        func = inspect.unwrap(body.__init__ if inspect.isclass(body) else body)
+        self.globals: dict[str, Any] = getattr(func, "__globals__", {})
         self.locals: dict[str, Any] = {**_local_names(frame, self.globals), **_class_names(owner)}
         variables: Any = getattr(func, "__type_params__", ())
         self.locals |= {variable.__name__: variable for variable in variables}
@@ -129,13 +119,7 @@ def _as_text(annotation: Any) -> Any:
     if annotation is LiteralString:
         return str
     origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Literal or not inner:
-        return annotation
     made = tuple(map(_as_text, inner))
-    if all(new is old for new, old in zip(made, inner, strict=True)):
+    if made == inner:
         return annotation
-    if origin is Annotated:
-        return Annotated[made]
-    if origin in (Union, UnionType):
-        return Union[made]  # noqa: UP007
-    return origin[made]
+    return (Union if origin is UnionType else origin)[made]

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +27,13 @@ ONE = (
     *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
 )
 DEFINITIONS = ("$defs", "definitions")
+
+
+MAX_CHAIN = 16
+"""How many references may follow one another. A stranger's schema may have 10,000 such chains."""
+
+MAX_EXACT = 1_000
+"""Of more definitions that lead to a cycle all count as recursive: an exact search is quadratic."""
 
 
 def lookup(root: Any, ref: Any) -> Any:
@@ -51,7 +61,7 @@ def resolved(root: Any, node: Any) -> Any:
     seen: set[str] = set()
     while isinstance(node, Mapping) and isinstance(ref := node.get("$ref"), str):
         found = lookup(root, ref)
-        if ref in seen or not isinstance(found, (Mapping, bool)):
+        if ref in seen or len(seen) == MAX_CHAIN or not isinstance(found, (Mapping, bool)):
             return UNSET
         seen.add(ref)
         beside = {key: value for key, value in node.items() if key != "$ref"}
@@ -97,6 +107,7 @@ class Names:
         self.schema = schema
         self._names = {"#": "#"}  # Reference to name.
         self._refs = {"#": "#"}  # Name to reference.
+        self._last: dict[str, int] = {}  # The last number behind each name that is used again.
 
     def of(self, ref: str) -> str:
         """Return the name of a reference's target: `#` for the root, "" if there is no target."""
@@ -111,34 +122,41 @@ class Names:
         found = lookup(self.schema, self._refs.get(name))
         return found if isinstance(found, dict) else {}
 
+    @cached_property
     def cycles(self) -> list[str]:
-        """Return the names of the recursive definitions that the schema uses."""
+        """The names of the recursive definitions that the schema uses."""
         edges: dict[str, set[str]] = {}
         todo = ["#"]
         while todo:
             name = todo.pop()
             if name not in edges:
-                edges[name] = {self.of(ref) for ref in _references(self.target(name))}
+                own = {k: v for k, v in self.target(name).items() if k not in DEFINITIONS}
+                refs = [node.get("$ref") for node in walk(own)]
+                edges[name] = {self.of(ref) for ref in refs if isinstance(ref, str)}
                 todo += edges[name]
-        return [name for name in edges if name in reachable(edges, name)]
+        left = _leading_back(edges)
+        if len(left) > MAX_EXACT:
+            return left
+        return [name for name in left if name in reachable(edges, name)]
 
     def _free_name(self, ref: str) -> str:
         last = unquote(ref.rpartition("/")[2]).replace("~1", "/").replace("~0", "~")
         stem = name = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "_"
-        number = 1
         while name in self._refs:
-            number += 1
+            self._last[stem] = number = self._last.get(stem, 1) + 1
             name = f"{stem}_{number}"
         return name
 
 
-def _references(node: Any) -> Iterator[str]:
-    todo = [node]
-    while todo:
-        if isinstance(node := todo.pop(), Mapping):
-            if isinstance(node.get("$ref"), str):
-                yield node["$ref"]
-            todo += [child for _, child in children(node)]
+def _leading_back(edges: dict[str, set[str]]) -> list[str]:
+    """Return the names from which a cycle can be reached."""
+    sorter, done = TopologicalSorter(edges), set[str]()
+    with suppress(CycleError):
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        done.update(ready)
+        sorter.done(*ready)
+    return [name for name in edges if name not in done]
 
 
 def reachable(edges: Mapping[str, set[str]], start: str) -> set[str]:

@@ -67,15 +67,15 @@ def hidden_source(annotation: Any, name: str) -> Any:
         DefinitionError: `Inject` has no provider function.
     """
     if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
-            if extra is Inject or (isinstance(extra, Inject) and not callable(extra.provider)):
+        annotation, *extras = get_args(annotation)
+        for extra in extras:
+            if extra is Inject or isinstance(extra, Inject):
+                provider: Any = getattr(extra, "provider", None)
+                if callable(provider):
+                    return provider
+                wrong = "Inject needs a function of the context"
                 way = "Annotated[T, Inject(lambda ctx: ...)]"
-                raise DefinitionError(
-                    f"parameter {name!r}: Inject needs a function of the context: {way}"
-                )
-            if isinstance(extra, Inject):
-                return extra.provider
-        return hidden_source(get_args(annotation)[0], name)
+                raise DefinitionError(f"parameter {name!r}: {wrong}: {way}")
     union = get_origin(annotation) in (Union, UnionType)
     for member in get_args(annotation) if union else (annotation,):
         kind = get_origin(member) or member

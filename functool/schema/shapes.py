@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from functool.schema.json_schema import UNSET, lookup, resolved
+from functool.schema.json_schema import UNSET, resolved
 
 SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 0, "boolean": True, "null": None}
 NAMES: dict[type, str] = {
@@ -27,13 +27,11 @@ _MOST = 50
 # Results of one run by the ids of (schema or step, value). It also keeps the values alive, so that
 # no id is used again for another value.
 Memo = dict[tuple[int, int], tuple[Any, Any]]
-_Comparison = Generator[tuple[Any, Any], Any, bool]
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
     """List the types that a schema names, or that its keywords imply."""
-    implied = [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
-    types = schema.get("type") or implied
+    types = schema.get("type") or [n for n, words in _IMPLIED.items() if schema.keys() & words][:1]
     return types if isinstance(types, list) else [types]
 
 
@@ -59,6 +57,22 @@ def others_of(schema: Mapping[str, Any], root: Any) -> Any:
     return others if others is not None else "properties" not in schema and schema is not root
 
 
+def entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the keys or positions in an object or a list, and the values there."""
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+def part_at(schema: Mapping[str, Any], key: Any, root: Any) -> Any:
+    """Return the schema of the property `key`, or of the item at this position."""
+    if isinstance(key, int):
+        first = schema.get("prefixItems", ())
+        return first[key] if key < len(first) else schema.get("items", True)
+    fields = schema.get("properties", {})
+    return fields[key] if key in fields else others_of(schema, root)
+
+
 def is_type(value: Any, types: Sequence[str]) -> bool:
     """Whether a value has one of these types. 1.0 is an integer, too."""
     name = NAMES.get(type(value))
@@ -67,34 +81,30 @@ def is_type(value: Any, types: Sequence[str]) -> bool:
 
 def fits(schema: Any, value: Any, root: Any, memo: Memo) -> bool:
     """Whether a value agrees with a schema in plain form: in types, names and constants."""
-    # It uses its own stack: a hundred levels of unions would exceed Python's recursion limit.
-    stack: list[tuple[tuple[int, int], Any, _Comparison]] = []
-    while True:
-        key = (id(schema), id(value))
-        answer: Any = schema is True
-        if isinstance(schema, dict) and key in memo:
-            answer = memo[key][0]
-        elif isinstance(schema, dict):
-            memo[key] = (False, value)  # For a reference that leads back to itself.
-            stack.append((key, value, _compare(schema, value, root)))
-            answer = None
-        while stack:
-            try:
-                schema, value = stack[-1][2].send(answer)
+    key = (id(schema), id(value))
+    if key in memo:
+        return bool(memo[key][0])
+    node = resolved(root, schema)
+    # The answer until the end, for a reference that leads back to itself.
+    memo[key] = (node is True, value)
+    if not isinstance(node, dict) or not _is_alike(node, value):
+        return node is True
+    for word in ("anyOf", "oneOf"):
+        for member in node.get(word, ()):
+            if fits(member, value, root, memo):
                 break
-            except StopIteration as end:
-                key, value, _ = stack.pop()
-                answer = end.value
-                memo[key] = (answer, value)
         else:
-            return bool(answer)
+            if word in node:
+                return False
+    for part, item in _parts(node, value, root):
+        if not fits(part, item, root, memo):
+            return False
+    memo[key] = (True, value)
+    return True
 
 
-def _compare(schema: dict[str, Any], value: Any, root: Any) -> _Comparison:
-    """Compare one value with one schema.
-
-    It yields each inner (schema, value) to compare, is sent the answer, and returns its own answer.
-    """
+def _is_alike(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value agrees with a schema itself, without its parts."""
     types, values = types_of(schema), values_of(schema)
     if types and not is_type(value, types):
         return False
@@ -102,29 +112,19 @@ def _compare(schema: dict[str, Any], value: Any, root: Any) -> _Comparison:
         value == known and isinstance(value, bool) == isinstance(known, bool) for known in values
     ):
         return False
-    for word in ("anyOf", "oneOf"):
-        fitting = word not in schema
-        for member in schema.get(word, ()):
-            fitting = fitting or (yield member, value)
-        if not fitting:
-            return False
-    parts = [(member, value) for member in schema.get("allOf", ())]
-    parts += [(lookup(root, schema["$ref"]), value)] if "$ref" in schema else []
     if isinstance(value, dict) and types:
-        if not value.keys() >= {*schema.get("required", ())}:
-            return False
-        fields, others = schema.get("properties", {}), others_of(schema, root)
-        parts += [(fields.get(name, others), item) for name, item in value.items()]
-    elif isinstance(value, list) and (prefix := schema.get("prefixItems")):
-        if not min(schema.get("minItems", 0), len(prefix)) <= len(value) <= len(prefix):
-            return False
-        parts += zip(prefix, value, strict=False)
-    elif isinstance(value, list):
-        parts += [(schema.get("items", True), item) for item in value]
-    for part, item in parts:
-        if not (yield part, item):
-            return False
+        return value.keys() >= {*schema.get("required", ())}
+    if isinstance(value, list) and (prefix := schema.get("prefixItems")):
+        least: int = min(schema.get("minItems", 0), len(prefix))
+        return least <= len(value) <= len(prefix)
     return True
+
+
+def _parts(schema: Mapping[str, Any], value: Any, root: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what a value has to agree with, too: the parts of a schema and the values for them."""
+    yield from ((member, value) for member in schema.get("allOf", ()))
+    if isinstance(value, list) or types_of(schema):
+        yield from ((part_at(schema, key, root), item) for key, item in entries(value))
 
 
 def has_tags(schema: Any, value: Any, root: Any) -> bool:

@@ -587,3 +587,34 @@ def test_definitions_take_some_tools():
         for wrong in ("ping", 7, [len]):
             with pytest.raises(TypeError, match="expected a tool, an iterable of tools"):
                 dialect.definitions(wrong)
+
+
+def vertex(*pieces, more=False):
+    """A chunk of Gemini on Vertex AI with pieces of a call's arguments."""
+    call = {"name": "search", "partialArgs": [*pieces], "willContinue": more}
+    return {"candidates": [{"content": {"parts": [{"functionCall": call}]}}]}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["$.a[100000000]", "$" + "['" * 50_000, "$" + ".a" * 101, "$.x.y", "$[0]", ""],
+    ids=["far", "long", "deep", "another kind", "a list", "none"],
+)
+def test_a_path_that_leads_nowhere_is_refused(path):
+    """An index of a hundred million took gigabytes, and quotes without end minutes."""
+    reader = gemini.StreamReader()
+
+    with pytest.raises(ValueError, match="a piece of the arguments"):
+        reader.feed(vertex({"jsonPath": "$.x", "stringValue": "a"}, {"jsonPath": path}))
+
+
+def test_the_pieces_of_several_texts_are_joined():
+    """Each text keeps its place; a number takes the place of a text."""
+    reader = gemini.StreamReader()
+    pieces = [("$.a", "x"), ("$.b[1]", "y"), ("$.a", "z"), ("$.b[1]", "!"), ("$.c", "gone")]
+    texts = [{"jsonPath": path, "stringValue": text} for path, text in pieces]
+    numbers = [{"jsonPath": "$.c", "numberValue": 2.0}, {"jsonPath": "$.d", "numberValue": 1e400}]
+    reader.feed(vertex(*texts, *numbers))
+
+    [call] = reader.calls()
+    assert call.arguments == '{"a": "xz", "b": [null, "y!"], "c": 2, "d": Infinity}'

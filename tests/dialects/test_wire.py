@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from functool import FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
+from functool import DefinitionError, FunctionTool, SchemaTool, Tool, ToolResult, WrapperTool
 from functool.dialects import (
     Lost,
     anthropic,
@@ -200,3 +200,45 @@ def test_what_is_no_tool_has_no_definition(dialect):
     """A function that nobody decorated is a TypeError, which says what was expected."""
     with pytest.raises(TypeError, match="expected a tool, not builtin_function_or_method"):
         dialect.definition(len)
+
+
+def levels(**last):
+    """A schema in which each of thirty objects refers to the next one twice."""
+    objects = {
+        f"a{i}": {
+            "type": "object",
+            "properties": dict.fromkeys("xy", {"$ref": f"#/$defs/a{i + 1}"}),
+        }
+        for i in range(30)
+    }
+    root = {"type": "object", "properties": {"p": {"$ref": "#/$defs/a0"}}}
+    return {**root, "$defs": {**objects, "a30": last}}
+
+
+def test_each_definition_is_measured_once():
+    """The depth of thirty definitions, each with two references, never ended."""
+    assert size(levels(type="object", properties={"z": {}})).depth == 32
+    assert size({"properties": {"x": {"$ref": "#"}}}).depth == 2
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_a_definition_that_many_refer_to_ends(dialect):
+    """Each reference in a union looked for cycles anew, and each name for a free number."""
+    union = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "null"}]}
+    many = {f"p{i}": {"$ref": f"#/$defs/d{i}/x"} for i in range(2_000)}
+    schema = levels(type="string")
+    schema["properties"] = {"u": union, **many}
+    schema["$defs"] |= {f"d{i}": {"x": {"type": "string"}} for i in range(2_000)}
+    tool = SchemaTool("t", "T.", schema, print)
+
+    assert len(str(dialect.definition(tool))) > 1_000
+    assert isinstance(dialect.losses(tool), list)
+
+
+@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+def test_what_no_provider_can_be_sent_is_a_definition_error(dialect):
+    """A half of a character, as a stranger's JSON may hold it, names the tool."""
+    tool = SchemaTool("t", "T.", {"properties": {"x": {"description": "\ud800"}}}, print)
+
+    with pytest.raises(DefinitionError, match="^t cannot be written"):
+        dialect.definition(tool)

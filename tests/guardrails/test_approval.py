@@ -159,28 +159,6 @@ def test_a_broken_request_is_a_value_error(text):
         ApprovalRequest.from_json(text)
 
 
-def test_grants_expire(monkeypatch):
-    """A grant counts for `expires_in` seconds, on a clock that nobody sets."""
-    clock = [50.0]
-    monkeypatch.setattr("functool.context.time.monotonic", lambda: clock[0])
-    tool, ran = guarded()
-    context = approved(tool, {"amount": 5}, expires_in=10)
-    clock[0] += 10.1
-
-    assert call(tool, {"amount": 5}, context).error.type == "ApprovalRequired" and ran == []
-    with pytest.raises(ValueError):
-        context.approve(asked(tool, {"amount": 5}, context), expires_in=0)
-
-
-def test_a_denied_call_is_refused_with_the_reason():
-    """The model reads why."""
-    tool, ran = guarded()
-    context = Context()
-    context.deny(asked(tool, {"amount": 5}, context), reason="too much")
-
-    assert "too much" in call(tool, {"amount": 5}, context).text and ran == []
-
-
 @pytest.mark.parametrize(
     ("answer", "paid"),
     [
