@@ -301,7 +301,7 @@ def brackets(levels, inner=""):
 
 def test_nesting_is_limited():
     """A hundred levels of objects and lists pass, the arguments object counted; one more is refused; brackets in a text do not count."""
-    text = "[{" * 500 + '"["'
+    text = '"\n' + "[{" * 500 + '"["'
 
     deep = brackets(100, json.dumps(text))
     assert send(Any, deep) == json.loads(deep)["x"]

@@ -9,6 +9,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import Enum, IntEnum
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import (
     Annotated,
@@ -770,6 +771,38 @@ def test_the_text_of_a_decimal():
     for sent in ("", "a", "1,5", "NaN", "--1", "1.2.3"):
         assert not published.is_valid(sent)
         assert called(pay, amount=sent, tip=1).startswith("Invalid arguments.")
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    lives: str = "1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "said"),
+    [
+        (Cat | Dog, {"kind": "cat", "lives": True}, "a.lives: expected an integer, not a boolean"),
+        (IPv4Address | None, True, "a: expected a valid ipv4, not a boolean"),
+        (Cat | dict[str, float], {"b": "NaN"}, "a.b: expected a finite number"),
+        (float | str, "NaN", "0"),
+        (float | list[bool], [True], "0"),
+        (Cat | Any, {"kind": "cat", "lives": [True]}, "0"),
+        (Cat | dict[str, bool], {"lives": True}, "0"),
+        (list[int] | list[bool], [True], "0"),
+    ],
+)
+def test_a_bool_is_no_number_in_any_union(kind, sent, said):
+    """True is refused where a union allows a number and no bool, in whatever member the place is."""
+
+    def go(a: kind, b: int = 0) -> int:
+        return b
+
+    assert said in called(FunctionTool(go), a=sent, b="0")
 
 
 def test_a_schema_of_an_authors_own_may_name_several_types():

@@ -280,5 +280,5 @@ def number_problems(sent: Mapping[str, Any], schema: Any, known: set[str]) -> li
         ArgumentError: A number is not finite.
     """
     refuse_infinite(sent)
-    found = find_bool_for_number(sent, schema, schema)
+    found = find_bool_for_number(sent, [schema], schema)
     return [{"path": path_text(found[0], known), "expected": found[1]}] if found else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -181,11 +180,15 @@ def _is_known(text: str, texts: Iterable[str], known: Any) -> bool:
 
 def _contains(written: str, text: str) -> bool:
     """Whether a text occurs in another one as whole words."""
-    if text not in written:
-        return False
-    before = r"(?<![^\W_])" if text[0].isalnum() else ""
-    after = r"(?![^\W_])" if text[-1].isalnum() else ""
-    return re.search(before + re.escape(text) + after, written) is not None
+    start = written.find(text)
+    while start >= 0:
+        end = start + len(text)
+        within_left = written[start - 1 : start].isalnum() and text[0].isalnum()
+        within_right = written[end : end + 1].isalnum() and text[-1].isalnum()
+        if not (within_left or within_right):
+            return True
+        start = written.find(text, start + 1)
+    return False
 
 
 def _text(value: Any) -> str:

@@ -104,10 +104,9 @@ def describe(
     """
     signature = signature_of(func)
     hint = Hints(func, frame)
-    fixed = fixed_keywords(func)
-    parts = FunctionSchema(fixed=fixed)
+    parts = FunctionSchema(fixed=fixed_keywords(func))
     named = list(signature.parameters.values())[1 if method else 0 :]
-    parameters = [parameter for parameter in named if parameter.name not in fixed]
+    parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
         _add(parts, parameter, hint)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)

@@ -277,8 +277,8 @@ def test_a_search_takes_a_hundred_filters():
     tool = search_tool(filled(a="word"))
     few, many = ({str(n): n for n in range(count)} for count in (100, 1_001))
 
-    assert call(tool, query="word", filters=few).success
-    refused = call(tool, query="word", filters=many).error
+    assert call(tool, {"query": "word", "filters": few}).success
+    refused = call(tool, {"query": "word", "filters": many}).error
     assert (refused.type, refused.message) == ("ToolError", "A search takes at most 100 filters.")
 
 
