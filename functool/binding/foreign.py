@@ -57,8 +57,7 @@ class SchemaBinder:
         """Return the validated arguments, with defaults filled in."""
         sent: dict[str, Any] = self._decode(decoded(as_text(arguments, self._limit)))
         drop_nulls(sent, self._droppable)
-        parts = self._properties.items()
-        texts = [(name, part) for name, part in parts if isinstance(sent.get(name), str)]
+        texts = [(n, p) for n, p in self._properties.items() if isinstance(sent.get(n), str)]
         lists = [name for name, part in texts if takes_only_containers(part, self._schema)]
         if lists:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in lists}})

@@ -92,8 +92,7 @@ class FunctionBinder:
         self._quoted = [_quoted(name) for name in names]
         kinds = kinds_of(parts.root)
         self._names_differ = bool(self._renamed or self._reserved)
-        recursive = "$ref" in kinds and bool(Names(parts.root).cycles())
-        self._nests = "any" in kinds or recursive
+        self._nests = "any" in kinds or ("$ref" in kinds and bool(Names(parts.root).cycles()))
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
         self._unbounded = self._nests or "number" in kinds
