@@ -13,33 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from examples import demo_tools
 from examples.scripted import converse
 from functool import ToolCall, ToolResult, Toolset
 from functool.bundled.files import file_tools
 from functool.bundled.shell import shell_tool
 
-CODE = '''
-def median(numbers):
-    """Return the middle of the numbers; of an even count, the mean of the two in the middle."""
-    ordered = sorted(numbers)
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle] + ordered[middle + 1]) / 2
-'''
-
-TESTS = """
-import unittest
-from median import median
-
-
-class MedianTest(unittest.TestCase):
-    def test_odd(self):
-        self.assertEqual(median([3, 1, 2]), 2)
-
-    def test_even(self):
-        self.assertEqual(median([4, 1, 3, 2]), 2.5)
-
+TESTS = f"""{demo_tools.TESTS}
     def test_pair(self):
         self.assertEqual(median([1, 2]), 1.5)
 """
@@ -88,7 +68,7 @@ class ScriptedModel:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as workdir:
-        Path(workdir, "median.py").write_text(CODE)
+        Path(workdir, "median.py").write_text(demo_tools.CODE)
         Path(workdir, "test_median.py").write_text(TESTS)
         # Beside /usr, the directory of the interpreter is all that the sandbox shows of the host's
         # programs.

@@ -171,6 +171,12 @@ class Grant:
             expires_at=expires_at,
         )
 
+    @classmethod
+    def check(cls, given: Any) -> None:
+        """Raise a TypeError for an object that is not a grant."""
+        if not isinstance(given, cls):
+            raise TypeError(f"expected a Grant, not {type(given).__name__}")
+
     @property
     def is_open(self) -> bool:
         """Whether the grant is neither used up nor expired."""

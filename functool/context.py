@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
@@ -125,7 +125,7 @@ class Context(Generic[Deps]):
 
     def for_call(self, call: ToolCall, schema: ToolSchema | None) -> Context[Deps]:
         """Return the view of one call. Await `delivered` at its end to deliver all events."""
-        mailbox = _Mailbox(asyncio.get_running_loop(), self._deliver) if self._listeners else None
+        mailbox = _Mailbox(self._deliver) if self._listeners else None
         view = object.__new__(type(self))
         own = view.__dict__ = self.__dict__.copy()
         own["call"], own["schema"] = call, schema
@@ -158,6 +158,14 @@ class Context(Generic[Deps]):
         answered, or None.
         """
         return None if self._notes is None else self._notes.get("decision")
+
+    def add_sources(self, names: Iterable[str]) -> None:
+        """Label the result of this call with untrusted tools, whoever creates the result.
+
+        A layer that answers with a stored text needs this, because the text may become an error.
+        """
+        if self.inner_sources is not None:
+            self.inner_sources += names
 
     def subscribe(self, listener: Listener, *, debug: bool = False) -> Callable[[], None]:
         """Call `listener(event)`, sync or async, for every event.
@@ -273,8 +281,7 @@ class Context(Generic[Deps]):
         Raises:
             TypeError: The object is not a `Grant`.
         """
-        if not isinstance(grant, Grant):
-            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
+        Grant.check(grant)
         with _counting:
             known = self._grants.get(grant.id, grant)
             self._grants[grant.id] = deepcopy(replace(grant, uses=min(grant.uses, known.uses)))
@@ -317,11 +324,8 @@ class Context(Generic[Deps]):
                 if inspect.isawaitable(answer):
                     await answer
             except (Exception, asyncio.CancelledError) as error:
-                if (
-                    isinstance(error, asyncio.CancelledError)
-                    and (task := asyncio.current_task())
-                    and task.cancelling()
-                ):
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                     raise
                 logger.warning("a listener raised on %s and was skipped", event.kind, exc_info=True)
 
@@ -350,12 +354,8 @@ _deliveries: set[asyncio.Task[None]] = set()
 class _Mailbox:
     """The queue of one call's events. A task delivers them to the listeners in order."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        deliver: Callable[[ToolEvent], Coroutine[Any, Any, None]],
-    ) -> None:
-        self._loop = loop
+    def __init__(self, deliver: Callable[[ToolEvent], Awaitable[None]]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._events: deque[ToolEvent] = deque()
         self._delivery: asyncio.Task[None] | None = None

@@ -69,6 +69,9 @@ class SchemaError(DefinitionError):
 class ToolError(FunctoolError):
     """A call failed. The model reads the message. A body may raise it to report a failure."""
 
+    details: Mapping[str, Any] | None = None
+    """A class attribute too, for a subclass whose `__init__` does not call this one."""
+
     def __init__(self, message: str = "", *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.details = details
@@ -97,6 +100,9 @@ class GuardrailError(ToolError):
 
     `stage` is `"input"` or `"output"`. `guardrail` is the name of the guardrail.
     """
+
+    stage: str = ""
+    guardrail: str = ""
 
     def __init__(
         self,

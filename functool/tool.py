@@ -49,8 +49,8 @@ from functool.options import (
     ToolOptions,
     ToolPrompts,
     ToolSettings,
+    checked,
     checked_bytes,
-    checked_prompts,
     checked_settings,
     refuse_unknown,
 )
@@ -106,7 +106,7 @@ class Tool(ABC):
             self._binder: Binder = SchemaBinder(self._schema.plain, codec, self.max_argument_bytes)
         except DefinitionError as error:
             raise at_caller(error, name) from error.__cause__
-        except (AttributeError, LookupError, TypeError) as error:
+        except (AttributeError, LookupError, RecursionError, TypeError) as error:
             wrong = DefinitionError(f"the parameters are no JSON Schema: {error}")
             raise at_caller(wrong, name) from error
 
@@ -129,7 +129,7 @@ class Tool(ABC):
             [] if on_error is None else [on_error], "on_error_func", ("error", "context")
         )
         self.settings: ToolSettings = checked_settings(options.get("settings"), name)
-        self.prompts: ToolPrompts = checked_prompts(options.get("prompts"))
+        self.prompts: ToolPrompts = checked(options.get("prompts"), ToolPrompts, "prompts")
         self.max_argument_bytes: int | None = checked_bytes(
             options.get("max_argument_bytes", MAX_ARGUMENT_BYTES)
         )
@@ -367,8 +367,10 @@ class Tool(ABC):
         async def body() -> ToolResult:
             result = await self._result_of(await self._start_body(trip), trip)
             trip.label(result)
-            return result
+            return trip.labelled(result)
 
+        if self.settings.untrusted:  # A layer may store what the body raises, with its labels.
+            trip.view.add_sources([self._name])
         proceed: Proceed = body
         for func in self._arounds:
             proceed = partial(inline, func, trip.call, trip.view, proceed)

@@ -6,6 +6,7 @@ tool without hooks and guardrails often needs neither.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from functool.call import (
     ToolResult,
     ToolSchema,
     changed,
+    cut_str,
     fingerprint,
     metadata_of,
     noted_guardrails,
@@ -25,6 +27,7 @@ from functool.errors import ArgumentError, DefinitionError
 from functool.guardrails.asking import ask, await_answer, refuse_changed, with_matching_value
 from functool.guardrails.sources import remember, wanted_results
 
+logger: logging.Logger = logging.getLogger("functool")
 _UNBOUND: Any = object()
 
 
@@ -173,13 +176,21 @@ class Trip:
     def label(self, result: ToolResult) -> None:
         """Record the untrusted tools behind a result, in case it is replaced."""
         names = metadata_of(result).get("sources", ())
-        self.labels += tuple(names) if isinstance(names, (list, tuple)) else ()
+        self.labels += tuple(map(cut_str, names)) if isinstance(names, (list, tuple)) else ()
+
+    def labelled(self, result: ToolResult) -> ToolResult:
+        """Add the labels to the result of a body, because a layer around it may store it."""
+        inner = self.view.inner_sources or ()
+        names = [*dict.fromkeys(map(str, (*inner, *self.labels)))]
+        if not names:
+            return result
+        return changed(result, metadata={**metadata_of(result), "sources": names})
 
     def conclude(self, result: ToolResult, untrusted: bool) -> ToolResult:
         """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
         if wanted_results and self._context is not None:
             self._remember(result, untrusted)
-        if result.metadata:
+        if metadata_of(result):
             self.label(result)
         if self.made_view is not None and self.made_view.inner_sources:
             self.labels += tuple(self.made_view.inner_sources)
@@ -209,8 +220,12 @@ class Trip:
     def _remember(self, result: ToolResult, untrusted: bool) -> None:
         """Store a trusted tool's result for the guardrail `trusted_only`."""
         metadata = self.sent.metadata if isinstance(self.sent.metadata, Mapping) else {}
-        if not untrusted and not metadata.get("sources"):
-            remember(self.context, result)
+        if untrusted or metadata.get("sources"):
+            return
+        try:
+            remember(self.context, result, self.call.arguments)
+        except Exception:  # The author's value may raise anything. Then it stays unknown.
+            logger.debug("a result of %s could not be remembered", self.tool.name, exc_info=True)
 
 
 def _labels_of(metadata: Mapping[str, Any]) -> list[Any]:

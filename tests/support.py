@@ -4,6 +4,8 @@ import asyncio
 import secrets
 import socket
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -22,7 +24,9 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
+    ToolError,
     ToolResult,
+    ToolSettings,
 )
 from functool.testing import EventLog
 
@@ -107,10 +111,10 @@ def heard(debug: bool = False) -> tuple[Context[Any], EventLog]:
     return context, log
 
 
-async def cancelled(work: Coroutine[Any, Any, Any], begun: asyncio.Event | None = None) -> None:
+async def cancelled(work: Coroutine[Any, Any, Any], begun: asyncio.Event) -> None:
     """Cancel `work` when it has begun, and wait until the cancellation has left it."""
     task = asyncio.ensure_future(work)
-    await (asyncio.sleep(0.01) if begun is None else begun.wait())
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -122,6 +126,23 @@ async def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
         while not (said := condition()):
             await asyncio.sleep(0.005)
     return said
+
+
+def python(code: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a piece of Python in a process of its own, and return what it said."""
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def in_threads(count: int, work: Callable[[], Any]) -> list[Any]:
+    """Do something in so many threads at once, and return what each returned, in the order of their ends."""
+    done: list[Any] = []
+    threads = [threading.Thread(target=lambda: done.append(work())) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return done
 
 
 def time_passes(seconds: float) -> None:
@@ -159,3 +180,21 @@ def alive(pid: int | str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def mail_readers(**settings: Any) -> tuple[Tool, Tool]:
+    """Return two trusted tools that call an untrusted one: one shows its text, one fails with it."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    async def mail() -> str:
+        return "from a stranger"
+
+    async def digest(context: Context[Any]) -> str:
+        return (await mail.invoke(ToolCall(name="mail"), context)).text
+
+    async def fail(context: Context[Any]) -> str:
+        await asyncio.sleep(0.01)
+        raise ToolError(await digest(context))
+
+    kinds = ToolSettings(**settings)
+    return FunctionTool(digest, settings=kinds), FunctionTool(fail, settings=kinds)

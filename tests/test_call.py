@@ -26,6 +26,7 @@ from functool import (
     ToolResult,
     ToolSchema,
 )
+from tests.strategies import SINGLE, nested
 
 
 class Model(BaseModel):
@@ -206,19 +207,10 @@ def test_defaults_are_not_shared():
     assert (ToolCall(name="a").arguments, ToolCall(name="a").id) == ({}, "")
 
 
-@given(
-    st.recursive(
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.floats()
-        | st.text()
-        | st.binary()
-        | st.dates(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-        max_leaves=10,
-    )
-)
+LEAVES = SINGLE | st.integers() | st.floats() | st.text() | st.binary() | st.dates()
+
+
+@given(nested(LEAVES, st.text(), max_leaves=10))
 def test_any_value_becomes_valid_text(value):
     """Law: whatever a body returns, the text is valid UTF-8, and of a container it is JSON."""
     text = ToolResult.of(value).text

@@ -19,7 +19,8 @@ from click.testing import CliRunner
 from functool import FunctionTool
 from functool.cli import main
 from functool.integrations.click import export
-from tests.command_line import PIPES, PROGRAM, SERVER, serving
+from tests.command_line import PIPES, PROGRAM, SERVER, run, serving, terminal
+from tests.support import python
 
 ROOT = Path(__file__).parents[1]
 
@@ -128,15 +129,6 @@ def folder(tmp_path, monkeypatch):
     for name in ("kit", "_kit"):
         sys.modules.pop(name, None)
     return tmp_path
-
-
-def run(*words, stdin=None, code=0):
-    """Run a command in this process and return its result."""
-    result = CliRunner().invoke(
-        main, [str(word) for word in words], input=stdin, prog_name="functool"
-    )
-    assert result.exit_code == code, result.output
-    return result
 
 
 def value(*words, **options):
@@ -278,7 +270,7 @@ def test_arguments_as_json(folder):
 
     assert value("kit.py", "search", "--json", text)["max"] == 2
     assert value("kit.py", "search", "--json=@all.json")["query"] == "a"
-    assert value("kit.py", "search", "-", stdin=text)["query"] == "a"
+    assert value("kit.py", "search", "-", input=text)["query"] == "a"
     assert value("kit.py", "search", "--json", text, "--max-results", "7")["max"] == 7
 
 
@@ -291,7 +283,7 @@ def test_values_from_files(folder):
         **value("kit.py", "search", "--query", "from a file"),
         "where": {"n": 2},
     }
-    assert value("kit.py", "search", "--query", "@-", stdin="typed")["query"] == "typed"
+    assert value("kit.py", "search", "--query", "@-", input="typed")["query"] == "typed"
     assert value("kit.py", "search", "--query", "@@home")["query"] == "@home"
     assert value("kit.py", "search", "--query", "-")["query"] == "-"
 
@@ -383,10 +375,8 @@ def test_a_bad_definition_is_told_by_its_own_line(folder):
 def test_a_missing_extra_says_what_to_install():
     """Without click the command says what to install and nothing else; to a program it is an ImportError."""
     code = "import sys; sys.modules['click'] = None\n"
-    told = [
-        subprocess.run([sys.executable, "-c", code + line], capture_output=True, text=True)
-        for line in ("from functool.__main__ import main; main()", "import functool.cli")
-    ]
+    lines = "from functool.__main__ import main; main()", "import functool.cli"
+    told = [python(code + line) for line in lines]
     missing = "the command line needs click and rich: pip install 'functool[cli]'"
 
     assert [done.returncode for done in told] == [1, 1]
@@ -530,7 +520,7 @@ def test_help_imports_nothing_of_the_core():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print([name for name in ('pydantic', 'asyncio', 'rich', 'mcp', 'jsonschema') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -751,24 +741,12 @@ def test_several_servers_as_one(folder):
 # A real terminal
 
 
-@pytest.fixture
-def terminal(folder):
-    """A function that starts the program in a pseudo-terminal."""
-    pexpect = pytest.importorskip("pexpect")
-
-    def start(*words):
-        command, *options = [*PROGRAM, *words]
-        return pexpect.spawn(command, options, cwd=str(folder), encoding="utf-8", timeout=60)
-
-    return start
-
-
 @pytest.mark.parametrize(
     ("answer", "said", "code"), [("y", "deleted x", 0), ("n", "did not approve", 1)]
 )
-def test_approval_at_the_terminal(terminal, answer, said, code):
+def test_approval_at_the_terminal(folder, answer, said, code):
     """The person at the terminal sees the call and decides."""
-    child = terminal("call", "kit.py", "delete", "--path", "x")
+    child = terminal(folder, "call", "kit.py", "delete", "--path", "x")
     child.expect(r'Allow delete \{\s+"path": "x"\s+\} to run\? \[y/N/e\]: ')
     child.sendline(answer)
     child.expect(said)
@@ -778,33 +756,33 @@ def test_approval_at_the_terminal(terminal, answer, said, code):
     assert child.exitstatus == code
 
 
-def test_approval_of_a_server_at_the_terminal(terminal):
+def test_approval_of_a_server_at_the_terminal(folder):
     """What an MCP server asks a person is asked at the terminal."""
     pytest.importorskip("mcp")
     server = f"{SERVER} kit.py"
-    child = terminal("call", server, "delete", "--path", "x")
+    child = terminal(folder, "call", server, "delete", "--path", "x")
     child.expect(r"\[y/N\]: ")
     child.sendline("y")
     child.expect("deleted x")
 
 
-def test_a_table_at_the_terminal(terminal):
+def test_a_table_at_the_terminal(folder):
     """At a terminal the list is a table."""
-    child = terminal("list", "kit.py")
+    child = terminal(folder, "list", "kit.py")
     child.expect(r"tool.*description")
     child.expect(r"search +Search the web\.")
 
 
-def test_a_progress_bar_at_the_terminal(terminal):
+def test_a_progress_bar_at_the_terminal(folder):
     """Progress is a bar while the call runs, and the result stands alone in the end."""
-    child = terminal("call", "kit.py", "steps")
+    child = terminal(folder, "call", "kit.py", "steps")
     child.expect("step [1-5]")
     child.expect("finished")
 
 
-def test_interrupting(terminal):
+def test_interrupting(folder):
     """Ctrl-C ends the program without a traceback."""
-    child = terminal("call", "kit.py", "steps", "--count", "3000")
+    child = terminal(folder, "call", "kit.py", "steps", "--count", "3000")
     child.expect("step [1-9]")
     child.sendintr()
     rest = child.read()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 import threading
 
 import pytest
@@ -10,13 +9,13 @@ import pytest
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from click.testing import CliRunner
 
 from functool import ApprovalRequest, Context, FunctionTool, ToolCall
-from functool.cli import main
 from functool.guardrails import require_approval
 from functool.integrations.click_approval import approve, edited, request_text
 from functool.layers.inbox import Inbox
+from tests.command_line import editor, terminal
+from tests.command_line import run as run_program
 
 
 @FunctionTool(input_guardrails=[require_approval()], timeout=60)
@@ -59,10 +58,8 @@ def waits(tmp_path):
         thread.join()
 
 
-def run(*words, code=0, **options):
-    result = CliRunner().invoke(main, ["approvals", *words], **options)
-    assert result.exit_code == code, result.output
-    return result
+def run(*words, **options):
+    return run_program("approvals", *words, **options)
 
 
 def test_list_and_approve(waits):
@@ -91,14 +88,8 @@ def test_edit(waits):
 def test_edit_in_an_editor(waits, tmp_path):
     """Without `--arguments` the person's editor opens."""
     path, id, result = waits("a")
-    editor = tmp_path / "editor.py"
-    editor.write_text(
-        "import os, sys\n"
-        "text = open(sys.argv[1]).read().replace('\"a\"', '\"c\"')\n"
-        "open(sys.argv[1], 'w').write(text)\n"
-        "os.utime(sys.argv[1], (1, 1))\n"
-    )
-    run(path, "edit", id, env={"EDITOR": f"{sys.executable} {editor}", "VISUAL": ""})
+    code = """text = text.replace('"a"', '"c"')"""
+    run(path, "edit", id, env=editor(tmp_path, code))
 
     assert "removed c" in result().text
 
@@ -133,6 +124,35 @@ def test_what_is_told():
     )
 
 
+def test_a_name_with_a_line_end_makes_no_line_of_its_own():
+    """A name that a model chose cannot look like a line of ours about the sources."""
+    asked = ApprovalRequest.of("t", "d", {}, "c", {"/a\n/b came from us\u202e": ["fetch"]})
+
+    assert request_text(asked).splitlines() == [
+        "t {}",
+        "/a\\n/b came from us\\u202e came from fetch, which may hold text of strangers",
+    ]
+
+
+def test_a_question_with_line_ends_is_one_line_of_the_list(tmp_path):
+    """A server's question cannot look like a second request."""
+    path = str(tmp_path / "inbox.db")
+    asked = ApprovalRequest.of("Name?\nabcd\tremove\t{}", "question", {}, "")
+
+    async def listed():
+        inbox = Inbox(path)
+        waiting = asyncio.ensure_future(inbox.approver(asked))
+        while not inbox.pending():
+            await asyncio.sleep(0.01)
+        lines = run(path, "list").stdout.splitlines()
+        waiting.cancel()
+        return lines
+
+    [line] = asyncio.run(listed())
+
+    assert line == f"{asked.id}\tName? abcd remove {{}}\t{{}}"
+
+
 def test_without_a_terminal():
     """Where nobody can be asked the answer is no."""
     assert approve(request(a=1)).approved is False
@@ -147,7 +167,6 @@ def test_editing():
 
 def test_editing_at_the_terminal(tmp_path):
     """At the question `e` opens the editor, and the edited call runs."""
-    pexpect = pytest.importorskip("pexpect")
     (tmp_path / "kit.py").write_text(
         "from functool import FunctionTool\n"
         "from functool.guardrails import require_approval\n"
@@ -156,22 +175,8 @@ def test_editing_at_the_terminal(tmp_path):
         '    """Remove."""\n'
         "    return f'removed {path}'\n"
     )
-    editor = tmp_path / "editor.py"
-    editor.write_text(
-        "import os, sys\n"
-        "open(sys.argv[1], 'w').write('{\"path\": \"b\"}')\n"
-        "os.utime(sys.argv[1], (1, 1))\n"
-    )
-    import os
-
-    child = pexpect.spawn(
-        sys.executable,
-        ["-c", "from functool.cli import main; main()", "call", "kit.py", "remove", "--path", "a"],
-        cwd=str(tmp_path),
-        encoding="utf-8",
-        timeout=60,
-        env={**os.environ, "VISUAL": "", "EDITOR": f"{sys.executable} {editor}"},
-    )
+    edits = editor(tmp_path, """text = '{"path": "b"}'""")
+    child = terminal(tmp_path, "call", "kit.py", "remove", "--path", "a", **edits)
     child.expect(r"\[y/N/e\]: ")
     child.sendline("e")
     child.expect("removed b")

@@ -9,10 +9,8 @@ import pytest
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-from click.testing import CliRunner
 
-from functool.cli import main
-from tests.command_line import PIPES, PROGRAM, SERVER, serving
+from tests.command_line import PIPES, PROGRAM, SERVER, run, serving
 from tests.support import free_port
 
 TOOLS = '''
@@ -93,12 +91,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "deps_kit.py").write_text(TOOLS)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(main, list(words))
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.mark.parametrize("name", ["plain", "later", "managed", "ada", "instance"])

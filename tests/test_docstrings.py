@@ -1,8 +1,6 @@
 """Docstrings of four styles, odd ones, and the laws they obey."""
 
 import inspect
-import subprocess
-import sys
 from textwrap import indent
 
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functool.schema.docstrings import Docstring, parse
+from tests.support import python
 
 GOOGLE = """Search the web.
 
@@ -116,7 +115,7 @@ assert "docstring_parser" not in sys.modules
 assert parse("Add.\\n\\nParameters\\n----------\\na\\n    x").params == {"a": "x"}
 assert "docstring_parser" in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert (done.returncode, done.stderr) == (0, "")
 

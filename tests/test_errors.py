@@ -14,6 +14,7 @@ from functool import (
     ApprovalRequired,
     ArgumentError,
     DefinitionError,
+    FunctionTool,
     FunctoolError,
     GuardrailError,
     SchemaError,
@@ -24,6 +25,7 @@ from functool import (
     UnknownToolError,
     errors,
 )
+from tests.support import call
 
 REQUEST = ApprovalRequest.of("t", "d", {"x": 1}, "c")
 
@@ -97,6 +99,33 @@ def test_an_argument_error_names_field_problem_and_choices():
 def test_an_unknown_tool_with_a_huge_name_is_answered_briefly():
     """A name of a megabyte is not repeated."""
     assert len(str(UnknownToolError("x" * 1_000_000, ["y"]))) < 200
+
+
+class Missing(ToolError):
+    def __init__(self, number):
+        self.number = number
+
+
+class Refused(GuardrailError):
+    def __init__(self):
+        pass
+
+
+def test_a_subclass_may_forget_the_init_of_its_base():
+    """The call still has a result, and its guardrail refuses with its own name."""
+
+    def fail() -> None:
+        raise Missing(7)
+
+    def refuse(call, context):
+        raise Refused
+
+    assert call(FunctionTool(fail)).error.type == "Missing"
+    refused = call(FunctionTool(fail, input_guardrails=[refuse]))
+    assert refused.error.type == "Refused"
+    assert refused.metadata["guardrails"] == [
+        {"name": "refuse", "stage": "input", "did": "refused"}
+    ]
 
 
 def test_the_work_for_a_close_name_does_not_grow_with_the_known_names(compared):

@@ -6,8 +6,6 @@ import gc
 import os
 import runpy
 import socket
-import subprocess
-import sys
 import threading
 from queue import Empty, SimpleQueue
 
@@ -25,7 +23,7 @@ from functool import (
 )
 from functool.executors import abandoned, deliver_last, in_thread, inline, retrying
 from functool.guardrails import require_approval
-from tests.support import call, time_passes, until
+from tests.support import call, python, time_passes, until
 
 
 def test_inline_calls_and_awaits():
@@ -382,7 +380,7 @@ os._exit(0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_threads_after_a_fork():
     """A forked child starts threads of its own instead of waiting for its parent's, and counts none of its parent's bodies."""
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True)
+    done = python(FORK)
 
     assert done.stdout == "0 42 1\n1 42 2\n", done.stderr
 

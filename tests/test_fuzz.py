@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from functool import FunctionTool
+from tests.strategies import SINGLE, nested
 from tests.support import call, foreign
 
 EXAMPLES = int(os.environ.get("FUNCTOOL_FUZZ_EXAMPLES", settings().max_examples))
@@ -111,19 +112,14 @@ names = st.sampled_from(
     [*plain.schema.plain["properties"], "http", "https://evil.example/x", "a\nb", "n" * 3_000]
 ) | st.text(max_size=8)
 leaves = (
-    st.none()
-    | st.booleans()
+    SINGLE
     | st.integers()
     | st.floats()
     | st.text(max_size=12)
     | st.sampled_from("red fast 1 1.5 true NaN 1e999 [1]".split())
     | st.sampled_from(['{"x": 1}', "9" * 5_000, 10**400, -0.0, 2**63])
 )
-values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),
-    max_leaves=12,
-)
+values = nested(leaves, names, most=4, max_leaves=12)
 objects = st.dictionaries(names, values, max_size=6).map(lambda sent: {"number": 1, **sent})
 
 

@@ -6,6 +6,7 @@ import pytest
 import referencing
 
 from functool import (
+    ArgumentError,
     Context,
     DefinitionError,
     SchemaError,
@@ -320,3 +321,78 @@ def _tool(parts, definitions=None):
 
     schema = {"type": "object", "properties": parts, "$defs": definitions or {}}
     return SchemaTool("x", "", schema, handler, max_argument_bytes=None)
+
+
+def looking(properties, **keywords):
+    """A tool with a stranger's schema."""
+    schema = {"type": "object", "properties": properties, **keywords}
+    return SchemaTool("look", "Look.", schema, lambda arguments: "looked")
+
+
+def levels(count, members, last):
+    """Definitions in which each refers to the next one several times."""
+    unions = {f"a{i}": {"anyOf": [{"$ref": f"#/$defs/a{i + 1}"}] * members} for i in range(count)}
+    return {**unions, f"a{count}": last}
+
+
+@pytest.mark.parametrize(
+    ("definitions", "answer"),
+    [
+        (levels(30, 30, {"type": "string"}), "looked"),
+        (levels(30, 30, {"type": "array"}), "too much work"),
+        ({"a0": {"allOf": [{"$ref": "#/$defs/a0"}] * 10}}, "could not be checked"),
+        ({f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(5_000)}, "could not be checked"),
+    ],
+    ids=["texts", "lists", "itself", "a chain"],
+)
+def test_a_definition_that_is_used_again_and_again_is_looked_at_once(definitions, answer):
+    """Unions of references doubled the work at each level, and 30 levels never ended."""
+    tool = looking({f"p{i}": {"$ref": "#/$defs/a0"} for i in range(500)}, **{"$defs": definitions})
+    assert answer in call(tool, {"p0": "x"}).text
+
+
+def test_a_schema_that_is_nested_too_deeply_is_a_definition_error():
+    """It is the stranger's mistake, and no RecursionError."""
+    part = {"type": "string"}
+    for _ in range(3_000):
+        part = {"type": "array", "items": part}
+    with pytest.raises(DefinitionError, match="look .*no JSON Schema"):
+        looking({"x": part})
+
+
+@pytest.mark.parametrize(
+    ("part", "sent"),
+    [
+        ({"anyOf": [{"type": "integer"}] * 1_000}, "x" * 100_000),
+        ({"anyOf": [{"required": [f"n{i}" for i in range(1_000)]}] * 30}, {}),
+        ({"allOf": [{"pattern": rf"\w{{90}}|{i}"} for i in range(40)]}, "x"),
+        ({"allOf": [{"pattern": rf"\w{{140}}|{i}"} for i in range(40)]}, "x"),
+    ],
+    ids=["messages", "names", "patterns", "large patterns"],
+)
+def test_what_a_mismatch_costs_counts_as_work(part, sent):
+    """A mismatch repeats the value, and is an object; a class is large."""
+    assert "too much work" in call(looking({"x": part}), {"x": sent}).text
+
+
+def test_a_list_without_repetitions_is_recognised():
+    """Numbers that a stranger has chosen to have one hash take no more work than others."""
+    tool = looking({"x": {"uniqueItems": True}})
+
+    assert call(tool, {"x": [1, 2**61, 2**62 - 1, True, "1", [1], [True], {"a": 1}]}).success
+    assert "uniqueItems" in call(tool, {"x": [1, 2**61, 2, 2**61]}).text
+    same_hash = [(2**61 - 1) * i for i in range(1, 20_000)]
+    assert call(tool, {"x": same_hash}).success
+    assert "uniqueItems" in call(tool, {"x": [*same_hash, same_hash[0]]}).text
+
+
+def test_a_problem_lists_at_most_fifty_choices_or_names():
+    """A union of unions had thousands of choices, each of any length."""
+    inner = {"anyOf": [{"enum": [f"{i}-{j}" for j in range(50)]} for i in range(10)]}
+    refused = looking({"x": {"anyOf": [inner] * 10}}).bind
+    with pytest.raises(ArgumentError) as error:
+        refused({"x": "no"})
+    assert len(error.value.problems[0]["choices"]) == 50
+    with pytest.raises(ArgumentError) as error:
+        looking({}, required=[f"n{i}" for i in range(500)]).bind({})
+    assert error.value.problems[0]["expected"].endswith(" n49")

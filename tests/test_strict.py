@@ -32,6 +32,7 @@ from tests.schemas import (
     ref,
     tuple_of,
 )
+from tests.strategies import SINGLE, nested
 
 
 def obj(*, required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -1154,23 +1155,9 @@ def test_a_mapping_is_read_like_a_dict() -> None:
     assert made.decode(MappingProxyType({"a": None})) == {}
 
 
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 2)
-    | st.sampled_from([0.5, 1.0, "a", "key", "string", "object", "#/$defs/A", "cat"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["a", "b", "v", "key", "value", "kind", "lives", "item_0", "item_1", "x"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=8,
-)
+NAMES = "a b v key value kind lives item_0 item_1 x".split()
+SCALARS = st.sampled_from([0.5, 1.0, "a", "key", "string", "object", "#/$defs/A", "cat"])
+json_values = nested(SINGLE | st.integers(-2, 2) | SCALARS, st.sampled_from(NAMES), most=4)
 TAKERS = [
     of(list[Cat | Dog]),
     of(dict[str, int] | list[int] | Other),

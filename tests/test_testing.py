@@ -46,9 +46,15 @@ def good(query: str, limit: int = 10) -> str:
     return query
 
 
-def test_a_good_tool_has_nothing_wrong():
-    """An empty list is good."""
-    assert check_tool(good) == []
+@FunctionTool
+def look(name: Annotated[str, Field(pattern="^a", description="d")]):
+    """Look."""
+
+
+@pytest.mark.parametrize("tool", [good, look], ids=lambda tool: tool.name)
+def test_a_good_tool_has_nothing_wrong(tool):
+    """An empty list is good; a pattern that the linear engine reads is no fault."""
+    assert check_tool(tool) == []
 
 
 def bare(query): ...
@@ -65,10 +71,6 @@ def ghost(query: str):
         query: What.
         colour: There is no such parameter.
     """
-
-
-def look(name: Annotated[str, Field(pattern="^a", description="d")]):
-    """Look."""
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import itertools
 import re
 import signal
 import threading
@@ -22,7 +23,7 @@ from functool import (
     WrapperTool,
 )
 from functool.testing import MockTool
-from tests.support import cancelled, heard
+from tests.support import cancelled, heard, in_threads
 
 
 @FunctionTool
@@ -150,12 +151,8 @@ def test_a_turn_keeps_order_and_siblings():
     results = run(Toolset([add, fail]).call_all(calls("add", "fail", "nope", "add")))
 
     assert [result.call_id for result in results] == ["0", "1", "2", "3"]
-    assert [result.error.type if result.error else result.value for result in results] == [
-        1,
-        "ToolError",
-        "UnknownToolError",
-        4,
-    ]
+    ends = [result.error.type if result.error else result.value for result in results]
+    assert ends == [1, "ToolError", "UnknownToolError", 4]
     assert run(Toolset([add]).call_all([])) == []
 
 
@@ -243,8 +240,7 @@ def test_a_tripwire_loses_no_sibling_that_cancels_itself():
         run(Toolset([quitter, trip]).call_all(calls("quitter", "trip", "quitter")))
 
     assert [(result.call_id, result.text) for result in caught.value.results] == [
-        ("0", "The call cancelled itself."),
-        ("2", "The call cancelled itself."),
+        (id, "The call cancelled itself.") for id in ("0", "2")
     ]
 
 
@@ -256,10 +252,8 @@ def test_a_tripwire_is_raised_after_the_others_have_ended():
         run(Toolset([tool, trip, add]).call_all(calls("trip", "work", "add")))
 
     assert state["now"] == 0 and len(state["order"]) == 1
-    assert [(result.call_id, result.success) for result in caught.value.results] == [
-        ("1", True),
-        ("2", True),
-    ]
+    others = [(result.call_id, result.success) for result in caught.value.results]
+    assert others == [("1", True), ("2", True)]
 
 
 def test_cancelling_the_caller_cancels_what_runs():
@@ -364,17 +358,8 @@ def test_an_interrupt_of_call_sync_inside_a_running_loop_cancels_the_call():
 
 def test_call_sync_from_another_thread():
     """Threads of the host's own may call."""
-    results = []
-    threads = [
-        threading.Thread(
-            target=lambda i=i: results.append(Toolset([add]).call_sync(one("add", a=i)).value)
-        )
-        for i in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    numbers = itertools.count()
+    results = in_threads(8, lambda: Toolset([add]).call_sync(one("add", a=next(numbers))).value)
 
     assert sorted(results) == list(range(1, 9))
 
@@ -412,10 +397,8 @@ def test_the_events_of_a_call():
         assert {event.tool_name for event in own} == {name}
         assert own[1].data["result"] == results[i]
     assert events[0].data == {"input": {"a": 0}}
-    assert sorted(e.data["error"].type for e in events if e.kind == "tool:error") == [
-        "ToolError",
-        "UnknownToolError",
-    ]
+    failures = {event.data["error"].type for event in events if event.kind == "tool:error"}
+    assert failures == {"ToolError", "UnknownToolError"}
 
 
 def test_disabled_and_controlling_tools_have_error_events():
@@ -713,10 +696,8 @@ def test_what_is_wrong_with_a_set_is_said(tools, said):
 )
 def test_what_is_no_call_is_said(ask):
     """A dict in the place of a call is the host's mistake: the error says what a call is, and no body runs."""
-    with pytest.raises(
-        TypeError,
-        match=r"^a call must be a ToolCall\(name=\.\.\., arguments=\.\.\., id=\.\.\.\), not dict$",
-    ):
+    said = "a call must be a ToolCall(name=..., arguments=..., id=...), not dict"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
         run(ask(Toolset([add]), {"name": "add", "arguments": {"a": 1, "b": 2}}))
 
 

@@ -73,14 +73,6 @@ class LateBinder:
     def __init__(self, resolve: Callable[[], Binder]) -> None:
         self._resolve = resolve
 
-    def values(self, arguments: Arguments) -> Any:
-        """Build the binder, and return the values for the body."""
-        return self._resolve().values(arguments)
-
-    def canonical(self, arguments: Arguments, values: Any) -> Any:
-        """Return the canonical form of arguments that `values` has validated."""
-        return self._resolve().canonical(arguments, values)
-
-    def sent_form(self, arguments: Arguments) -> Arguments:
-        """Rename canonical arguments to the names that a model sends, such as aliases."""
-        return self._resolve().sent_form(arguments)
+    def __getattr__(self, name: str) -> Any:
+        """Build the binder, and return one of its methods."""
+        return getattr(self._resolve(), name)

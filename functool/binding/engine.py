@@ -29,6 +29,13 @@ _LOOPS = {
 
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^]\\])*]?|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
 
+_UNICODE = re.compile(r"\\[wWdDsSpP]")
+_CLASS = 40
+"""How many characters a class of Unicode characters is worth when a pattern is compiled."""
+
+_MOST_KEPT = 4_000
+"""The longest pattern, classes counted so, that stays compiled. That takes about a megabyte."""
+
 _steps_left: ContextVar[list[int]] = ContextVar("functool.schema_steps")
 _asks_evaluated: ContextVar[bool] = ContextVar("functool.schema_asks_evaluated", default=False)
 
@@ -63,9 +70,21 @@ def _counting(word: str, check: Callable[..., Any]) -> Callable[..., Any]:
         # A reference leads to where more is evaluated; jsonschema follows it.
         if _asks_evaluated.get() and not word.endswith("ef"):
             return _evaluated(word, validator, wanted, instance, schema)
-        return check(validator, wanted, instance, schema)
+        return _counted(check(validator, wanted, instance, schema))
 
     return step
+
+
+def _counted(errors: Any) -> Iterator[Any]:
+    """Yield the mismatches of a keyword, and count each as steps.
+
+    jsonschema writes the whole value into each message. Nobody reads it, so it is dropped.
+    """
+    for error in errors or ():
+        if error.message:
+            _spend(4 + len(error.message) // 200)
+            error.message, error.args = "", ()
+        yield error
 
 
 def _count(wanted: Any, deep: bool) -> int:
@@ -105,7 +124,7 @@ def _evaluated(word: str, validator: Any, wanted: Any, instance: Any, schema: An
         case dict(), "properties":
             here = wanted.keys() & instance.keys()
         case dict(), "patternProperties":
-            here = [name for name in instance if any(_matches(source, name) for source in wanted)]
+            here = [name for name in instance if any(matches(source, name) for source in wanted)]
         case dict(), "additionalProperties" | "unevaluatedProperties":
             here = instance
         case list(), "prefixItems":
@@ -140,7 +159,7 @@ def _undeclared(validator: Any, instance: Any, schema: Any) -> Iterator[str]:
     known = schema.get("properties") or ()
     patterns = schema.get("patternProperties") or ()
     for name in instance:
-        if name not in known and not any(_matches(source, name) for source in patterns):
+        if name not in known and not any(matches(source, name) for source in patterns):
             yield name
 
 
@@ -153,27 +172,46 @@ def _unevaluated(word: str, validator: Any, instance: Any, schema: Any) -> list[
     return [each for each in everything if each not in found]
 
 
-def _hashable(value: Any) -> Any:
-    """Return a hashable key that is equal for equal JSON values: 1 equals 1.0, but not true."""
-    _spend(1)
-    if isinstance(value, bool) or value is None:
-        return (value, "")
-    if isinstance(value, dict):
-        return frozenset((name, _hashable(item)) for name, item in value.items())
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+def _has_repeats(items: list[Any]) -> bool:
+    """Whether two items are equal as JSON values: 1 equals 1.0, but not true.
+
+    Their texts are compared. A stranger can choose numbers that have the same hash, but no texts.
+    """
+    text = json.dumps(items)
+    _spend(len(text) // 100)
+    texts = [json.dumps(item, sort_keys=True) for item in json.loads(text, parse_float=_number)]
+    return len({*texts}) < len(texts)
 
 
-def _matches(pattern: str, text: str) -> bool | None:
-    """Whether a pattern matches somewhere in a text; None if the engine does not support it."""
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def matches(pattern: str, text: str) -> bool | None:
+    """Whether a pattern matches somewhere in a text; None if the engine does not support it.
+
+    Use it inside `bounded_work`.
+    """
     # The time grows with the length of the text times that of the pattern, repetitions expanded.
     _spend(_length(pattern) * (100 + len(text)) // 500)
-    search = linear_pattern(pattern)
+    large = _length(pattern, _CLASS) > _MOST_KEPT
+    search = _compiled.__wrapped__(pattern) if large else _compiled(pattern)
     return None if search is None else bool(search(text))
 
 
+@lru_cache(maxsize=128)
+def _compiled(pattern: str) -> Callable[[str], bool] | None:
+    _spend(_length(pattern, _CLASS))
+    return linear_pattern.__wrapped__(pattern)
+
+
 @lru_cache(maxsize=512)
-def _length(pattern: str) -> int:
-    """Return the approximate length of a pattern after expanding each `{n}`."""
+def _length(pattern: str, of_class: int = 1) -> int:
+    r"""Return the approximate length of a pattern after expanding each `{n}`.
+
+    A class of Unicode characters such as `\w` counts as `of_class`.
+    """
     sums, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         if token[0] == "(":
@@ -186,8 +224,8 @@ def _length(pattern: str) -> int:
             sums[-1] += last * (times - 1)
             last *= times
         else:
-            last = 1
-            sums[-1] += 1
+            last = of_class if _UNICODE.search(token[0]) else 1
+            sums[-1] += last
     return sum(sums)
 
 
@@ -214,18 +252,18 @@ def _validator_class() -> Any:
     from jsonschema.validators import extend
 
     def pattern(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
-        if isinstance(instance, str) and _matches(wanted, instance) is False:
+        if isinstance(instance, str) and matches(wanted, instance) is False:
             yield SchemaMismatch("the pattern does not match")
 
     def pattern_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         for source, part in wanted.items() if isinstance(instance, dict) else ():
             for name, value in instance.items():
-                if _matches(source, name):
+                if matches(source, name):
                     yield from validator.descend(value, part, path=name, schema_path=source)
 
     def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Any:
         items = instance if wanted and isinstance(instance, list) else []
-        if len(set(map(_hashable, items))) < len(items):
+        if _has_repeats(items):
             yield SchemaMismatch("an item is repeated")
 
     def others(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cached_property
 from itertools import islice
@@ -13,13 +13,19 @@ from functool.binding.engine import TooMuchWork, bounded_work, validator_of
 from functool.binding.json_text import as_text, decoded, drop_nulls, parsed, refuse_infinite
 from functool.binding.problems import path_text, repeated_key, unknown_name
 from functool.errors import ArgumentError
-from functool.schema.admits import admits_null, takes_only_containers
+from functool.schema.admits import Known, admits_null, takes_only_containers
 from functool.schema.json_schema import property_names
 
 if TYPE_CHECKING:
     from functool.binding.json_text import Arguments
     from functool.schema.strict import Codec
 
+
+_CHOICES = 50
+"""How many choices, or missing names, one problem lists."""
+
+_PARTS = 200
+"""How many members of unions the problems of one check describe."""
 
 _FORBIDDEN = "no argument that the schema forbids"
 _KINDS = {
@@ -46,20 +52,18 @@ class SchemaBinder:
         self._limit = limit
         self._decode: Callable[[Any], Any] = (lambda sent: sent) if codec is None else codec.decode
         self._properties: Mapping[str, Any] = schema.get("properties") or {}
-        required = schema.get("required") or ()
+        required, parts = schema.get("required") or (), self._properties.items()
+        known: Known = {}
         self._droppable = [
-            name
-            for name, part in self._properties.items()
-            if name not in required and not admits_null(part, schema)
+            name for name, p in parts if name not in required and not admits_null(p, schema, known)
         ]
+        self._lists = [name for name, p in parts if takes_only_containers(p, schema, known)]
 
     def values(self, arguments: Arguments) -> dict[str, Any]:
         """Return the validated arguments, with defaults filled in."""
         sent: dict[str, Any] = self._decode(decoded(as_text(arguments, self._limit)))
         drop_nulls(sent, self._droppable)
-        texts = [(n, p) for n, p in self._properties.items() if isinstance(sent.get(n), str)]
-        lists = [name for name, part in texts if takes_only_containers(part, self._schema)]
-        if lists:
+        if lists := [name for name in self._lists if isinstance(sent.get(name), str)]:
             sent = self._decode({**sent, **{name: parsed(sent[name]) for name in lists}})
         refuse_infinite(sent)
         if problems := self._problems(sent):
@@ -74,10 +78,13 @@ class SchemaBinder:
         try:
             with bounded_work():
                 errors = islice(self._validator.iter_errors(sent), 100)
-                problems = [self._problem(error, i) for i, error in enumerate(errors)]
+                left = iter(range(1, _PARTS))
+                problems = [self._problem(error, i, left) for i, error in enumerate(errors)]
         except TooMuchWork as error:
             raise ArgumentError(str(error)) from None
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # At the end of the stack, Rust code raises no Exception.
             wrong = "the arguments could not be checked against the tool's schema"
             raise ArgumentError(wrong) from error
         return list({str(problem): problem for problem in problems}.values())
@@ -94,22 +101,23 @@ class SchemaBinder:
 
     _validator = cached_property(lambda self: validator_of(self._schema))
 
-    def _problem(self, error: Any, number: int) -> dict[str, Any]:
+    def _problem(self, error: Any, number: int, left: Iterator[int]) -> dict[str, Any]:
         path = path_text(error.absolute_path, self._known)
         word, wanted = error.validator, error.validator_value
         if error.context:  # A union: list what each member expects.
-            parts = [self._problem(e, number + i) for i, e in enumerate(error.context[:20])]
+            some = [part for part in error.context[:20] if next(left, 0)]
+            parts = [self._problem(part, number + i, left) for i, part in enumerate(some)]
             texts = dict.fromkeys(
                 part["expected"] if part["path"] == path else f"{part['path']}: {part['expected']}"
                 for part in parts
             )
-            choices = sum((part.get("choices", ()) for part in parts), ())
+            choices = sum((part.get("choices", ()) for part in parts), ())[:_CHOICES]
             return {"path": path, "expected": ", or ".join(texts), "choices": choices}
         if word == "required":
-            missing = [name for name in wanted if name not in error.instance]
+            missing = islice((name for name in wanted if name not in error.instance), _CHOICES)
             return {"path": path, "expected": f"missing: {', '.join(missing)}"}
         if word in ("enum", "const"):
-            known = (wanted if word == "enum" else [wanted])[:50]
+            known = (wanted if word == "enum" else [wanted])[:_CHOICES]
             choices = tuple(c if isinstance(c, str) else json.dumps(c) for c in known)
             return {"path": path, "expected": "one of the choices", "choices": choices}
         if word == "type":

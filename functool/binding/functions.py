@@ -79,7 +79,7 @@ class FunctionBinder:
     def __init__(
         self, parts: FunctionSchema, codec: Codec | None = None, limit: int | None = None
     ) -> None:
-        self._parts = parts
+        self._parts, self._root = parts, parts.root
         self._limit = limit
         self._decode = codec.decode if codec is not None and codec.flat_nulls is None else None
         # Text with fewer characters takes the fast path: it cannot exceed the limit of bytes (a
@@ -87,12 +87,14 @@ class FunctionBinder:
         self._short = 0 if self._decode else min(_LARGE if limit is None else limit // 4, _LARGE)
         self._droppable = [p.wire for p in parts.parameters if not p.required and not p.nullable]
         self._renamed = {p.wire: p.name for p in parts.parameters if p.wire != p.name}
-        self._reserved = {*parts.hidden, *self._renamed.values()} if parts.rest else set()
+        taken = {*parts.hidden, *parts.fixed, *self._renamed.values()}
+        self._reserved = taken if parts.rest else set()
         names = [] if parts.rest else [p.wire for p in parts.parameters]
         self._quoted = [_quoted(name) for name in names]
-        kinds = kinds_of(parts.root)
+        kinds = kinds_of(self._root)
         self._names_differ = bool(self._renamed or self._reserved)
-        self._nests = "any" in kinds or ("$ref" in kinds and bool(Names(parts.root).cycles()))
+        recursive = "$ref" in kinds and bool(Names(self._root).cycles)
+        self._nests = "any" in kinds or recursive
         # Strict mode accepts `true` for a 1 that is listed in a Literal or an Enum.
         self._lists_numbers = "listed number" in kinds
         self._unbounded = self._nests or "number" in kinds
@@ -111,12 +113,15 @@ class FunctionBinder:
             if self._decode is not None:
                 text = to_json(self._decode(decoded(text, self._quoted))).decode()
             validate = self._validate if len(text) < _LARGE else self._validate_large
+        values: dict[str, Any] | None = None
         try:
-            values: dict[str, Any] = validate(text, strict=True)
+            values = validate(text, strict=True)
         except ValidationError:
-            values = self._check_again(text)
+            pass  # Its text repeats values, so no ArgumentError may be raised inside of this block.
         except Exception as error:
             raise validator_failed(error) from error
+        if values is None:
+            values = self._check_again(text)
         else:
             # If the text was decoded and written again, it holds no repeated name.
             counted = self._decode or (self._flat and text.count(":") == len(values))
@@ -261,10 +266,6 @@ class FunctionBinder:
     def _known(self) -> set[str]:
         return set(property_names(self._root))
 
-    @_computed_once
-    def _root(self) -> dict[str, Any]:
-        return self._parts.root
-
 
 def validator_failed(error: Exception) -> ArgumentError:
     """Log an exception of an author's validator, and return the error for the model."""
@@ -279,5 +280,5 @@ def number_problems(sent: Mapping[str, Any], schema: Any, known: set[str]) -> li
         ArgumentError: A number is not finite.
     """
     refuse_infinite(sent)
-    found = find_bool_for_number(sent, schema, schema)
+    found = find_bool_for_number(sent, [schema], schema)
     return [{"path": path_text(found[0], known), "expected": found[1]}] if found else []

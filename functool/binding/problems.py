@@ -21,6 +21,8 @@ _CHOICE = re.compile(
 _NOUNS = ("a ", "an ", "one of ", "should ", "true ")
 # Unknown names in a model or TypedDict, and in a dataclass.
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+_MOST = 1000  # Problems to describe.
+_MOST_READ = 20_000  # pydantic makes a dict of each, and there may be millions.
 _KNOWN_ERRORS = set(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 _OBJ = "model_type dataclass_type dict_type mapping_type model_attributes_type dataclass_exact_type"
 # What was expected, by pydantic's type of error. For UUIDs and complex numbers, pydantic's own
@@ -46,9 +48,12 @@ def problems_of(
 
     `schema` is the schema of the arguments, and `known` its property names at every depth.
     """
-    found, unknown = dict[str, dict[str, Any]](), set[tuple[Any, ...]]()
+    if (count := error.error_count()) > _MOST_READ:
+        return [{"path": "", "expected": f"there are {count:,} problems, too many to name"}]
+    found: dict[str, dict[str, Any]] = {}
+    unknown: set[tuple[Any, ...]] = set()
     known = set(property_names(schema)) if known is None else known
-    for detail in error.errors(include_url=False)[:1000]:  # There may be millions.
+    for detail in error.errors(include_url=False)[:_MOST]:
         steps = _followed(detail["loc"], sent, known)
         if detail["type"] in _UNKNOWN and steps[-1:] == [detail["loc"][-1]]:
             if (*steps,) in unknown:  # Another member of a union has refused it.

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -25,7 +26,7 @@ from pydantic_core import from_json
 
 from functool.binding.json_text import MAX_DEPTH, shown_name
 from functool.binding.problems import path_text
-from functool.binding.watched_shapes import LONGEST, OPEN, Fields, Number, Shape, Shapes, Text
+from functool.binding.watched_shapes import LONGEST, Limits, Shape, Shapes, fits_text, fits_value
 from functool.errors import ArgumentError
 
 T = TypeVar("T")
@@ -77,10 +78,11 @@ class Watch:
         """Read the next piece. Return an error if the arguments can no longer become valid."""
         try:
             self._reading.send(text)
-        except (StopIteration, _FalseAlarm):
-            pass  # Nothing is checked any more.
         except ArgumentError as error:
             self._error = error
+        except Exception:
+            # Nothing is checked any more: after a false alarm, an error, or a malformed schema.
+            pass
         return self._error
 
 
@@ -143,7 +145,7 @@ class _Reader:
         kind = _KINDS.get(mark) or self._refuse()
         if kind not in shape:
             self._suspect(_REST.get(mark, ""), self._closers)
-        limits = shape.get(kind, OPEN[kind])
+        limits = shape.get(kind, {})
         if kind == "string":
             yield from self._string(limits)
         elif mark in "{[":
@@ -159,13 +161,13 @@ class _Reader:
         if self._held and not _is_nested(self._closers):
             self._ask(self._held, self._completed())
 
-    def _object(self, fields: Fields) -> _Reading[None]:
+    def _object(self, fields: Limits) -> _Reading[None]:
         names: set[str] = set()
         mark = yield from self._mark()
         while mark != "}":
             if mark != '"':
                 self._refuse()
-            name = self._steps[-1] = yield from self._string(Text())
+            name = self._steps[-1] = yield from self._string({})
             shape = self._named(name, fields, name in names)
             names.add(name)
             if (yield from self._mark()) != ":":
@@ -173,8 +175,8 @@ class _Reader:
             yield from self._value((yield from self._mark()), shape)
             mark = yield from self._after("}")
 
-    def _list(self, items: Any) -> _Reading[None]:
-        shape = self._shapes.of(items)
+    def _list(self, limits: Limits) -> _Reading[None]:
+        shape = self._shapes.item(limits)
         mark = yield from self._mark()
         while mark != "]":
             yield from self._value(mark, shape)
@@ -192,18 +194,18 @@ class _Reader:
             return mark
         self._refuse()
 
-    def _named(self, name: str, fields: Fields, again: bool) -> Shape:
+    def _named(self, name: str, fields: Limits, again: bool) -> Shape:
         """Check a name, and return the shape of its value."""
         is_argument = len(self._steps) == 1
         if again and is_argument:
             self._ask([name], self._completed(":null"))
         if again:
             self._held = []  # The new value may replace the one under suspicion.
-        if fields.rest is False and name not in fields.names:
+        if not self._shapes.knows(fields, name):
             self._suspect(":null", self._closers[:-1])
         return self._shapes.value(fields, name, is_argument)
 
-    def _string(self, limits: Text) -> _Reading[str]:
+    def _string(self, limits: Limits) -> _Reading[str]:
         """Read the rest of a text, and compare it with its limits while it grows."""
         text, is_complete = "", False
         while not is_complete:
@@ -211,7 +213,7 @@ class _Reader:
             text += json.loads(f'"{raw}"') if "\\" in raw else raw
             is_complete = self._text[self._at : self._at + 1] == '"'
             self._at += is_complete
-            if not limits.allows(text, is_complete):
+            if not fits_text(limits, text, is_complete):
                 self._suspect("" if is_complete else '"', self._closers)
             if not is_complete:
                 if not _HALF_CHARACTER.fullmatch(self._text, self._at):
@@ -219,7 +221,7 @@ class _Reader:
                 yield from self._more()
         return text
 
-    def _bare(self, word: str, limits: Number | None) -> _Reading[None]:
+    def _bare(self, word: str, limits: Limits) -> _Reading[None]:
         """Read the rest of a number, true, false or null."""
         word += self._take(_BARE)
         while self._at == len(self._text) and (len(word) > LONGEST or _BARE_PART.fullmatch(word)):
@@ -229,7 +231,7 @@ class _Reader:
             value = from_json(word, allow_inf_nan=False)
         except (ValueError, TypeError):
             self._refuse()
-        if limits is not None and not limits.allows(value):
+        if not fits_value(limits, value):
             self._suspect("", self._closers)
 
     def _suspect(self, rest: str, closers: list[str]) -> None:
@@ -273,5 +275,6 @@ def watching(binder: Any, make: Callable[[], Shapes], limit: int | None) -> Watc
     """Return a new watch. The shapes of a binder are computed once."""
     shapes = _shapes_of.get(binder)
     if shapes is None:
-        shapes = _shapes_of[binder] = make()
+        with suppress(RecursionError, AttributeError, TypeError):  # A stranger's schema.
+            shapes = _shapes_of[binder] = make()
     return Watch(shapes, binder.values, limit)

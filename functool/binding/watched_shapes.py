@@ -1,5 +1,9 @@
 """Shapes: what a schema allows at each place of a call's arguments. `watch.py` uses them.
 
+A shape maps each kind of JSON that is allowed to its limits. The limits are a JSON Schema too, of
+which only a few keywords count; `{}` is no limit. The schemas inside them are parts of the tool's
+schema, whose shapes are computed when a value stands there.
+
 `JsonShapes` reads a JSON Schema that somebody else wrote. `CoreShapes` reads the core schema with
 which pydantic validates a function. Where they are not certain, the shape is open and allows
 everything: keywords that add conditions, types that accept several kinds of JSON, and anything that
@@ -12,82 +16,73 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from functool.binding.json_text import linear_pattern
+from functool.binding.engine import TooMuchWork, bounded_work, matches
 from functool.schema.json_schema import UNSET, lookup, property_names, walk
 from functool.schema.shapes import NAMES, values_of
 from functool.schema.signature import FunctionSchema
 
+Limits: TypeAlias = Mapping[str, Any]
+Shape: TypeAlias = Mapping[str, Limits]
+KINDS = ("object", "array", "string", "number", "boolean", "null")
+OPEN: Shape = {kind: {} for kind in KINDS}
+
 LONGEST = 200
 """Up to how many characters of an incomplete text or number are compared."""
+_NUMERIC: Limits = {"format": "a number"}
+"""The limits of a text that is read as a number. They are recognised by identity."""
 _NO_NUMBER = re.compile(r"[^0-9+\-_.eEinfatyINFATY\s]")
 # Options of a class that do not change which JSON fits.
 _HARMLESS = {"title", "extra_fields_behavior", "allow_inf_nan", "frozen"}
 _HARMLESS |= {"validate_by_name", "validate_by_alias", "populate_by_name"}
 
 
-class Fields(NamedTuple):
-    """The parts of the schema for the values of an object. With `rest=False`, it has no others."""
-
-    names: Mapping[str, Any] = {}
-    rest: Any = UNSET
-
-
-class Text(NamedTuple):
-    """The limits of a text. `numeric` is a text that is read as a number."""
-
-    choices: frozenset[str] | None = None
-    longest: int | None = None
-    pattern: str | None = None
-    numeric: bool = False
-
-    def allows(self, text: str, complete: bool) -> bool:
-        """Whether a text, or one that begins so, is allowed."""
-        if self.longest is not None and len(text) > self.longest:
-            return False
-        if not complete and len(text) > LONGEST:
-            return True
-        if self.numeric and _NO_NUMBER.search(text):
-            return False
-        if not complete:
-            return not self.choices or any(choice.startswith(text) for choice in self.choices)
-        search = None if self.pattern is None else linear_pattern(self.pattern)
-        listed = self.choices is None or text in self.choices
-        return listed and (search is None or search(text))
+def fits_text(limits: Limits, text: str, complete: bool) -> bool:
+    """Whether a text, or one that begins so, is within the limits."""
+    longest, choices = limits.get("maxLength"), values_of(limits)
+    if isinstance(longest, int) and len(text) > longest:
+        return False
+    if not complete and len(text) > LONGEST:
+        return True
+    if limits is _NUMERIC and _NO_NUMBER.search(text):
+        return False
+    texts = choices if isinstance(choices, list) else [text]
+    if not complete:
+        return any(isinstance(known, str) and known.startswith(text) for known in texts)
+    pattern = limits.get("pattern")
+    return text in texts and (not isinstance(pattern, str) or _may_match(pattern, text))
 
 
-class Number(NamedTuple):
-    """The limits of a number."""
-
-    choices: frozenset[float] | None = None
-    integer: bool = False
-
-    def allows(self, number: float) -> bool:
-        """Whether a number is among the choices, and whole if it has to be."""
-        listed = self.choices is None or number in self.choices
-        return listed and not (self.integer and number % 1 > 0)
+def _may_match(pattern: str, text: str) -> bool:
+    """Whether a text matches a pattern. If that takes too much work to find out, it may."""
+    try:
+        with bounded_work():
+            return matches(pattern, text) is not False
+    except TooMuchWork:
+        return True
 
 
-Shape: TypeAlias = Mapping[str, Any]
-"""What is allowed at one place: kinds of JSON, each with its limits.
+def fits_value(limits: Limits, value: Any) -> bool:
+    """Whether a number, a boolean or null is within the limits."""
+    choices = values_of(limits)
+    listed = not isinstance(choices, list) or value in choices
+    return listed and not (limits.get("type") == "integer" and value % 1 > 0)
 
-The limit of a list is the part of the schema for its items."""
 
-OPEN: Shape = {
-    "object": Fields(),
-    "array": UNSET,
-    "string": Text(),
-    "number": Number(),
-    "boolean": None,
-    "null": None,
-}
+def _items(limits: Limits) -> Any:
+    return UNSET if "prefixItems" in limits else limits.get("items", UNSET)
+
+
+def _others(limits: Limits) -> Any:
+    unsure = limits.get("patternProperties")
+    return UNSET if unsure else limits.get("additionalProperties", UNSET)
 
 
 def either(one: Shape, other: Shape) -> Shape:
-    """Return a shape that allows both. A kind that has different limits in both is open."""
+    """Return a shape that allows both. A kind that has different limits in both has none."""
     differing = [kind for kind in one.keys() & other.keys() if one[kind] != other[kind]]
-    return {**one, **other, **{kind: OPEN[kind] for kind in differing}}
+    return {**one, **other, **{kind: {} for kind in differing}}
 
 
 class Shapes(ABC):
@@ -103,7 +98,7 @@ class Shapes(ABC):
         self._cache: dict[int, tuple[Any, Shape]] = {}
         self.known: frozenset[str] = frozenset(property_names(schema))
         self.required: frozenset[str] = frozenset(schema.get("required") or ())
-        self.root: Shape = {"object": self.of(root).get("object", Fields())}
+        self.root: Shape = {"object": self.of(root).get("object", {})}
 
     def of(self, source: Any) -> Shape:
         """Return the cached shape of a part of the schema."""
@@ -115,16 +110,21 @@ class Shapes(ABC):
             found = self._cache[id(source)] = (source, self._with_strict_form(self._read(source)))
         return found[1]
 
-    def value(self, fields: Fields, name: str, is_argument: bool) -> Shape:
+    def knows(self, limits: Limits, name: str) -> bool:
+        """Whether an object may have this name."""
+        return _others(limits) is not False or name in (limits.get("properties") or ())
+
+    def item(self, limits: Limits) -> Shape:
+        """Return the shape of the items of a list."""
+        return self.of(_items(limits))
+
+    def value(self, limits: Limits, name: str, is_argument: bool) -> Shape:
         """Return the shape of a value in an object, which may be the object of the arguments."""
-        shape = self.of(fields.names.get(name, fields.rest))
+        shape = self.of((limits.get("properties") or {}).get(name, _others(limits)))
         if is_argument and not shape.keys().isdisjoint(("array", "object")):
-            shape = {
-                "string": Text(),
-                **shape,
-            }  # A list or an object may be sent as JSON in a text.
+            shape = {"string": {}, **shape}  # A list or an object may be sent as JSON in a text.
         absent = name not in self.required if is_argument else self._strict
-        return {"null": None, **shape} if absent else shape  # Null may be sent for a default.
+        return {"null": {}, **shape} if absent else shape  # Null may be sent for a default.
 
     @abstractmethod
     def _read(self, source: Any) -> Shape:
@@ -138,10 +138,11 @@ class Shapes(ABC):
         if not self._strict or shape == OPEN:
             return shape
         if "object" in shape:
-            fields = shape["object"]
-            open_form = {"array": UNSET, "object": fields._replace(rest=UNSET)}
-            return shape if fields.rest is False else {**shape, **open_form}
-        return {**shape, "object": Fields()} if shape.get("array") is UNSET else shape
+            fields: Limits = {"properties": shape["object"].get("properties")}
+            is_closed = _others(shape["object"]) is False
+            return shape if is_closed else {**shape, "array": {}, "object": fields}
+        is_tuple = "array" in shape and _items(shape["array"]) is UNSET
+        return {**shape, "object": {}} if is_tuple else shape
 
 
 class JsonShapes(Shapes):
@@ -155,16 +156,15 @@ class JsonShapes(Shapes):
     def _read(self, source: Any) -> Shape:
         if "$ref" in source:  # Other keywords beside it only add conditions.
             return self.of(lookup(self._target, source["$ref"]))
-        named = source.get("type", [*OPEN])
+        named, values = source.get("type", KINDS), values_of(source)
         kinds = {_kind(name) for name in ([named] if isinstance(named, str) else named)}
         members = source.get("anyOf") or source.get("oneOf")
         if isinstance(members, list):
-            shape = self._union(members)
+            shape: Shape = self._union(members)
         else:
-            values = values_of(source)
+            shape = dict.fromkeys(KINDS, source)
             if isinstance(values, list):
                 kinds &= {_kind(NAMES.get(type(value), "")) for value in values}
-            shape = _limits(source, values if isinstance(values, list) else None)
         return {kind: limits for kind, limits in shape.items() if kind in kinds}
 
 
@@ -172,32 +172,13 @@ def _kind(name: str) -> str:
     return "number" if name == "integer" else name
 
 
-def _limits(source: Mapping[str, Any], values: list[Any] | None) -> Shape:
-    """Return the limits that a schema without unions and references sets for each kind."""
-    rest = UNSET if source.get("patternProperties") else source.get("additionalProperties", UNSET)
-    longest = source.get("maxLength")
-    most = longest if isinstance(longest, int) else None
-    return {
-        **OPEN,
-        "object": Fields(source.get("properties") or {}, rest),
-        "array": UNSET if "prefixItems" in source else source.get("items", UNSET),
-        "string": Text(_of_type(values, str), most, source.get("pattern")),
-        "number": Number(_of_type(values, int, float), source.get("type") == "integer"),
-    }
-
-
-def _of_type(values: Iterable[Any] | None, *types: type) -> frozenset[Any] | None:
-    """Return the values of these types; None if there are no values to choose from."""
-    return None if values is None else frozenset(v for v in values if type(v) in types)
-
-
 _FIXED: dict[str, Shape] = {
-    "int": {"number": Number(integer=True), "string": Text(numeric=True)},
-    "float": {"number": Number(), "string": Text(numeric=True)},
-    "bool": {"boolean": None, "number": Number(), "string": Text()},
-    "none": {"null": None},
-    "tuple": {"array": UNSET},
-    "tagged-union": {"object": Fields()},
+    "int": {"number": {"type": "integer"}, "string": _NUMERIC},
+    "float": {"number": {}, "string": _NUMERIC},
+    "bool": {"boolean": {}, "number": {}, "string": {}},
+    "none": {"null": {}},
+    "tuple": {"array": {}},
+    "tagged-union": {"object": {}},
 }
 _INNER = {
     **dict.fromkeys(("definitions", "function-after", "custom-error"), "schema"),
@@ -225,14 +206,14 @@ class CoreShapes(Shapes):
             case "enum" if source.get("missing") is None:
                 return _choices([member.value for member in source["members"]])
             case "list" | "set" | "frozenset":
-                return {"array": source.get("items_schema", UNSET)}
+                return {"array": {"items": source.get("items_schema", UNSET)}}
             case "dict":
-                return {"object": Fields(rest=source.get("values_schema", UNSET))}
+                return {"object": {"additionalProperties": source.get("values_schema", UNSET)}}
             case "union":
                 members = (m[0] if isinstance(m, tuple) else m for m in source["choices"])
                 return self._union(members)
             case "nullable":
-                return {**self.of(source["schema"]), "null": None}
+                return {**self.of(source["schema"]), "null": {}}
             case "typed-dict":
                 return _object(source, source.get("config", {}))
             case "model" | "dataclass" if not source.get("custom_init"):
@@ -261,24 +242,23 @@ def _object(source: Any, config: Any) -> Shape:
     for name, field in named:
         alias = field.get("validation_alias", name)
         if not isinstance(alias, str):
-            return {"object": Fields()}
+            return {"object": {}}
         names.update({name: field["schema"], alias: field["schema"]})
     extra = source.get("extra_behavior") or config.get("extra_fields_behavior")
-    return {"object": Fields(names, False if extra == "forbid" else UNSET)}
+    others = False if extra == "forbid" else UNSET
+    return {"object": {"properties": names, "additionalProperties": others}}
 
 
 def _text(source: Any) -> Shape:
     if source.keys() - {"type", "metadata", "min_length", "max_length", "pattern", "strict"}:
         return OPEN
-    pattern = source.get("pattern")
-    known = pattern if isinstance(pattern, str) else None
-    return {"string": Text(longest=source.get("max_length"), pattern=known)}
+    return {"string": {"maxLength": source.get("max_length"), "pattern": source.get("pattern")}}
 
 
 def _choices(values: Iterable[Any]) -> Shape:
     """Return the shape of choices, open unless all are texts or null. Others may be converted."""
-    values = list(values)
-    if not all(type(value) is str or value is None for value in values):
+    texts = [value for value in values if value is not None]
+    if not all(type(value) is str for value in texts):
         return OPEN
-    shape: Shape = {"string": Text(choices=_of_type(values, str))}
-    return {**shape, "null": None} if None in values else shape
+    shape: Shape = {"string": {"enum": texts}}
+    return {**shape, "null": {}} if None in values else shape

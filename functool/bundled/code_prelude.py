@@ -13,21 +13,42 @@ _PRELUDE = f"""
 def _functool_raise(*_args, **_named):
     raise TypeError({ADVICE!r})
 
-_functool_dict, _functool_list, _functool_str = dict, (list, tuple), str
-_functool_set, _functool_is = (set, frozenset), isinstance
+import datetime as _functool_datetime
+from collections import deque as _functool_deque
+
+_functool_dict, _functool_list, _functool_str = dict, (list, tuple, _functool_deque), str
+_functool_set, _functool_is, _functool_int = (set, frozenset), isinstance, int
 _functool_plain = (str, int, float, bool, bytes)
+_functool_dates = (_functool_datetime.date, _functool_datetime.time)
+_functool_has, _functool_get, _functool_repr, _functool_type = hasattr, getattr, repr, type
 
 # The host gets Python objects. To hash a tuple or a frozenset, Python visits each member, and a
 # shared member once for each place. That can take for ever, so the host never gets one to hash.
+# Any object may hold one. So an object leaves as a dict of its attributes, or as text.
 def _functool_key(key):
     return key if _functool_is(key, _functool_plain) or key is None else _functool_str(key)
 
-def _functool_out(value):
+def _functool_leaf(value):
+    return value is None or _functool_is(value, _functool_plain + _functool_dates)
+
+def _functool_number(value):
+    if not _functool_is(value._id, _functool_int):
+        raise TypeError("this Untrusted value was not made by a tool")
+    return value._id
+
+def _functool_out(value, names):
     if _functool_is(value, _functool_dict):
-        return {{{{_functool_key(key): _functool_out(item) for key, item in value.items()}}}}
+        return {{{{_functool_key(key): _functool_out(item, names) for key, item in value.items()}}}}
     if _functool_is(value, _functool_list) or _functool_is(value, _functool_set):
-        return [_functool_out(item) for item in value]
-    return value
+        return [_functool_out(item, names) for item in value]
+    if _functool_leaf(value):
+        return value
+    if _functool_is(value, Untrusted):
+        return Untrusted(_functool_number(value))
+    known = [name for name in names if _functool_has(value, name)]
+    if known:
+        return {{{{name: _functool_out(_functool_get(value, name), names) for name in known}}}}
+    return _functool_repr(value)[:200]
 
 def _functool_sent(value):
     if _functool_is(value, _functool_dict):
@@ -37,9 +58,12 @@ def _functool_sent(value):
         return {{{{key: _functool_sent(item) for key, item in value.items()}}}}
     if _functool_is(value, _functool_list):
         return [_functool_sent(item) for item in value]
-    if _functool_is(value, _functool_set):
-        raise TypeError("an argument holds a set: send texts, numbers, lists and dicts")
-    return value
+    if _functool_leaf(value):
+        return value
+    if _functool_is(value, Untrusted):
+        return Untrusted(_functool_number(value))
+    kind = _functool_type(value).__name__
+    raise TypeError("an argument holds a " + kind + ": send texts, numbers, lists and dicts")
 
 def _functool_ask(what, number, arguments):
     answer = _functool_value(what, number, _functool_sent(arguments))
@@ -51,11 +75,11 @@ class Untrusted:
     def __init__(self, _id):
         self._id = _id
     def part(self, *path):
-        return Untrusted(_functool_ask("part", self._id, path))
+        return Untrusted(_functool_ask("part", _functool_number(self), path))
     def each(self):
-        return [Untrusted(number) for number in _functool_ask("each", self._id, ())]
+        return [Untrusted(number) for number in _functool_ask("each", _functool_number(self), ())]
     def count(self):
-        return _functool_ask("count", self._id, ())
+        return _functool_ask("count", _functool_number(self), ())
 {{methods}}
 
 def join(*parts):

@@ -178,7 +178,8 @@ class _Tests(ast.NodeTransformer):
         self.generic_visit(node)
         last = node.body[-1] if node.body else None
         if isinstance(last, ast.Expr):  # The value that the program returns.
-            call = ast.Call(ast.Name(_OUT, ast.Load()), [last.value], [])
+            names = ast.Tuple([ast.Constant(name) for name in _attributes(node)], ast.Load())
+            call = ast.Call(ast.Name(_OUT, ast.Load()), [last.value, names], [])
             last.value = ast.copy_location(call, last.value)
         return node
 
@@ -277,6 +278,18 @@ class _Tests(ast.NodeTransformer):
         self.generic_visit(node)
         node.returns = returns
         return node
+
+
+def _attributes(tree: ast.AST) -> list[str]:
+    """Return the names of all attributes that a program sets, or declares in a class."""
+    found: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found[node.attr] = None
+        elif isinstance(node, ast.ClassDef):
+            declared = [part.target for part in node.body if isinstance(part, ast.AnnAssign)]
+            found |= {name.id: None for name in declared if isinstance(name, ast.Name)}
+    return list(found)
 
 
 def _asks_for_type(node: ast.Call) -> bool:

@@ -94,15 +94,17 @@ class Run:
         if kept:
             self.printed.append(kept)
 
-    def count_call(self) -> None:
-        """Count a call.
+    def count_call(self, arguments: Any) -> None:
+        """Count a call, and the size of its arguments.
 
         Raises:
             TooMuch: The program made too many calls.
+            ValueProblem: The arguments of its calls are too large together.
         """
         self._asked += 1
         if self._asked > self.max_calls:
             raise TooMuch(f"The program was stopped: it made more than {self.max_calls} calls.")
+        self.labels.count(arguments)
 
     def ask_value(self, what: str, number: Any, arguments: tuple[Any, ...]) -> list[Any]:
         """Answer a method of an `Untrusted` value, or `join`."""
@@ -136,6 +138,26 @@ class Run:
         """Answer the calls that a program awaits together, from the record or by running them."""
         answers: dict[int, Any] = {}
         waiting: dict[str, int] = {}
+        # In a thread, because the arguments of many calls may take seconds.
+        calls = await in_thread(self._new_calls, turn, answers, waiting)
+        stopped = await self._run(calls) if calls else None
+        for call_id, number in waiting.items():
+            if (outcome := self.record.outcomes.get(call_id)) is not None:
+                answers[number] = self._answer(outcome)
+        if stopped is not None:
+            raise stopped
+        return answers
+
+    def _new_calls(
+        self, turn: Turn, answers: dict[int, Any], waiting: dict[str, int]
+    ) -> list[ToolCall]:
+        """Return the calls without a known outcome.
+
+        Add the number of each valid call to `waiting`, and the error of each other to `answers`.
+
+        Raises:
+            AnotherWay: A call is not the one that the record has.
+        """
         calls: list[ToolCall] = []
         for number, (name, given) in sorted(turn.calls.items()):
             try:
@@ -152,13 +174,7 @@ class Run:
             waiting[call.id] = number
             if known is None:
                 calls.append(call)
-        stopped = await self._run(calls) if calls else None
-        for call_id, number in waiting.items():
-            if (outcome := self.record.outcomes.get(call_id)) is not None:
-                answers[number] = self._answer(outcome)
-        if stopped is not None:
-            raise stopped
-        return answers
+        return calls
 
     def _call(self, name: str, given: Mapping[str, Any]) -> ToolCall:
         self.made.append(
@@ -307,7 +323,10 @@ def outcome_of(call: ToolCall, result: ToolResult, refused: bool) -> Outcome:
         outcome = "refused" if refused else "failed"
         error = _error_for_program(call, result, sources)[:_MAX_MESSAGE]
     else:
-        value = value_of(result)
+        try:
+            value = value_of(result)
+        except ValueError as problem:  # An integer of thousands of digits.
+            outcome, error = "failed", f"The call took effect, but its value is no JSON: {problem}"
     return {
         "id": call.id,
         "name": call.name,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from reprlib import repr as brief
-from typing import Any
+from typing import Any, TypeAlias
 
 from functool import ToolError, ToolResult
 from functool.call import to_json
@@ -30,7 +30,17 @@ MAX_SIZE = 2 * 1_048_576
 A list may contain the same list many times, and so a small value may grow beyond any memory.
 """
 
+MAX_SENT = 4 * MAX_SIZE
+"""How large the arguments of all calls of a program may be together. The host keeps them."""
+
+MAX_BITS = 14_284
+"""Bits of an integer that Python writes as a text. It writes at most 4,300 digits."""
+
 _SCALARS = (str, int, float, bool)
+
+
+Place: TypeAlias = tuple[Any, str]
+"""The place of a value: the place of what holds it, or None, and its key or index there."""
 
 
 class ValueProblem(ToolError):
@@ -51,6 +61,8 @@ class Labels:
     def __init__(self) -> None:
         self._values: list[Labelled] = []
         self._joined_left = MAX_JOINED
+        self._crossed = Room(MAX_SENT)
+        self._sent_left = MAX_SENT
 
     def keep(self, value: Any, sources: Iterable[str]) -> int:
         """Keep a value, and return its number.
@@ -111,7 +123,7 @@ class Labels:
                 raise ValueProblem(
                     "join() takes texts and numbers, and Untrusted ones: use .part()"
                 )
-            texts.append(value if isinstance(value, str) else to_json(value))
+            texts.append(value if isinstance(value, str) else to_json(_short(value)))
         self._joined_left -= sum(map(len, texts))
         if self._joined_left < 0:
             raise ValueProblem(
@@ -120,6 +132,19 @@ class Labels:
         text = "".join(texts)
         return [1, self.keep(text, sources)] if labelled else [0, text]
 
+    def count(self, arguments: Any) -> None:
+        """Count the arguments of a call as they arrive. The host keeps them until all calls ran.
+
+        Raises:
+            ValueProblem: Those of all calls together are too large.
+        """
+        try:
+            self._crossed.take_all(arguments)
+        except ValueProblem:
+            raise ValueProblem(
+                "The program was stopped: the arguments of its calls are too large together."
+            ) from None
+
     def plain(self, value: Any) -> tuple[Any, dict[str, list[str]]]:
         """Return JSON data for a value of a program, and its sources by JSON pointer.
 
@@ -127,7 +152,11 @@ class Labels:
             ValueProblem: JSON cannot represent the value, or it is too large.
         """
         sources: dict[str, list[str]] = {}
-        return self._plain(value, "", sources, _Room(), 0), sources
+        room = Room(most := min(MAX_SIZE, self._sent_left))
+        try:
+            return self._plain(value, None, sources, room, 0), sources
+        finally:
+            self._sent_left -= most - max(0, room.left)
 
     def shown(self, value: Any, revealed: bool) -> tuple[Any, list[str]]:
         """Return JSON data that a model may read, and its sources.
@@ -138,22 +167,24 @@ class Labels:
             ValueProblem: The value is nested too deeply, or is too large.
         """
         sources: dict[str, list[str]] = {}
-        data = self._plain(value, "", sources, _Room(), 0, "reveal" if revealed else "name")
+        data = self._plain(
+            value, None, sources, Room(MAX_SIZE), 0, "reveal" if revealed else "name"
+        )
         found = [name for names in sources.values() for name in names] if revealed else []
         return data, list(dict.fromkeys(found))
 
     def _plain(
         self,
         value: Any,
-        at: str,
+        at: Place | None,
         sources: dict[str, list[str]],
-        room: _Room,
+        room: Room,
         depth: int,
         mode: str = "send",
     ) -> Any:
         if value is None or isinstance(value, (str, bool, int)):
             room.take(value)
-            return value
+            return _short(value)
         if isinstance(value, float):
             room.take(value)
             if math.isfinite(value):
@@ -162,51 +193,45 @@ class Labels:
         if depth > MAX_DEPTH:
             raise ValueProblem(f"the value is nested deeper than {MAX_DEPTH}")
         if (known := self.find(value)) is not None:
-            sources[at] = list(known.sources)
+            room.take(pointer := _pointer(at))
+            sources[pointer] = list(known.sources)
             shown = _named(known) if mode == "name" else known.value
             room.take_all(shown)
             return shown
         if isinstance(value, Mapping):
             found = {}
             for key, item in value.items():
+                room.take(key)
                 if not isinstance(key, str):
                     key = _key(key, mode)
-                room.take(key)
-                place = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
-                found[key] = self._plain(item, place, sources, room, depth + 1, mode)
+                found[key] = self._plain(item, (at, key), sources, room, depth + 1, mode)
             return found
-        if isinstance(value, (list, tuple)) or (
-            mode != "send" and isinstance(value, (set, frozenset))
-        ):
-            items = sorted(value, key=brief) if isinstance(value, (set, frozenset)) else value
+        if isinstance(value, (list, tuple)):
             room.take(None)
             return [
-                self._plain(item, f"{at}/{index}", sources, room, depth + 1, mode)
-                for index, item in enumerate(items)
+                self._plain(item, (at, str(index)), sources, room, depth + 1, mode)
+                for index, item in enumerate(value)
             ]
         if hasattr(value, "isoformat"):
             return value.isoformat()
-        attributes = getattr(value, "attributes", None)
-        if mode != "send" and isinstance(attributes, Mapping):
-            return self._plain(dict(attributes), at, sources, room, depth + 1, mode)
         name = getattr(value, "name", type(value).__name__)
         return _not_json(f"a {name}", mode, lambda: brief(value))
 
 
-class _Room:
-    """Count the size of a value against `MAX_SIZE`."""
+class Room:
+    """Count the size of values. `left` is how much more they may have."""
 
-    def __init__(self) -> None:
-        self._left = MAX_SIZE
+    def __init__(self, left: int) -> None:
+        self.left = left
 
     def take(self, value: Any) -> None:
         """Count one value, or one key.
 
         Raises:
-            ValueProblem: The whole value is too large.
+            ValueProblem: All values together are too large.
         """
-        self._left -= 16 + (len(value) // 8 if isinstance(value, str) else 0)
-        if self._left < 0:
+        self.left -= 16 + (len(value) // 8 if isinstance(value, (str, bytes)) else 0)
+        if self.left < 0:
             raise ValueProblem("the value is too large: send and return less, in parts")
 
     def take_all(self, value: Any) -> None:
@@ -225,6 +250,15 @@ class _Room:
                 waiting += found.values()
             elif isinstance(found, (list, tuple)):
                 waiting += found
+
+
+def _pointer(place: Place | None) -> str:
+    """Return a place as a JSON Pointer, which may be very long. Few places are ever needed."""
+    names: list[str] = []
+    while place is not None:
+        place, name = place
+        names.append("/" + name.replace("~", "~0").replace("/", "~1"))
+    return "".join(reversed(names))
 
 
 def value_of(result: ToolResult) -> Any:
@@ -277,18 +311,34 @@ def _part(value: Any, path: tuple[Any, ...]) -> Any:
         ):
             value = value[key]
         else:
-            raise ValueProblem(f"the untrusted value has no part {'/'.join(map(str, path))[:200]}")
+            shown = "/".join(map(_step, path[:100]))
+            raise ValueProblem(f"the untrusted value has no part {shown[:200]}")
     return value
+
+
+def _step(step: Any) -> str:
+    return str(_short(step)) if isinstance(step, (str, int)) else type(step).__name__
 
 
 def _named(known: Labelled) -> str:
     return f"<untrusted value of {', '.join(known.sources)}: not shown>"
 
 
+def _short(value: Any) -> Any:
+    """Return a value that Python can write as a text.
+
+    Raises:
+        ValueProblem: It is an integer of too many digits.
+    """
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise ValueProblem("an integer may have at most 4,300 digits")
+    return value
+
+
 def _key(key: Any, mode: str) -> str:
     if mode == "send":
         raise ValueProblem(f"keys must be texts, not {type(key).__name__}")
-    return str(key) if isinstance(key, _SCALARS) else brief(key)
+    return str(_short(key)) if isinstance(key, _SCALARS) else brief(key)
 
 
 def _not_json(what: str, mode: str, shown: Callable[[], str]) -> str:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,9 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 
 from functool import DefinitionError, ToolError
+from functool.layers.own_directory import own_directory
 
 try:
     import pydantic_monty as monty
@@ -29,6 +30,9 @@ __all__ = ["MontyError", "Session", "Sessions", "Setup", "Turn", "WorkerDied", "
 
 MAX_SESSIONS = 32
 """How many programs run at the same time in this process. Others wait."""
+
+HOST_TOO = 2
+"""How often the seconds of a program may pass while it runs and the host answers its questions."""
 
 READY = 2
 """How many warmed sessions a code tool keeps ready."""
@@ -50,6 +54,10 @@ _places = threading.BoundedSemaphore(MAX_SESSIONS)
 
 class WorkerDied(ToolError):
     """The interpreter's process ended in the middle of a program."""
+
+
+class TooSlow(ToolError):
+    """A program, with the host's work for it, took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class _Starter:
         # `SimpleQueue.put` may be called by a finalizer, even in the middle of another `put`.
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._jobs = SimpleQueue()
-        self._directory = tempfile.mkdtemp(prefix="functool-")
+        self._directory = own_directory("code-")
         self._pool: Any = None
         self._thread = threading.Thread(target=self._work, name="functool-code", daemon=True)
         self._thread.start()
@@ -179,6 +187,7 @@ class Session:
         )
         self._session.__enter__()
         self._pid = self._session.worker_pid
+        self._seconds = self._left = HOST_TOO * setup.seconds
         try:
             # If the stubs are not valid Python, the check of each program says so.
             with suppress(monty.MontyTypingError):
@@ -215,11 +224,21 @@ class Session:
         return self._drive(lambda: snapshot.resume(returned), host)
 
     def _drive(self, step: Callable[[], Any], host: Any) -> tuple[Any, Turn]:
-        """Run until the program ends, or waits for calls."""
-        turn = Turn()
+        """Run until the program ends, or waits for calls.
+
+        Raises:
+            TooSlow: It asks the host without end, whose time the interpreter does not count.
+            WorkerDied: Its process ended.
+        """
+        turn, begun = Turn(), monotonic()
         try:
             snapshot = step()
             while True:
+                if monotonic() - begun > self._left:
+                    raise TooSlow(
+                        "The program was stopped: with its questions about untrusted values it"
+                        f" computed for more than {self._seconds:g} seconds."
+                    )
                 if isinstance(snapshot, monty.MontyComplete):
                     return None, Turn(ended=True, value=snapshot.output)
                 if isinstance(snapshot, monty.FutureSnapshot):
@@ -234,7 +253,7 @@ class Session:
                         else snapshot.resume({"return_value": answer})
                     )
                 elif snapshot.function_name == "_functool_call":
-                    host.count_call()
+                    host.count_call(snapshot.args[1])
                     turn.calls[snapshot.call_id] = (snapshot.args[0], snapshot.args[1])
                     snapshot = snapshot.resume({"future": ...})
                 elif snapshot.function_name == "_functool_value":
@@ -244,6 +263,8 @@ class Session:
                     snapshot = snapshot.resume({"exc_type": "NameError", "message": message})
         except monty.MontyCrashedError as error:
             raise WorkerDied(f"The interpreter of the program ended: {error}") from error
+        finally:
+            self._left -= monotonic() - begun
 
     def kill(self) -> None:
         """End the process at once, from any thread."""

@@ -26,13 +26,14 @@ from typing import Annotated, Any, NotRequired, Protocol, TypeAlias
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from functool import FunctionTool, Tool, ToolSettings
+from functool import FunctionTool, Tool, ToolError, ToolSettings
 from functool.executors import in_thread
 
 __all__ = ["Document", "Filters", "Index", "SearchHit", "SearchIndex", "SearchPage", "search_tool"]
 
 MAX_LIMIT = 50
 MAX_OFFSET = 10_000
+MAX_FILTERS = 100
 MAX_TERMS = 64
 """How many words of one query are looked up. The others are ignored."""
 
@@ -265,6 +266,8 @@ def search_tool(index: Index) -> Tool:
             offset: How many hits to skip: the `next_offset` of the page before.
             filters: Metadata fields and the values that they must have.
         """
+        if filters is not None and len(filters) > MAX_FILTERS:
+            raise ToolError(f"A search takes at most {MAX_FILTERS} filters.")
         given: dict[str, Any] = {"limit": limit, "offset": offset, "filters": filters}
         if iscoroutinefunction(index.query):
             return await index.query(query, **given)

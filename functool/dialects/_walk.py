@@ -56,7 +56,7 @@ class _Walk:
     @cached_property
     def recursive(self) -> frozenset[str]:
         """The names of the recursive definitions."""
-        return frozenset(self.names.cycles())
+        return frozenset(self.names.cycles)
 
     def root(self) -> Node:
         node = {

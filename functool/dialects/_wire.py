@@ -139,7 +139,7 @@ def _text(tool: Tool, build: Build) -> tuple[ToolSchema, bytes, tuple[str, ...]]
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         why = f"it is nested too deeply or is no valid JSON Schema ({error})"
     kept.pop(build, None)
-    raise DefinitionError(f"the schema of the tool {tool.name!r} cannot be rendered: {why}")
+    raise DefinitionError(f"{tool.name} cannot be written for a provider: {why}")
 
 
 def name_losses(name: str, pattern: re.Pattern[str] = PLAIN_NAME) -> list[str]:

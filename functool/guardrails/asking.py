@@ -11,8 +11,7 @@ from __future__ import annotations
 import inspect
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NoReturn, TypeAlias
 
@@ -22,6 +21,7 @@ from functool.call import ToolCall, ToolResult, changed
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import failure_or_raise
+from functool.schema.callables import without_partials
 
 _In = TypeVar("_In", default=ToolCall)
 _Out = TypeVar("_Out", default=ToolResult)
@@ -43,8 +43,7 @@ logger: logging.Logger = logging.getLogger("functool")
 
 def name_of(guardrail: Any) -> str:
     """Return the name of a guardrail, as `result.metadata["guardrails"]` shows it."""
-    while isinstance(guardrail, partial):
-        guardrail = guardrail.func
+    guardrail = without_partials(guardrail)
     return str(getattr(guardrail, "__name__", None) or type(guardrail).__name__)
 
 
@@ -111,6 +110,23 @@ def refuse_changed(guardrail: Any, record: list[dict[str, str]]) -> NoReturn:
     remedy = "return a new call instead: dataclasses.replace(call, arguments={...})"
     error = TypeError(f"{name_of(guardrail)} changed the arguments of the call in place; {remedy}")
     _refuse(error, guardrail, "input", record, f"The call was refused: {error}.")
+
+
+def arguments_of(call: ToolCall, context: Context[Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments of a call, after a check that a guardrail finds these names in them.
+
+    A call may leave out an optional argument. But if the schema lacks names of the arguments, there
+    are aliases, and the argument may be there under another name.
+
+    Raises:
+        LookupError: The tool has no argument of a name.
+    """
+    given = call.arguments if isinstance(call.arguments, Mapping) else {"": call.arguments}
+    known = context.schema.plain.get("properties", {}) if context.schema else {}
+    for name in names:
+        if name not in given and not (name in known and given.keys() <= known.keys()):
+            raise LookupError(f"the tool has no argument {name!r} to look at")
+    return dict(given)
 
 
 def callables(items: Any, option: str, takes: tuple[str, ...] = ()) -> list[Any]:

@@ -7,14 +7,14 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from functool.call import ToolCall, to_json
 from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
-from functool.guardrails.asking import InputGuardrail
+from functool.guardrails.asking import InputGuardrail, arguments_of
 from functool.guardrails.text import compiled_patterns
 
 Per: TypeAlias = Literal["tool", "context"]
@@ -29,14 +29,7 @@ def block(patterns: Iterable[str | re.Pattern[str]], argument: str | None = None
     compiled = compiled_patterns(patterns)
 
     def block(call: ToolCall, context: Context[Any]) -> None:
-        given = call.arguments
-        arguments = dict(given) if isinstance(given, Mapping) else {"": given}
-        known = context.schema.plain.get("properties", {}) if context.schema else {}
-        missing = argument is not None and argument not in arguments
-        # A call may leave out an optional argument. But if the schema lacks names of the arguments,
-        # there are aliases, and the argument may be there under another name.
-        if missing and not (argument in known and arguments.keys() <= known.keys()):
-            raise LookupError(f"the tool has no argument {argument!r} to look at")
+        arguments = arguments_of(call, context, [] if argument is None else [argument])
         for text in _texts(arguments if argument is None else arguments.get(argument)):
             if any(pattern.search(text) for pattern in compiled):
                 what = f"argument {argument!r}" if argument else "call"
@@ -61,24 +54,20 @@ def rate_limit(calls: int, per_seconds: float, per: Per = "tool") -> InputGuardr
     if not (_is_count(calls) and _is_seconds(per_seconds)):
         wanted = "a positive int and a positive number of seconds"
         raise DefinitionError(f"rate_limit needs {wanted}, not {calls!r} and {per_seconds!r}")
-    memory = _Memory("rate_limit", per)
 
-    def rate_limit(call: ToolCall, context: Context[Any]) -> None:
+    def rate_limit(counts: dict[str, Any], tool: str, arguments: Any) -> None:
         now = time.monotonic()
-        with memory.lock:
-            if memory.has_counted(context):
-                return
-            times: deque[float] = memory.of(_name(call, context), context, deque())
-            while times and times[0] <= now - per_seconds:
-                times.popleft()
-            if len(times) >= calls:
-                raise GuardrailError(
-                    f"Too many calls: at most {calls} in {per_seconds:g} seconds."
-                    f" Try again in {times[0] + per_seconds - now:.1f} seconds."
-                )
-            times.append(now)
+        times: deque[float] = counts.setdefault(tool, deque())
+        while times and times[0] <= now - per_seconds:
+            times.popleft()
+        if len(times) >= calls:
+            raise GuardrailError(
+                f"Too many calls: at most {calls} in {per_seconds:g} seconds."
+                f" Try again in {times[0] + per_seconds - now:.1f} seconds."
+            )
+        times.append(now)
 
-    return rate_limit
+    return _counting(rate_limit, per)
 
 
 def budget(
@@ -105,27 +94,22 @@ def budget(
     if not sound or (calls is None and seconds is None):
         wanted = "a positive int of calls, a positive number of seconds, or both"
         raise DefinitionError(f"budget needs {wanted}, not {calls!r} and {seconds!r}")
-    memory = _Memory("budget", per)
     limits = {"calls": calls, "seconds": seconds}
 
-    def budget(call: ToolCall, context: Context[Any]) -> None:
+    def budget(counts: dict[str, Any], tool: str, arguments: Any) -> None:
         now = time.monotonic()
-        name = _name(call, context) if per == "tool" else ""
-        with memory.lock:
-            if memory.has_counted(context):
-                return
-            used = memory.of(name, context, {"calls": 0, "began": now})
-            spent = {"calls": used["calls"], "seconds": now - used["began"]}
-            left = {kind: max(0, most - spent[kind]) for kind, most in limits.items() if most}
-            if not all(left.values()):
-                rests = " and ".join(f"{round(left[k], 1)} of {limits[k]} {k}" for k in left)
-                raise GuardrailError(
-                    f"The budget is used up: {rests} are left. Make no such call again: answer with"
-                    " what you have, and say what is missing."
-                )
-            used["calls"] += 1
+        used = counts.setdefault(tool if per == "tool" else "", {"calls": 0, "began": now})
+        spent = {"calls": used["calls"], "seconds": now - used["began"]}
+        left = {kind: max(0, most - spent[kind]) for kind, most in limits.items() if most}
+        if not all(left.values()):
+            rests = " and ".join(f"{round(left[k], 1)} of {limits[k]} {k}" for k in left)
+            raise GuardrailError(
+                f"The budget is used up: {rests} are left. Make no such call again: answer with"
+                " what you have, and say what is missing."
+            )
+        used["calls"] += 1
 
-    return budget
+    return _counting(budget, per)
 
 
 def max_repeats(n: int) -> InputGuardrail:
@@ -140,54 +124,48 @@ def max_repeats(n: int) -> InputGuardrail:
     """
     if not _is_count(n):
         raise DefinitionError(f"max_repeats needs a positive int, not {n!r}")
-    memory = _Memory("max_repeats", "context")
 
-    def max_repeats(call: ToolCall, context: Context[Any]) -> None:
-        arguments = call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
-        this = json.dumps([_name(call, context), arguments], sort_keys=True, default=str)
-        with memory.lock:
-            if memory.has_counted(context):
+    def max_repeats(counts: dict[str, Any], tool: str, arguments: Any) -> None:
+        given = arguments if isinstance(arguments, str) else dict(arguments)
+        call = json.dumps([tool, given], sort_keys=True, default=str)
+        counts["times"] = counts.get("times", 0) + 1 if counts.get("call") == call else 1
+        counts["call"] = call
+        if counts["times"] > n:
+            raise GuardrailError(
+                f"The same call came {counts['times']} times in a row; at most {n} are answered."
+                " Use the answer that you have, change the arguments, or try another way."
+            )
+
+    return _counting(max_repeats, "context")
+
+
+def _counting(count: Callable[[dict[str, Any], str, Any], None], per: Per) -> InputGuardrail:
+    """Return a guardrail that calls `count(counts, tool, arguments)` once for each call.
+
+    `counts` is a dict that is kept for the process or in each context.
+
+    Raises:
+        DefinitionError: `per` is neither `"tool"` nor `"context"`.
+    """
+    if per not in ("tool", "context"):
+        raise DefinitionError(f'per must be "tool" or "context", not {per!r}')
+    key = f"functool.{count.__name__}:{uuid4().hex}"
+    lock = threading.Lock()
+    process: dict[str, Any] = {}
+
+    def guardrail(call: ToolCall, context: Context[Any]) -> None:
+        # If a person edits a call, all guardrails are asked about it again.
+        if context.call is not None:
+            if key in context.notes:
                 return
-            row = memory.of("", context, {"call": this, "times": 0})
-            row["times"] = row["times"] + 1 if row["call"] == this else 1
-            row["call"] = this
-            if row["times"] > n:
-                raise GuardrailError(
-                    f"The same call came {row['times']} times in a row; at most {n} are answered."
-                    " Use the answer that you have, change the arguments, or try another way."
-                )
+            context.notes[key] = True
+        tool = context.schema.name if context.schema else call.name
+        with lock:
+            counts = process if per == "tool" else context.state.setdefault(key, {})
+            count(counts, tool, call.arguments)
 
-    return max_repeats
-
-
-class _Memory:
-    """The counts of a guardrail, kept for the process or in each context."""
-
-    def __init__(self, kind: str, per: Per) -> None:
-        if per not in ("tool", "context"):
-            raise DefinitionError(f'per must be "tool" or "context", not {per!r}')
-        self.lock = threading.Lock()
-        self._key = f"functool.{kind}:{uuid4().hex}"
-        self._process: dict[str, Any] | None = {} if per == "tool" else None
-
-    def of(self, name: str, context: Context[Any], start: Any) -> Any:
-        """Return the stored value for a name. At first it is `start`."""
-        home = context.state if self._process is None else self._process
-        return home.setdefault(f"{self._key}:{name}", start)
-
-    def has_counted(self, context: Context[Any]) -> bool:
-        """Return whether this call was counted before, and mark it as counted.
-
-        If a person edits a call, all guardrails are asked about it again.
-        """
-        if context.call is None or self._key in context.notes:
-            return context.call is not None
-        context.notes[self._key] = True
-        return False
-
-
-def _name(call: ToolCall, context: Context[Any]) -> str:
-    return context.schema.name if context.schema else call.name
+    guardrail.__name__ = count.__name__
+    return guardrail
 
 
 def _is_count(value: Any) -> bool:
@@ -206,5 +184,7 @@ def _texts(value: Any) -> Iterable[str]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _texts(item)
+    elif type(value) is int:  # A list may hold half a million.
+        yield str(value)
     elif value is not None:
         yield from (value,) if isinstance(value, str) else (str(value), to_json(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,8 @@ from functool.context import Context
 from functool.errors import DefinitionError, GuardrailError
 from functool.executors import inline
 from functool.guardrails.approval import require_approval
-from functool.guardrails.asking import InputGuardrail
+from functool.guardrails.asking import InputGuardrail, arguments_of
+from functool.schema.json_schema import property_names
 
 Wrote = Callable[[Context[Any]], "str | Iterable[str]"]
 
@@ -24,6 +25,7 @@ MODEL = "the model"
 _RETURNED = "functool.trusted_only:returned"
 _SHORT = 200
 _MOST = 10_000
+_NAMED = 50
 
 wanted_results: set[str] = set()
 """Not empty once a guardrail needs the results of trusted tools. Then the road calls `remember`."""
@@ -34,7 +36,8 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
     A value with a label in `call.metadata["sources"]` comes from an untrusted tool. A value without
     a label is trusted. With `wrote`, it is trusted only if it occurs in what the user wrote, or if
-    it is a complete short value that a trusted tool returned in this context.
+    it is a complete short value that a trusted tool returned in this context. What the tool got as
+    an argument itself does not count. A key that the schema does not name is a value as well.
 
     Args:
         *arguments: Names of arguments; by default all arguments.
@@ -50,11 +53,7 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
 
     async def untrusted(call: ToolCall, context: Context[Any]) -> dict[str, list[str]]:
         """Return the sources of each untrusted value, by its JSON pointer."""
-        given = call.arguments if isinstance(call.arguments, Mapping) else {}
-        plain = context.schema.plain.get("properties", {}) if context.schema else {}
-        for name in arguments:
-            if name not in given and name not in plain:
-                raise LookupError(f"the tool has no argument {name!r} to look at")
+        given = arguments_of(call, context, arguments)
         names = [name for name in arguments or given if name in given]
         labels = _labels(call)
         places = {f"/{_escaped(name)}" for name in names}
@@ -68,11 +67,19 @@ def trusted_only(*arguments: str, ask: bool = False, wrote: Wrote | None = None)
         answer = await inline(wrote, context)
         texts = [answer] if isinstance(answer, str) else [str(text) for text in answer]
         known = context.state.get(_RETURNED, ())
+        named = set(property_names(context.schema.plain)) if context.schema else set()
+        asked: dict[str, bool] = {}
         for name in names:
-            for place, value in _leaves(given[name], f"/{_escaped(name)}"):
-                labelled = any(_is_within(place, top) or not top for top in labels)
-                if not labelled and not _is_known(value, texts, known):
-                    suspect[place] = [MODEL]
+            for place, value in _leaves(given[name], f"/{_escaped(name)}", named):
+                text = _text(value)
+                if text not in asked:
+                    asked[text] = _is_known(text, texts, known)
+                if asked[text] or any(_is_within(place, top) or not top for top in labels):
+                    continue
+                if len(suspect) == _NAMED:  # A person cannot read more, so blame the whole.
+                    suspect[f"/{_escaped(name)}"] = [MODEL]
+                    break
+                suspect[place] = [MODEL]
         return suspect
 
     async def trusted_only(call: ToolCall, context: Context[Any]) -> ToolCall | None:
@@ -108,16 +115,21 @@ def _check(arguments: tuple[str, ...], wrote: Any) -> None:
     wanted_results.add(_RETURNED)
 
 
-def remember(context: Context[Any], result: ToolResult) -> None:
-    """Remember the short values of a trusted tool's result. A result with a label is skipped."""
+def remember(context: Context[Any], result: ToolResult, arguments: Any) -> None:
+    """Remember the short values of a trusted tool's result. A result with a label is skipped.
+
+    The tool may only repeat its `arguments`, which a model has written, so these are skipped too.
+    """
     if result.error is not None or metadata_of(result).get("sources"):
         return
     known: set[Any] = context.state.setdefault(_RETURNED, set())
     data = result.text if result.value is None else result.value
     with suppress(ValueError):  # As JSON, each field of a model is a value.
         data = json.loads(to_json(data))
-    short = [_text(value) for _, value in _leaves(data, "") if len(str(value)) <= _SHORT]
-    known.update(short[: _MOST - len(known)])
+    sent = {_text(value) for _, value in _leaves(arguments, "")}
+    texts = (_text(value) for _, value in _leaves(data, ""))
+    new = dict.fromkeys(text for text in texts if len(text) <= _SHORT and text not in sent)
+    known.update([*new][: _MOST - len(known)])
 
 
 def _labels(call: ToolCall) -> dict[str, list[str]]:
@@ -141,21 +153,28 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _leaves(value: Any, at: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield each text and number in a value, with its JSON pointer."""
+def _leaves(
+    value: Any, at: str, named: Collection[str] = (), depth: int = 0
+) -> Iterator[tuple[str, Any]]:
+    """Yield each text and number in a value, with its JSON pointer.
+
+    The keys of objects are texts as well, except those that the schema has `named`.
+    """
     if isinstance(value, Mapping) and depth < 100:
         for key, item in value.items():
-            yield from _leaves(item, f"{at}/{_escaped(str(key))}", depth + 1)
+            place = f"{at}/{_escaped(str(key))}"
+            if key not in named:
+                yield place, key
+            yield from _leaves(item, place, named, depth + 1)
     elif isinstance(value, (list, tuple, set, frozenset)) and depth < 100:
         for index, item in enumerate(value):
-            yield from _leaves(item, f"{at}/{index}", depth + 1)
+            yield from _leaves(item, f"{at}/{index}", named, depth + 1)
     elif value is not None and not isinstance(value, bool):
         yield at, value
 
 
-def _is_known(value: Any, texts: Iterable[str], known: Any) -> bool:
+def _is_known(text: str, texts: Iterable[str], known: Any) -> bool:
     """Whether the user wrote a value, or a trusted tool returned it."""
-    text = _text(value)
     return not text.strip() or text in known or any(_contains(written, text) for written in texts)
 
 

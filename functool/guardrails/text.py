@@ -105,6 +105,8 @@ def _clean_with_json(patterns: list[re.Pattern[str]], value: Any) -> Any:
         value = _clean_value(patterns, value)
     except RecursionError:  # The value is too deep or recursive, so it is shown as one text.
         value = _clean(patterns, to_json(value))
+    if isinstance(value, str):
+        return value
     shown = render(value)
     cleaned = [_clean_value(patterns, part) for part in shown]
     return value if cleaned == shown else _parsed(ToolResult(output=cleaned).text)
@@ -125,7 +127,10 @@ def _clean_value(patterns: list[re.Pattern[str]], value: Any) -> Any:
         new = {_clean_value(patterns, k): _clean_value(patterns, item) for k, item in value.items()}
     elif type(value) in (list, tuple, set, frozenset):
         new = type(value)(_clean_value(patterns, item) for item in value)
-    else:  # Match a number or an object by its JSON.
+    elif isinstance(value, (int, float)):
+        text = to_json(value)
+        return value if (new := _replace_matches(patterns, text)) == text else new
+    else:  # Match an object by its JSON.
         text = to_json(value)
         same = _parsed(text)
         new = _clean(patterns, text) if same is text else _clean_value(patterns, same)
@@ -157,6 +162,8 @@ def _letter(match: re.Match[str]) -> str:
 
 def _replace_matches(patterns: list[re.Pattern[str]], text: str) -> str:
     """Replace every match by the mark. Overlapping matches get one mark; old marks are kept."""
+    if not any(pattern.search(text) for pattern in patterns):
+        return text
     size, parts, end = len(_MARK), [], 0
     found = (match.span() for pattern in patterns for match in pattern.finditer(text))
     for start, stop in sorted(found):

@@ -33,6 +33,7 @@ from functool.call import failure_of, to_json
 from functool.content import base64_of
 from functool.executors import inline
 from functool.integrations.values import bytes_of, text_of
+from functool.integrations.visible import arguments_text
 from functool.layers.some_tools import one_tool
 
 try:
@@ -47,6 +48,9 @@ except ImportError as _missing:
 _log = logging.getLogger("functool")
 
 APPROVAL_SECONDS = 300.0
+MAX_QUESTION = 10_000
+"""The most characters of arguments that a person is shown. A longer call is refused unasked."""
+
 _ALLOW, _DENY = "Allow", "Deny"
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -256,7 +260,11 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
-        arguments = json.dumps(request.arguments, ensure_ascii=False)
+        arguments = arguments_text(request.arguments)
+        if len(arguments) > MAX_QUESTION:
+            size = f"the arguments are {len(arguments):,} characters long"
+            reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."
+            return Decision(approved=False, reason=reason)
         prompt = f"Allow the tool {request.tool} to run with {arguments}?"
         try:
             answer = await coordinator.approval_system.request_approval(

@@ -199,7 +199,8 @@ def progress_bar(context: Context[Any]) -> Iterator[None]:
         if not bar.tasks:
             bar.start()
             bar.add_task(event.tool_name, total=None)
-        text = " ".join(visible(str(event.data.get("message") or event.tool_name)).split())[:200]
+        told = str(event.data.get("message") or event.tool_name)[:2_000]
+        text = " ".join(visible(told).split())[:200]
         done, total = _number(event.data.get("done")), _number(event.data.get("total"))
         bar.update(bar.tasks[0].id, description=text, completed=done, total=total)
 

@@ -14,7 +14,7 @@ from mcp.client.session import ClientRequestContext
 
 from functool import Context, SchemaTool, Tool, ToolResult, Toolset, ToolSettings
 from functool.integrations import mcp_untrusted as untrusted
-from functool.integrations.mcp_link import MAX_TOOLS, Link
+from functool.integrations.mcp_link import MAX_LISTED, MAX_TOOLS, Link
 from functool.integrations.mcp_transport import Way
 from functool.integrations.visible import visible
 
@@ -111,6 +111,7 @@ class _Tools(Toolset):
         self._link: Link | None = None
         self._local: dict[str, Tool] = {}
         self._known: set[str] = set()
+        self._room = MAX_LISTED
 
     def __getitem__(self, name: str) -> Tool:
         return self._local[name]
@@ -127,14 +128,19 @@ class _Tools(Toolset):
     def fill(self, definitions: list[types.Tool], link: Link) -> bool:
         """Add new tools, and return whether there were any."""
         self._link = link
-        new = [definition for definition in definitions if definition.name not in self._known]
-        # A server may list other names each time.
-        new = new[: max(0, MAX_TOOLS - len(self._known))]
-        for definition in new:
+        begun = len(self._known)
+        for definition in definitions:
+            if definition.name in self._known:
+                continue
+            # A server may list other names each time.
+            size = untrusted.size_of(definition)
+            if size > self._room or len(self._known) >= MAX_TOOLS:
+                break
+            self._room -= size
             self._known.add(definition.name)
             name = untrusted.local_name(self._prefix + definition.name, self._local)
             self._local[name] = _tool(definition, name, link, self._trusted, self._options)
-        return bool(new)
+        return len(self._known) > begun
 
     async def listed(self, definitions: list[types.Tool]) -> None:
         """Add the tools of a new listing, and call the host's `changed` if there are new ones."""

@@ -158,7 +158,7 @@ class Link:
         if error.code == types.CONNECTION_CLOSED and not await self._answers(client):
             return ToolResult.failed(self._way.advice() or LOST, type="ConnectionError")
         # For an invalid answer, the SDK's message would show a part of it.
-        reason = MALFORMED if error.code == types.PARSE_ERROR else visible(error.message)
+        reason = MALFORMED if error.code == types.PARSE_ERROR else _beginning(error.message)
         reason = self._way.advice() or reason or "The server gave no reason."
         return ToolResult.failed(reason[:MAX_ERROR], type="MCPError", details={"code": error.code})
 
@@ -305,5 +305,10 @@ async def _exchange(
 def _reason(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = visible(str(error))[:MAX_ERROR]
+    text = _beginning(str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning of an error's text, without what a person cannot see."""
+    return visible(text[: 10 * MAX_ERROR])[:MAX_ERROR]

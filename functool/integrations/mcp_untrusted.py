@@ -25,7 +25,7 @@ from functool import (
     ToolResult,
     ToolSettings,
 )
-from functool.integrations.visible import is_hidden, visible
+from functool.integrations.visible import is_visible, visible
 
 MAX_NAME = 64
 MAX_TOOLS = 5_000
@@ -88,7 +88,7 @@ def cleaned(schema: Any) -> Any:
 def has_hidden(schema: Any) -> bool:
     """Whether a schema has hidden characters, also in its names and values."""
     if isinstance(schema, str):
-        return any(map(is_hidden, schema))
+        return not is_visible(schema)
     if isinstance(schema, dict):
         return any(has_hidden(key) or has_hidden(value) for key, value in schema.items())
     return isinstance(schema, list) and any(map(has_hidden, schema))

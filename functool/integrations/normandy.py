@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from functool import Context, Tool, ToolCall, ToolModel, Toolset, WrapperTool
+from functool import (
+    Context,
+    Tool,
+    ToolCall,
+    ToolDisabledError,
+    ToolModel,
+    Toolset,
+    WrapperTool,
+)
 from functool.executors import checked_timeout
 from functool.tool_model import Err, Ok
 
@@ -103,6 +111,8 @@ async def execute(
             return missing
         case Ok(tool):
             pass
+    if not tool.is_enabled(context):
+        return Err(str(ToolDisabledError.of(tool.name)))
     own = None if tool.timeout is None else tool.timeout * 1_000
     limit = timeout if timeout is not None else own if own is not None else DEFAULT_TIMEOUT
     limited = WrapperTool(tool, timeout=checked_timeout(limit / 1_000))

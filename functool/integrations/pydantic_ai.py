@@ -172,7 +172,7 @@ class _Adopted(Tool):
             usage=RunUsage(),
             tool_name=call.name,
             tool_call_id=call.id,
-            tool_call_approved=bool(self.requires_approval),
+            tool_call_approved=_is_approved(context),
         )
         tool = next(iter((await self._tools.get_tools(run)).values()), None)
         if tool is None:
@@ -220,6 +220,12 @@ class _Adopted(Tool):
             if inspect.isawaitable(checked):
                 await checked
         return await self._tools.call_tool(tool.tool_def.name, arguments, run, tool)
+
+
+def _is_approved(context: Context[Any]) -> bool:
+    """Whether a person or a grant has approved this very call."""
+    decision = context.decision
+    return decision is not None and bool(decision["approved"])
 
 
 async def _call(tool: Tool, arguments: dict[str, Any], run: RunContext[Any]) -> Any:

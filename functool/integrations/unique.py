@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 import re
 import types
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,11 +24,12 @@ from functool import (
     TextContent,
     Tool,
     ToolCall,
-    ToolEvent,
+    ToolDisabledError,
     ToolPrompts,
     ToolResult,
     ToolSettings,
 )
+from functool.call import failure_of
 from functool.executors import in_thread
 from functool.integrations.values import json_or_text
 from functool.layers.some_tools import one_tool
@@ -41,23 +41,20 @@ try:
     from unique_toolkit.agentic.tools.openai_builtin.base import OpenAIBuiltInToolName
     from unique_toolkit.agentic.tools.schemas import BaseToolConfig, ToolCallResponse
     from unique_toolkit.agentic.tools.tool import Tool as NativeTool
-    from unique_toolkit.agentic.tools.tool_progress_reporter import (
-        ProgressState,
-        ToolProgressReporter,
-    )
+    from unique_toolkit.agentic.tools.tool_progress_reporter import ToolProgressReporter
     from unique_toolkit.language_model.schemas import (
         LanguageModelFunction,
         LanguageModelToolDescription,
     )
 
     from functool.integrations.unique_images import split_images, with_bytes
+    from functool.integrations.unique_progress import Progress
 except ImportError as _error:
     raise ImportError(
         "the Unique integration needs unique-toolkit and Python 3.12:"
         " pip install 'functool[unique]'"
     ) from _error
 
-_log = logging.getLogger("functool")
 Approver = Callable[[ApprovalRequest], "bool | Decision | Awaitable[bool | Decision]"]
 
 NO_OUTPUT = "(no output)"
@@ -296,60 +293,20 @@ def _run(tool: Tool, approver: Approver | None) -> Callable[..., Awaitable[ToolC
         # Their tool lives as long as the run of its manager. So does the state of its calls, for
         # example a rate limit.
         context.state = self.functool_state
-        progress = _Progress(self, tool_call)
+        progress = Progress(self, tool_call)
         context.subscribe(progress)
         call = ToolCall(name=tool.name, arguments=tool_call.arguments or {}, id=tool_call.id)
-        result = await tool.invoke(call, context)
+        # Their manager asks only once, when it is made.
+        if tool.is_enabled(context):
+            result = await tool.invoke(call, context)
+        else:
+            result = failure_of(ToolDisabledError.of(tool.name))
         await progress.end(result)
         if any(isinstance(part, ImageContent) for part in result.output):
             return await in_thread(_response, tool_call, result)  # Large images take a while.
         return _response(tool_call, result)
 
     return run
-
-
-class _Progress:
-    """Passes the progress of one call to their reporter. `end` reports how the call ended."""
-
-    def __init__(self, native: Any, tool_call: LanguageModelFunction) -> None:
-        self._reporter = native.functool_reporter
-        self._name = native.display_name()
-        self._tool_call = tool_call
-        self._last: str | None = None
-
-    async def __call__(self, event: ToolEvent) -> None:
-        if event.kind == "tool:progress" and self._reporter is not None:
-            self._last = _progress_text(event)
-            await self._notify(self._last, ProgressState.RUNNING)
-
-    async def end(self, result: ToolResult) -> None:
-        if self._last is None:
-            return
-        state, text = (
-            (ProgressState.FAILED, result.text)
-            if result.is_error
-            else (ProgressState.FINISHED, self._last)
-        )
-        try:
-            await self._notify(text, state)
-        except Exception:
-            _log.warning("the progress reporter of %s failed", self._name, exc_info=True)
-
-    async def _notify(self, message: str, state: ProgressState) -> None:
-        await self._reporter.notify_from_tool_call(
-            tool_call=self._tool_call, name=self._name, message=message, state=state
-        )
-
-
-def _progress_text(event: ToolEvent) -> str:
-    data = event.data
-    text = str(data.get("message") or "")
-    if "value" in data:
-        text = ToolResult.of(data["value"]).text
-    done, total = data.get("done"), data.get("total")
-    if done is None:
-        return text
-    return f"{text} ({done:g})".strip() if total is None else f"{text} ({done:g}/{total:g})".strip()
 
 
 def _response(tool_call: LanguageModelFunction, result: ToolResult) -> ToolCallResponse:

@@ -1,13 +1,35 @@
-"""Remove invisible characters and terminal escapes from texts that somebody else wrote."""
+"""Show a person the texts that somebody else wrote, without what the person would not see.
+
+A text may have many millions of characters, and is cleaned on the event loop. So Python code
+judges no character by itself.
+"""
 
 from __future__ import annotations
 
+import json
 import unicodedata
+from itertools import filterfalse
+from typing import Any
 
-INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
+SEEN = frozenset(
+    "\n\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""Line ends, tabs and spaces. For Python they are not printable, but a person sees them."""
+
+UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+    # A row of variation selectors can hide a whole text. `visible` allows `COLOURED` after an
+    # emoji.
+    + "".join(map(chr, [*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0)]))
+)
+"""Characters that are printable for Python, but not seen by a person."""
+
 COLOURED = "\ufe0f"
 """The variation selector that asks for the coloured form of an emoji."""
+
+PIECE = 4_096
+"""How many characters are cleaned at once. The sets of a longer piece would be slow."""
 
 
 def visible(text: str) -> str:
@@ -16,20 +38,39 @@ def visible(text: str) -> str:
     Escapes and marks of direction are removed as well. Line ends and tabs stay, and so does the
     selector that colours an emoji.
     """
-    if text.isascii():
-        return text if text.isprintable() else "".join(c for c in text if not is_hidden(c))
-    kept: list[str] = []
-    for char in text:
-        stray = char == COLOURED and not (kept and unicodedata.category(kept[-1]) in ("So", "Sm"))
-        if not (stray or is_hidden(char)):
-            kept.append(char)
-    return "".join(kept)
+    if text.isascii() and text.isprintable():
+        return text
+    pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    *parts, last = "".join(map(_without_hidden, pieces)).split(COLOURED)
+    before = {part[-1] for part in parts if part}
+    symbols = {char for char in before if unicodedata.category(char) in ("So", "Sm")}
+    coloured = [f"{part}{COLOURED}" if part[-1:] in symbols else part for part in parts]
+    return "".join(coloured) + last
 
 
-def is_hidden(char: str) -> bool:
-    """Whether a person cannot see a character."""
-    if char.isascii():
-        return not (char.isprintable() or char in "\n\t")
-    # A row of variation selectors can hide a whole text. `visible` allows one after an emoji.
-    selector = "\ufe00" <= char <= "\ufe0e" or "\U000e0100" <= char <= "\U000e01ef"
-    return selector or char in INVISIBLE or unicodedata.category(char) in INVISIBLE_CATEGORIES
+def is_visible(text: str) -> bool:
+    """Whether a person sees all characters of a text."""
+    if text.isascii() and text.isprintable():
+        return True
+    return not any(_hidden(set(text[at : at + PIECE])) for at in range(0, len(text), PIECE))
+
+
+def arguments_text(arguments: Any) -> str:
+    """Return arguments for the person who decides about a call, as JSON in ASCII.
+
+    All other characters are written out, so that none hides another or changes the order.
+    """
+    return json.dumps(arguments, indent=2).replace("\x7f", "\\u007f")
+
+
+def _without_hidden(text: str) -> str:
+    hidden = _hidden(set(text))
+    return "".join(filterfalse(hidden.__contains__, text)) if hidden else text
+
+
+def _hidden(different: set[str]) -> set[str]:
+    """Return the characters that a person cannot see.
+
+    Python calls those not printable which are separators, or have a category of "other".
+    """
+    return set(filterfalse(str.isprintable, different)) - SEEN | different & UNSEEN

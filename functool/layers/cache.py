@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from math import copysign
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
 from functool import Context, DefinitionError, Tool, ToolCall, ToolResult, Toolset, Tripwire
@@ -29,7 +29,15 @@ except ImportError as _error:
 Per: TypeAlias = Literal["context", "process"]
 Key: TypeAlias = tuple[str, str]
 
-Outcome: TypeAlias = ToolResult | Exception | None
+
+class Raised(NamedTuple):
+    """What a body raised, and the untrusted tools that its message may come from."""
+
+    error: Exception
+    sources: list[str]
+
+
+Outcome: TypeAlias = ToolResult | Raised | None
 """What a running call passes to equal calls that wait for it. None: they run the body."""
 
 _EXACT = 2**53
@@ -128,8 +136,9 @@ class _Cache:
             if flight is not None and stored is None:
                 # A waiting call that is cancelled must not cancel the running one.
                 stored = await asyncio.shield(asyncio.wrap_future(flight))
-            if isinstance(stored, Exception):
-                raise stored
+            if isinstance(stored, Raised):
+                context.add_sources(stored.sources)
+                raise stored.error
             if stored is not None:
                 return _marked_as_cached(stored)
         outcome: Outcome = None
@@ -140,7 +149,7 @@ class _Cache:
         except Tripwire:
             raise
         except Exception as error:
-            outcome = error
+            outcome = Raised(error, [*(context.inner_sources or ())])
             raise
         finally:
             with self._lock:

@@ -134,8 +134,8 @@ class Inbox:
             ValueError: JSON cannot express the arguments, the grant does not cover the call, or
                 the request in the file does not match its digest.
         """
-        if grant is not None and not isinstance(grant, Grant):
-            raise TypeError(f"expected a Grant, not {type(grant).__name__}")
+        if grant is not None:
+            Grant.check(grant)
         edited = None if arguments is None else json.dumps(json_copy(arguments))
         self._decide(id, True, "", edited, grant)
 

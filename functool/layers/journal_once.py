@@ -202,7 +202,7 @@ class Once:
         outer = _running_attempts.get()
         _running_attempts.set((*outer, row.attempt))
         try:
-            result, raised, error = await _outcome(proceed)
+            result, raised, error = await _outcome(proceed, context)
             is_pause = isinstance(error, ApprovalRequired) or pauses(result)
             try:
                 await (self._forget(row) if is_pause else self._finish(row, result, raised))
@@ -257,12 +257,14 @@ class Once:
         return row.state == "started" and running
 
 
-async def _outcome(proceed: Proceed) -> tuple[ToolResult, str, Exception | None]:
+async def _outcome(
+    proceed: Proceed, context: Context[Any]
+) -> tuple[ToolResult, str, Exception | None]:
     """Run a body. Return its result, or a failed result with the kind and the exception itself."""
     try:
         return await proceed(), "", None
     except Exception as error:
-        return *failure_from(error), error
+        return *failure_from(error, context.inner_sources), error
 
 
 def is_utf8(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
@@ -98,15 +98,20 @@ def _raised(kind: str, failure: ToolFailure) -> Exception:
     return other
 
 
-def failure_from(error: Exception) -> tuple[ToolResult, str]:
-    """Return the failed result for an exception that a body raised, and the kind of exception."""
+def failure_from(error: Exception, sources: Iterable[str] | None = None) -> tuple[ToolResult, str]:
+    """Return the failed result for an exception that a body raised, and the kind of exception.
+
+    `sources` are the untrusted tools that its message may come from.
+    """
     if isinstance(error, ToolError):
         kind = "ToolError"
     else:
         kind = "Tripwire" if isinstance(error, Tripwire) else "Exception"
     details = error.details if isinstance(error, ToolError) else None
     message = ToolResult.of(error).text
-    return ToolResult.failed(message, type=type(error).__name__, details=details), kind
+    metadata = {"sources": [*sources]} if sources else None
+    name = type(error).__name__
+    return ToolResult.failed(message, type=name, details=details, metadata=metadata), kind
 
 
 def _json_parts(result: ToolResult) -> dict[str, Any]:

@@ -177,6 +177,7 @@ def stored_answer(entry: Entry, context: Context[Any]) -> ToolResult:
     if outcome.is_text:
         mark["value_is_text"] = True
     note(context, mark)
+    context.add_sources(outcome.result.metadata.get("sources", ()))
     if outcome.error is not None:
         raise outcome.error
     return outcome.result

@@ -122,7 +122,7 @@ def _noting(tool: str, entries: list[Entry], numbers: Iterator[int]) -> Around:
         except ApprovalRequired:
             raise
         except Exception as error:
-            done = text_of(*failure_from(error))
+            done = text_of(*failure_from(error, context.inner_sources))
             raise
         finally:
             mine = next(i for i, entry in enumerate(entries) if entry.key == key)

@@ -14,7 +14,6 @@ import errno
 import os
 import secrets
 import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -42,6 +41,7 @@ from functool import (
     ToolSettings,
 )
 from functool.executors import in_thread, inline
+from functool.layers.own_directory import own_directory
 from functool.layers.spill_reading import matcher, searched, shape, span, stored, within
 
 Owner: TypeAlias = Callable[[Context[Any]], "Any | Awaitable[Any]"]
@@ -82,7 +82,7 @@ class Spill:
 
     Args:
         directory: The directory of the files. By default a private one, which is removed with this
-            object or at the end of the process.
+            object or at the end of the process. What a killed process left is removed by the next.
         limit: The most characters of a result that a model is shown. Bytes of images count as
             characters.
         owner: `owner(context)`, sync or async, returns the owner of a result. Only the same owner
@@ -131,7 +131,7 @@ class Spill:
         """Return the directory, after removing expired files of earlier processes."""
         try:
             if directory is None:
-                path = Path(tempfile.mkdtemp(prefix="functool-spill-"))
+                path = own_directory("spill-")
                 weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
                 return path
             path = Path(directory)
@@ -268,8 +268,8 @@ class Spill:
         tail = left // 3
         return f"{frame}\n{summary}\n{first[: left - tail]}{gap}{first[-tail:]}"
 
-    async def _part(self, handle: str, number: int, context: Context[Any]) -> tuple[_Kept, _Part]:
-        """Return a result of this context's owner, and one of its parts.
+    async def _part(self, handle: str, number: int, context: Context[Any]) -> _Part:
+        """Return a part of a result of this context's owner, and label the answer as the result.
 
         Raises:
             ToolError: There is no such result or part.
@@ -284,7 +284,8 @@ class Spill:
             )
         if number >= len(kept.parts):
             raise ToolError(f"The result has no part {number}: the last is {len(kept.parts) - 1}.")
-        return kept, kept.parts[number]
+        context.add_sources(kept.sources)
+        return kept.parts[number]
 
     async def _text(self, part: _Part, path: str = "") -> str:
         """Return the text of a part, the base64 of bytes, or the JSON value at `path`."""
@@ -309,17 +310,16 @@ class Spill:
             part: Annotated[int, Field(ge=0), "Which part of a result that has several."] = 0,
         ) -> ToolResult:
             """Read a part of a long result that was kept aside."""
-            kept, found = await self._part(handle, part, context)
-            metadata = {"sources": kept.sources} if kept.sources else {}
+            found = await self._part(handle, part, context)
             if found.content is not None:
                 data = await in_thread(stored, found.path)
-                return ToolResult.of(replace(found.content, data=data), metadata=metadata)
+                return ToolResult.of(replace(found.content, data=data))
             text = await self._text(found, path)
             if lines:
                 offset, end = span(text, lines)
             else:
                 end = len(text) if length is None else offset + length
-            return ToolResult.of(self._slice(text, offset, end), metadata=metadata)
+            return ToolResult.of(self._slice(text, offset, end))
 
         return FunctionTool(read_result, settings=_settings("Read a result"))
 
@@ -350,13 +350,11 @@ class Spill:
             Each line begins with its offset, for `read_result`. Long lines are searched in pieces.
             """
             matches = matcher(pattern)
-            kept, found = await self._part(handle, part, context)
+            found = await self._part(handle, part, context)
             if not found.is_text:
                 raise ToolError(f"Part {part} is no text: {found}.")
             text = await self._text(found)
-            answer = await in_thread(searched, text, matches, self.limit)
-            metadata = {"sources": kept.sources} if kept.sources else {}
-            return ToolResult.of(answer, metadata=metadata)
+            return ToolResult.of(await in_thread(searched, text, matches, self.limit))
 
         return FunctionTool(search_result, settings=_settings("Search a result"))
 

@@ -6,48 +6,52 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from functool.schema.json_schema import children, resolved
+from functool.schema.json_schema import UNSET, children, resolved
 from functool.schema.shapes import NAMES, entries, is_type, part_at, types_of, values_of
 
 _DEEPEST = 8  # Unions may be recursive. No type that people write is nested more deeply.
-TYPES = frozenset(NAMES.values())
+TYPES = {*NAMES.values()}
 _NUMBERS = ("integer", "number")
 
 
-def admits_null(schema: Any, root: Any) -> bool:
-    """Whether a JSON Schema allows null. Its references point into `root`."""
-    return "null" in _admitted(schema, root, {})
+Known = dict[int, set[str]]
+"""The types that schemas allow, by the id of each: many references may lead to the same one."""
 
 
-def takes_only_containers(schema: Any, root: Any) -> bool:
+def admits_null(schema: Any, root: Any, known: Known | None = None) -> bool:
+    """Whether a JSON Schema allows null. Its references point into `root`.
+
+    `known` keeps the answers for the parts of `root` between calls.
+    """
+    return "null" in _admitted(schema, root, {} if known is None else known)
+
+
+def takes_only_containers(schema: Any, root: Any, known: Known | None = None) -> bool:
     """Whether a JSON Schema allows a list or an object, maybe null, and nothing else."""
-    kinds = _admitted(schema, root, {}) - {"null"}
+    kinds = _admitted(schema, root, {} if known is None else known) - {"null"}
     return bool(kinds) and kinds <= {"array", "object"}
 
 
-def _admitted(
-    schema: Any, root: Any, known: dict[int, frozenset[str]], depth: int = 0
-) -> frozenset[str]:
+def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
     """Return the types that a JSON Schema allows.
 
-    A reference that leads nowhere, or back to itself, allows all. `known` holds the types by the id
-    of each schema: many references may lead to the same one.
+    A reference that leads nowhere, or back to itself, allows all.
     """
     if id(schema) in known:
         return known[id(schema)]
-    known[id(schema)] = kinds = TYPES
+    known[id(schema)] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
-        return kinds if node is not False else frozenset()
-    if "type" in node:
-        kinds &= {*types_of(node)}
+        return set() if node is False else TYPES
+    kinds = {*types_of(node)} if "type" in node else TYPES
     if (values := values_of(node)) is not None:
-        kinds = frozenset(kind for kind in kinds if any(is_type(v, [kind]) for v in values))
+        kinds = {kind for kind in kinds if any(is_type(value, [kind]) for value in values)}
     for word in ("anyOf", "oneOf"):
         if word in node:
-            kinds &= {k for part in node[word] for k in _admitted(part, root, known, depth + 1)}
+            inner = [_admitted(part, root, known, depth + 1) for part in node[word]]
+            kinds = kinds & set().union(*inner)
     for part in node.get("allOf", ()):
-        kinds &= _admitted(part, root, known, depth + 1)
+        kinds = kinds & _admitted(part, root, known, depth + 1)
     known[id(schema)] = kinds
     return kinds
 
@@ -80,57 +84,86 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
 
 
 def find_bool_for_number(
-    value: Any, schema: Any, root: Any, path: tuple[Any, ...] = ()
+    value: Any, schemas: Sequence[Any], root: Any, path: tuple[Any, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
     """Find a bool, or a text that pydantic reads as NaN or infinity, where a number is expected.
+
+    Args:
+        value: The value at one place of the arguments.
+        schemas: The schemas of this place. In a union there are several.
+        root: The schema that references point into.
+        path: The place.
 
     Returns:
         The path of that value and what is expected there, or None.
     """
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping):
+    if not isinstance(value, (bool, dict, list)) and _is_finite(value):
         return None
-    if members := _members(schema):
-        likely = [member for member in members if _may_match(value, resolved(root, member))]
-        found = [find_bool_for_number(value, member, root, path) for member in likely]
-        return found[0] if found and all(found) else None
-    kind = schema.get("type")
+    here = [part for part in _with_members(schemas, root) if not _members(part)]
+    if {} in here:
+        return None
+    if isinstance(value, (dict, list)):
+        kind = NAMES[type(value)]
+        holders = [part for part in here if part.get("type", kind) == kind]
+        for key, item in entries(value):
+            inner = [part_at(part, key, root) for part in holders]
+            if found := find_bool_for_number(item, inner, root, (*path, key)):
+                return found
+        return None
+    refusals = [_refusal(value, part) for part in here]
+    if None in refusals or not any(refusals):
+        return None
+    return path, next(filter(None, refusals))
+
+
+def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """Return what a schema expects instead of a bool, or of a number that is not finite.
+
+    It is None if the schema allows the value, and "" if pydantic itself refuses it.
+    """
+    kind, choices = schema.get("type"), values_of(schema)
     if isinstance(value, bool):
         if kind in _NUMBERS:
-            return path, f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
+            return f"{'an' if kind == 'integer' else 'a'} {kind}, not a boolean"
         if kind == "string" and "format" in schema:  # pydantic reads `true` as the address 0.0.0.1.
-            return path, f"a valid {schema['format']}, not a boolean"
-        choices = schema.get("enum", [schema["const"]] if "const" in schema else [value])
-        if all(choice is not value for choice in choices):
-            return path, "one of the choices, not a boolean"
-    if kind == "number" and not _is_finite(value):
-        return path, "a finite number"
-    parts = ((key, item, part_at(schema, key, root)) for key, item in entries(value))
-    hits = (find_bool_for_number(item, part, root, (*path, key)) for key, item, part in parts)
-    return next(filter(None, hits), None)
+            return f"a valid {schema['format']}, not a boolean"
+        if choices is not None and all(choice is not value for choice in choices):
+            return "one of the choices, not a boolean"
+    elif kind == "number":
+        return "a finite number"
+    return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
 def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
     """Return the property names at the path `steps`. In a union, those of all members."""
-    schema = resolved(root, schema)
-    if not isinstance(schema, Mapping):
-        return []
-    found = [name for member in _members(schema) for name in names_at(member, steps, root)]
-    if not steps:
-        return [*found, *schema.get("properties", ())]
-    return [*found, *names_at(part_at(schema, steps[0], root), steps[1:], root)]
+    here = _with_members([schema], root)
+    for step in steps:
+        here = _with_members([part_at(part, step, root) for part in here], root)
+    return [name for part in here for name in part.get("properties", ())]
+
+
+def _with_members(schemas: Sequence[Any], root: Any) -> list[Mapping[str, Any]]:
+    """Return schemas and the members of their unions, without references, each once.
+
+    A schema that allows everything is an empty one.
+    """
+    found: dict[int, Mapping[str, Any]] = {}
+    todo, seen = [*reversed(schemas)], set[int]()
+    while todo:
+        schema = todo.pop()
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        part = resolved(root, schema)
+        part = {} if part is True or part is UNSET else part
+        if isinstance(part, Mapping) and id(part) not in found:
+            found[id(part)] = part
+            todo += reversed(_members(part))
+    return [*found.values()]
 
 
 def _members(schema: Mapping[str, Any]) -> Any:
     return schema.get("anyOf") or schema.get("oneOf") or ()
-
-
-def _may_match(value: Any, schema: Any) -> bool:
-    """Whether a value may belong to a member of a union, by type. Any scalar may be a number."""
-    named = schema.get("type") if isinstance(schema, Mapping) else None
-    if named in _NUMBERS:
-        return not isinstance(value, (list, dict))
-    return not isinstance(named, str) or named == NAMES[type(value)]
 
 
 def _is_finite(value: Any) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated, Any, get_origin
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaValidator
@@ -11,6 +12,23 @@ from pydantic_core import SchemaValidator
 from functool.errors import DefinitionError
 from functool.schema.hints import Unresolved, unreadable
 from functool.schema.rewrite import rewritten
+
+T = TypeVar("T")
+
+
+def cached(make: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Cache a function of an annotation, for the annotations that can be the key of a cache."""
+    known = functools.lru_cache(maxsize=512, typed=True)(make)
+
+    def ask(annotation: Any) -> T:
+        try:
+            hash(annotation)
+        except TypeError:
+            return make(annotation)
+        # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)].
+        return (make if get_origin(annotation) is Annotated else known)(annotation)
+
+    return ask
 
 
 def core_of(annotation: Any, name: str) -> Any:
@@ -21,9 +39,7 @@ def core_of(annotation: Any, name: str) -> Any:
         DefinitionError: The annotation has no schema.
     """
     try:
-        if is_cacheable(annotation):
-            return _cached_core(annotation)
-        return _cached_core.__wrapped__(annotation)
+        return _core(annotation)
     except PydanticUserError as error:
         reason = str(error).split("\n")[0].split(". ")[0].rstrip(".")
         if error.code == "class-not-fully-defined":
@@ -35,16 +51,6 @@ def core_of(annotation: Any, name: str) -> Any:
         raise unreadable(annotation, name, error) from error
 
 
-def is_cacheable(annotation: Any) -> bool:
-    """Whether an annotation can be the key of a cache."""
-    try:
-        hash(annotation)
-    except TypeError:
-        return False
-    # Different annotations may be equal: Annotated[int, Ge(1)] == Annotated[int, Ge(True)].
-    return get_origin(annotation) is not Annotated
-
-
 def compiled(core: Any, config: Any = None) -> SchemaValidator:
     """Compile a rewritten core schema.
 
@@ -54,8 +60,8 @@ def compiled(core: Any, config: Any = None) -> SchemaValidator:
     return SchemaValidator(core, config, _use_prebuilt=False)
 
 
-@functools.lru_cache(maxsize=512, typed=True)
-def _cached_core(annotation: Any) -> Any:
+@cached
+def _core(annotation: Any) -> Any:
     # For a class that is not complete yet pydantic returns a placeholder. `dict` makes it raise.
     return rewritten(dict(TypeAdapter(annotation).core_schema))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,10 @@ ONE = (
     *("unevaluatedItems", "unevaluatedProperties", "contentSchema"),
 )
 DEFINITIONS = ("$defs", "definitions")
+
+
+MAX_CHAIN = 16
+"""How many references may follow one another. A stranger's schema may have 10,000 such chains."""
 
 
 def lookup(root: Any, ref: Any) -> Any:
@@ -51,7 +56,7 @@ def resolved(root: Any, node: Any) -> Any:
     seen: set[str] = set()
     while isinstance(node, Mapping) and isinstance(ref := node.get("$ref"), str):
         found = lookup(root, ref)
-        if ref in seen or not isinstance(found, (Mapping, bool)):
+        if ref in seen or len(seen) == MAX_CHAIN or not isinstance(found, (Mapping, bool)):
             return UNSET
         seen.add(ref)
         beside = {key: value for key, value in node.items() if key != "$ref"}
@@ -112,8 +117,9 @@ class Names:
         """Return the schema with this name, or an empty schema if the name is unknown."""
         return self._targets.get(name, {})
 
+    @cached_property
     def cycles(self) -> list[str]:
-        """Return the names of the recursive definitions that the schema uses, in linear time."""
+        """The names of the recursive definitions that the schema uses, found in linear time."""
         edges: dict[str, set[str]] = {}
         todo = ["#"]
         while todo:

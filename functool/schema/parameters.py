@@ -66,15 +66,16 @@ def hidden_source(annotation: Any, name: str) -> Any:
     Raises:
         DefinitionError: `Inject` has no provider function.
     """
-    for extra in getattr(annotation, "__metadata__", ()):
-        provider = getattr(extra, "provider", None)
-        if (extra is Inject or isinstance(extra, Inject)) and not callable(provider):
-            way = "Inject needs a function of the context: Annotated[T, Inject(lambda ctx: ...)]"
-            raise DefinitionError(f"parameter {name!r}: {way}")
-        if isinstance(extra, Inject):
-            return provider
     if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
+        annotation, *extras = get_args(annotation)
+        for extra in extras:
+            if extra is Inject or isinstance(extra, Inject):
+                provider: Any = getattr(extra, "provider", None)
+                if callable(provider):
+                    return provider
+                wrong = "Inject needs a function of the context"
+                way = "Annotated[T, Inject(lambda ctx: ...)]"
+                raise DefinitionError(f"parameter {name!r}: {wrong}: {way}")
     union = get_origin(annotation) in (Union, UnionType)
     for member in get_args(annotation) if union else (annotation,):
         kind = get_origin(member) or member

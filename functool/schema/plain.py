@@ -101,9 +101,8 @@ class PlainJsonSchema(GenerateJsonSchema):
         # pydantic writes a pattern of keys as `patternProperties`, which allows all other names.
         for value in made.pop("patternProperties", {}).values():
             made["additionalProperties"] = value or True
-        names = self._key_text(
-            self.generate_inner(core.get("keys_schema", core_schema.any_schema()))
-        )
+        keys = core.get("keys_schema", core_schema.any_schema())
+        names = self._key_text(self.generate_inner(keys))
         made.pop("propertyNames", None)
         return {**made, "propertyNames": names} if names.keys() - {"type", "title"} else made
 

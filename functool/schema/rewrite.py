@@ -23,8 +23,9 @@ _LISTS = ("list", "tuple", "set", "frozenset")
 
 
 def rewritten(core: Any) -> Any:
-    """Return a copy of a core schema that differs from pydantic's in three ways, at every depth.
+    """Return a copy of a core schema that differs from pydantic's in four ways, at every depth.
 
+    - No float in a class may be NaN or infinite, unless the class or the field allows it.
     - A dataclass, TypedDict or model refuses unknown names, unless its class sets `extra`.
     - A `Literal` of Enum members also accepts the values of these members.
     - A number that is allowed as a dict key is also accepted as a text, since JSON keys are texts.
@@ -34,8 +35,10 @@ def rewritten(core: Any) -> Any:
     if core.get("custom_init"):
         return core
     made = _inside(core, rewritten)
+    if core.get("type") in _CLASSES:
+        made["config"] = {"allow_inf_nan": False, **core.get("config", {})}
     if core.get("type") in _CLASSES and not _sets_extra(core.get("cls")):
-        made["config"] = {**core.get("config", {}), "extra_fields_behavior": "forbid"}
+        made["config"]["extra_fields_behavior"] = "forbid"
         # For a TypedDict that does not set `extra`, pydantic writes "ignore".
         if core["type"] == "typed-dict" and "extras_schema" not in core:
             made["extra_behavior"] = "forbid"
@@ -43,13 +46,12 @@ def rewritten(core: Any) -> Any:
         made["keys_schema"] = core_schema.no_info_before_validator_function(
             lambda sent: texts.get(sent, sent), made["keys_schema"]
         )
-    expected = core.get("expected", ()) if core.get("type") == "literal" else ()
-    members = {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}
-    if not members:
-        return made
-    return core_schema.no_info_before_validator_function(
-        lambda sent: members.get(json.dumps(sent), sent), made
-    )
+    expected = core.get("expected", ())
+    if members := {json.dumps(item.value): item for item in expected if isinstance(item, Enum)}:
+        return core_schema.no_info_before_validator_function(
+            lambda sent: members.get(json.dumps(sent), sent), made
+        )
+    return made
 
 
 def failing_fast(core: Any) -> Any:

@@ -31,8 +31,7 @@ Memo = dict[tuple[int, int], tuple[Any, Any]]
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
     """List the types that a schema names, or that its keywords imply."""
-    implied = [name for name, words in _IMPLIED.items() if schema.keys() & words][:1]
-    types = schema.get("type") or implied
+    types = schema.get("type") or [n for n, words in _IMPLIED.items() if schema.keys() & words][:1]
     return types if isinstance(types, list) else [types]
 
 

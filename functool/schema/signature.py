@@ -9,7 +9,6 @@ holds no defaults, because Python fills in the function's own defaults.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections import abc
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ from functool.content import CONTENT_TYPES
 from functool.context import Context
 from functool.errors import DefinitionError
 from functool.schema.admits import admits_null
-from functool.schema.core import core_of, hoist, is_cacheable
+from functool.schema.core import cached, core_of, hoist
 from functool.schema.hints import Hints, Unresolved, fixed_keywords, signature_of
 from functool.schema.json_schema import Names
 from functool.schema.parameters import (
@@ -54,16 +53,18 @@ class FunctionSchema:
 
     `parameters` are in the signature's order. `rest` is the name of `**kwargs`, or "" without it,
     and `rest_core` is the core schema of its values. `hidden` maps injected parameters to
-    `Context`, `ToolCall` or a provider. `positional` lists the parameters, hidden ones included,
-    that have to be passed by position. `core` is the core schema of all arguments, and `root` their
-    plain JSON Schema (2020-12), without texts from the docstring. `returns` is the return
-    annotation, or `EMPTY` if there is none or if it cannot be resolved.
+    `Context`, `ToolCall` or a provider. `fixed` are the keywords that a partial has set.
+    `positional` lists the parameters, hidden ones included, that have to be passed by position.
+    `core` is the core schema of all arguments, and `root` their plain JSON Schema (2020-12),
+    without texts from the docstring. `returns` is the return annotation, or `EMPTY` if there is
+    none or if it cannot be resolved.
     """
 
     parameters: list[Parameter] = field(default_factory=list)
     rest: str = ""
     rest_core: Any = None
     hidden: dict[str, Any] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
     positional: list[inspect.Parameter] = field(default_factory=list)
     core: Any = None
     root: dict[str, Any] = field(default_factory=dict)
@@ -103,15 +104,14 @@ def describe(
     """
     signature = signature_of(func)
     hint = Hints(func, frame)
-    parts = FunctionSchema()
-    fixed = fixed_keywords(func)
-    parameters = list(signature.parameters.values())[1 if method else 0 :]
+    parts = FunctionSchema(fixed=fixed_keywords(func))
+    named = list(signature.parameters.values())[1 if method else 0 :]
+    parameters = [parameter for parameter in named if parameter.name not in parts.fixed]
     for parameter in parameters:
-        if parameter.name not in fixed:
-            _add(parts, parameter, hint)
+        _add(parts, parameter, hint)
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     last = max((i for i, p in enumerate(parameters) if p.kind in by_place), default=-1)
-    parts.positional = [p for p in parameters[: last + 1] if p.name not in fixed]
+    parts.positional = parameters[: last + 1]
     wires = [parameter.wire for parameter in parts.parameters]
     if len(set(wires)) != len(wires):
         names = ", ".join(sorted(wires))
@@ -165,20 +165,19 @@ def _add_unpacked(parts: FunctionSchema, rest: str, kind: Any, hint: Hints) -> N
 def returned_schema(annotation: Any) -> dict[str, Any] | None:
     """Return the JSON Schema of a return annotation, or None if it has none. Never raise."""
     origin = get_origin(annotation) or annotation
-    if annotation in (EMPTY, None, type(None), Any) or not is_cacheable(origin):
-        return None
     members = [origin, *get_args(annotation)]
     shown = (ToolResult, *CONTENT_TYPES)
-    if origin in _ITERATORS or any(isinstance(m, type) and issubclass(m, shown) for m in members):
+    if any(isinstance(m, type) and issubclass(m, shown) for m in members):
         return None
-    make = _output_schema if is_cacheable(annotation) else _output_schema.__wrapped__
+    if annotation in (EMPTY, None, type(None), Any) or origin in _ITERATORS:
+        return None
     try:
-        return deepcopy(make(annotation))
+        return deepcopy(_output_schema(annotation))
     except Exception:
         return None
 
 
-@functools.lru_cache(maxsize=256)
+@cached
 def _output_schema(annotation: Any) -> dict[str, Any]:
     adapter: TypeAdapter[Any] = TypeAdapter(annotation)
     return adapter.json_schema(mode="serialization", schema_generator=PlainJsonSchema)
@@ -210,12 +209,12 @@ def _compile(parts: FunctionSchema) -> None:
     if isinstance(further, dict) and "$ref" in further:
         names = Names(parts.root)
         name = names.of(further["$ref"])
-        if name not in names.cycles():  # As pydantic does at the root of a schema.
+        if name not in names.cycles:  # As pydantic does at the root of a schema.
             parts.root["additionalProperties"] = {**names.target(name), **further}
             del parts.root["additionalProperties"]["$ref"]
     for parameter in parts.parameters:
         found = parts.root["properties"][parameter.wire]
-        parameter.nullable = admits_null(found, parts.root)
+        parameter.nullable = not parameter.required and admits_null(found, parts.root)
         default = parameter.plain_default()
         if default is not EMPTY:
             found["default"] = default

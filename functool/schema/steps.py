@@ -1,8 +1,8 @@
 """The steps of a codec: functions that convert a value from strict form to plain form.
 
-`functool.schema.strict` writes the strict schemas that belong to these steps. A step accepts any
-value and never raises. It returns a value that has neither form unchanged. It never modifies the
-value that it gets.
+`functool.schema.strict` writes the strict schemas that belong to these steps. A step is one of the
+functions `decode_...` with all arguments but the last two. It accepts any value and never raises.
+It returns a value that has neither form unchanged. It never modifies the value that it gets.
 """
 
 from __future__ import annotations
@@ -30,55 +30,43 @@ class Form(NamedTuple):
     decode: Step | None = None
 
 
-def items_step(step: Step | None) -> Step | None:
-    """Make the step of an array from the step of its items."""
-    if step is None:
-        return None
-
-    def decode(value: Any, memo: Memo) -> Any:
-        return [step(item, memo) for item in value] if isinstance(value, list) else value
-
-    return decode
+def decode_items(step: Step, value: Any, memo: Memo) -> Any:
+    """Decode an array, whose items `step` decodes."""
+    return [step(item, memo) for item in value] if isinstance(value, list) else value
 
 
-def object_step(
-    forms: Mapping[str, Form],
+def decode_object(
+    steps: Mapping[str, Step | None],
     absent: Collection[str],
-    others: Step | None = None,
-    rest: str | None = None,
-) -> Step:
-    """Make the step of an object.
+    others: Step | None,
+    rest: str | None,
+    value: Any,
+    memo: Memo,
+) -> Any:
+    """Decode an object.
 
     Args:
-        forms: The forms of the declared names.
+        steps: The steps of the declared names.
         absent: The names for which null means that they are absent.
         others: The step of the values of further names.
-        rest: The property that holds further names as pairs.
+        rest: The property that holds further names as pairs, if there is one.
+        value: The object.
+        memo: The results of this run.
     """
-    steps = {name: form.decode for name, form in forms.items()}
-
-    def decode(value: Any, memo: Memo) -> Any:
-        if not isinstance(value, dict):
-            return value
-        plain = {}
-        for name, item in (value if rest is None else _spread(value, rest, steps)).items():
-            if item is not None or name not in absent:
-                step = steps.get(name, others)
-                plain[name] = step(item, memo) if step else item
-        return plain
-
-    return decode
+    if not isinstance(value, dict):
+        return value
+    plain = {}
+    for name, item in (value if rest is None else _spread(value, rest, steps)).items():
+        if item is not None or name not in absent:
+            step = steps.get(name, others)
+            plain[name] = step(item, memo) if step else item
+    return plain
 
 
-def pairs_step(others: Step | None) -> Step:
-    """Make the step of an object with any names. In strict form it is an array of pairs."""
-    convert = object_step({}, (), others)
-
-    def decode(value: Any, memo: Memo) -> Any:
-        found = _dict_of(value)
-        return convert(value if found is None else found, memo)
-
-    return decode
+def decode_pairs(step: Step | None, value: Any, memo: Memo) -> Any:
+    """Decode an object with any names, whose values `step` decodes, from an array of pairs."""
+    found = _dict_of(value)
+    return decode_object({}, (), step, None, value if found is None else found, memo)
 
 
 def _spread(value: dict[str, Any], rest: str, names: Collection[str]) -> dict[str, Any]:
@@ -108,67 +96,56 @@ def _pairs(value: Any) -> list[tuple[str, Any]] | None:
     return [(pair["key"], pair["value"]) for pair in value] if is_pairs else None
 
 
-def tuple_step(decode_object: Step | None, items: Mapping[str, Any], least: int) -> Step:
-    """Make the step of a tuple, which is an object with named items in strict form."""
+def decode_tuple(
+    step: Step | None, items: Mapping[str, Any], least: int, value: Any, memo: Memo
+) -> Any:
+    """Decode a tuple of at least `least` items from an object, which `step` decodes."""
     names = [*items]
-
-    def decode(value: Any, memo: Memo) -> Any:
-        found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
-        known = isinstance(found, dict) and found.keys() <= items.keys()
-        if not known or len(found) != len(value):
-            return value
-        found = decode_object(found, memo) if decode_object else found
-        given = names[: max((names.index(name) + 1 for name in found), default=0)]
-        plain = [
-            found[name] if name in found else deepcopy(default_of(items[name])) for name in given
-        ]
-        return value if UNSET in plain or len(plain) < least else plain
-
-    return decode
+    found = dict(zip(names, value, strict=False)) if isinstance(value, list) else value
+    known = isinstance(found, dict) and found.keys() <= items.keys()
+    if not known or len(found) != len(value):
+        return value
+    found = step(found, memo) if step else found
+    given = names[: max((names.index(name) + 1 for name in found), default=0)]
+    plain = [found[name] if name in found else deepcopy(default_of(items[name])) for name in given]
+    return value if UNSET in plain or len(plain) < least else plain
 
 
-def reference_step(forms: Mapping[str, Form], ref: str) -> Step:
-    """Make the step of a reference.
-
-    It looks up the step of the target when it runs, because a recursive target is not complete yet.
-    """
-
-    def decode(value: Any, memo: Memo) -> Any:
-        step = forms[ref].decode
-        return step(value, memo) if step else value
-
-    return decode
+def decode_reference(forms: Mapping[str, Form], ref: str, value: Any, memo: Memo) -> Any:
+    """Decode a reference. Look up its step only now: a recursive target is complete by then."""
+    step = forms[ref].decode
+    return step(value, memo) if step else value
 
 
-def union_step(members: Sequence[Any], forms: Sequence[Form], root: Any) -> Step:
-    """Make the step of a union.
+def decode_union(
+    members: Sequence[Any], forms: Sequence[Form], root: Any, value: Any, memo: Memo
+) -> Any:
+    """Decode a union.
 
     If a value fits a member in plain form, it is not changed. Otherwise the first member decodes it
     whose schema fits the decoded value.
     """
-    pairs = [*zip(members, forms, strict=True)]
+    key = (id(forms), id(value))
+    if key not in memo:
+        memo[key] = (value, value)
+        is_scalar = not isinstance(value, (dict, list))
+        if not (is_scalar or any(fits(member, value, root, memo) for member in members)):
+            memo[key] = (_read_as(members, forms, root, value, memo), value)
+    return memo[key][0]
 
-    def read_as(value: Any, memo: Memo) -> Any:
-        for member, form in pairs:
-            plain = form.decode(value, memo) if form.decode else value
-            if fits(member, plain, root, memo):
-                return plain
-        # No member fits. Decode by the tag, so that validation finds only the actual mistake.
-        for member, form in pairs:
-            if form.decode and has_tags(member, value, root):
-                return form.decode(value, memo)
-        return value
 
-    def decode(value: Any, memo: Memo) -> Any:
-        key = (id(pairs), id(value))
-        if key not in memo:
-            memo[key] = (value, value)
-            is_scalar = not isinstance(value, (dict, list))
-            if not (is_scalar or any(fits(member, value, root, memo) for member in members)):
-                memo[key] = (read_as(value, memo), value)
-        return memo[key][0]
-
-    return decode
+def _read_as(
+    members: Sequence[Any], forms: Sequence[Form], root: Any, value: Any, memo: Memo
+) -> Any:
+    for member, form in zip(members, forms, strict=True):
+        plain = form.decode(value, memo) if form.decode else value
+        if fits(member, plain, root, memo):
+            return plain
+    # No member fits. Decode by the tag, so that validation finds only the actual mistake.
+    for member, form in zip(members, forms, strict=True):
+        if form.decode and has_tags(member, value, root):
+            return form.decode(value, memo)
+    return value
 
 
 def is_ambiguous(forms: Sequence[Form], decode: Step, defs: Mapping[str, Any]) -> bool:

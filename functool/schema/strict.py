@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from functool.errors import SchemaError
@@ -201,7 +202,7 @@ class _Reader:
             self.recursive.add(ref)
         form, strict = forms.get(ref), {"$ref": self.link(ref)}
         if (form and form.decode) or (not form and ref in self.decoded):
-            return Form(strict, steps.reference_step(forms, ref))
+            return Form(strict, partial(steps.decode_reference, forms, ref))
         return Form(strict)
 
     def union(self, s: dict[str, Any], word: str, path: str) -> Form:
@@ -213,12 +214,11 @@ class _Reader:
         members = [{**outer, **each} if isinstance(each, dict) else each for each in members]
         forms = [self.build(each, f"{path}/{word}/{i}") for i, each in enumerate(members)]
         strict = {"anyOf": [form.strict for form in forms]}
-        decoded = [form for form in forms if form.decode]
+        decode = next((form.decode for form in forms if form.decode), None)
         nested = sum(f.strict.get("type", "object") in ("object", "array") for f in forms)
-        if not decoded or nested == 1:
-            return Form(strict, decoded[0].decode if decoded else None)
-        decode = steps.union_step(members, forms, self.root)
-        self.unions.append((path, forms, decode))
+        if decode and nested > 1:
+            decode = partial(steps.decode_union, members, forms, self.root)
+            self.unions.append((path, forms, decode))
         return Form(strict, decode)
 
     def array(self, s: dict[str, Any], path: str) -> Form:
@@ -232,14 +232,14 @@ class _Reader:
             self.encoded.append(f"{path}: keyword-prefixItems: {remedy}")
             named = {f"item_{index}": item for index, item in enumerate(prefix)}
             form = self.object({"properties": named, "required": [*named][:least]}, path)
-            return Form(form.strict, steps.tuple_step(form.decode, named, least))
+            return Form(form.strict, partial(steps.decode_tuple, form.decode, named, least))
         bounds: dict[str, Any] = {key: s[key] for key in ("minItems", "maxItems") if key in s}
         if prefix:
             most = min(s.get("maxItems", len(prefix)), len(prefix))
             bounds = {"minItems": least, "maxItems": most}
         item = self.build(prefix[0] if prefix else items, f"{path}/items")
         strict = {"type": "array", "items": item.strict, **bounds}
-        return Form(strict, steps.items_step(item.decode))
+        return Form(strict, partial(steps.decode_items, item.decode) if item.decode else None)
 
     def object(self, s: dict[str, Any], path: str) -> Form:
         required, others = s.get("required", []), shapes.others_of(s, self.root)
@@ -250,7 +250,8 @@ class _Reader:
         }
         optional = [name for name in fields if name not in required]
         absent = tuple(n for n in optional if not shapes.fits(fields[n], None, self.root, {}))
-        deep = any(form.decode for form in forms.values())
+        inner = {name: form.decode for name, form in forms.items()}
+        deep = any(inner.values())
         strict = {name: form.strict for name, form in forms.items()}
         for name in optional:
             default = shapes.default_of(fields[name])
@@ -264,8 +265,8 @@ class _Reader:
         if path == "#":
             self.flat_nulls = None if deep or others is not False else absent
         if others is False:
-            step = steps.object_step(forms, absent) if absent or deep else None
-            return Form(subset.closed(strict), step)
+            step = partial(steps.decode_object, inner, absent, None, None)
+            return Form(subset.closed(strict), step if absent or deep else None)
         named = bool(fields) or path == "#"
         if named and not (isinstance(others, dict) and others.keys() & STRUCTURE):
             reason = "open to anything; give further names a type, or name them all"
@@ -276,10 +277,10 @@ class _Reader:
         item = subset.closed({"key": self.key(s, path).strict, "value": value.strict})
         pairs, rest = {"type": "array", "items": item}, self.rest
         if not named:
-            return Form(pairs, steps.pairs_step(value.decode))
+            return Form(pairs, partial(steps.decode_pairs, value.decode))
         while rest in fields:
             rest += "_"
-        step = steps.object_step(forms, absent, value.decode, rest)
+        step = partial(steps.decode_object, inner, absent, value.decode, rest)
         return Form(subset.closed({**strict, rest: pairs}), step)
 
     def key(self, s: dict[str, Any], path: str) -> Form:

@@ -21,6 +21,7 @@ from functool import (
     ToolSettings,
     Tripwire,
 )
+from functool.bundled import code_worker
 from functool.bundled.code_mode import CodeLimits, code_mode
 from functool.guardrails import require_approval
 from tests.bundled.programs import Crowd, outcomes, run, value_of
@@ -639,6 +640,10 @@ def test_the_outer_pause_is_like_any_other(paying):
 SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
 """A value that stands for a million million others, and takes up almost nothing."""
 
+HOLDER = "class A:\n    def __init__(self, a):\n        self.a = a\n"
+DATACLASS = "from dataclasses import dataclass\n@dataclass\nclass A:\n    a: object\n"
+IGNORED = "  # type: ignore"
+
 
 @pytest.mark.parametrize(
     "code",
@@ -656,6 +661,16 @@ SHARED = "x = ()\nfor _ in range(40):\n    x = (x, x)\n"
         "u = await page()\n[u] * 1_000_000",
         "x = 'a' * 1_000_000\n[x] * 10_000",
         "x = 'a' * 1_000_000\nawait keep(value=[x] * 10_000)",
+        SHARED + HOLDER + "A({x: 1})",
+        SHARED + HOLDER + "[A({x})]",
+        SHARED + HOLDER + "await keep(value=A({x: 1}))",
+        SHARED + HOLDER + f"join(A(x)){IGNORED}",
+        SHARED + HOLDER + f"u = await page()\nu.part(A(x)){IGNORED}",
+        SHARED + DATACLASS + "A({x: 1})",
+        SHARED + "from collections import deque\ndeque([{x: 1}])",
+        SHARED + f"u = await page()\nu._id = {{x: 1}}{IGNORED}\nu.count()",
+        SHARED + f"u = await page()\nu._id = {{x: 1}}{IGNORED}\nawait keep(value=u)",
+        "u = await page()\nawait keep(value={'k' * 1_000_000: [u] * 2_000})",
     ],
 )
 def test_a_small_value_never_becomes_a_large_one_in_the_host(code):
@@ -685,3 +700,117 @@ def test_tuples_and_sets_are_answered_as_lists():
     odd = value_of(tool, "{(1, 'a'): {2}, 3: (4,), None: 5}")
     assert odd == {"(1, 'a')": [2], "3": [4], "None": 5}
     assert value_of(tool, "[{(1, 2)}]") == [[[1, 2]]]
+
+
+def test_an_object_leaves_a_program_as_its_attributes_or_as_text():
+    """A last value shows what an object holds, in any place, and a function or a type by its text."""
+    code = (
+        f"{HOLDER}{DATACLASS.replace('class A', 'class B')}"
+        "from collections import deque\n[A([A(1)]), B((2,)), deque([3]), print, A, 1j]"
+    )
+    value = run(code_mode([teams]), code).value["value"]
+
+    assert value == [
+        {"a": [{"a": 1}]},
+        {"a": [2]},
+        [3],
+        "<built-in function print>",
+        "<class 'A'>",
+        "1j",
+    ]
+
+
+def test_what_a_program_hangs_on_an_untrusted_value_stays_in_the_program():
+    """Only the number of an untrusted value reaches the host, and nothing that was added to it."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "text"
+
+    @FunctionTool
+    def keep(value: Any) -> None:
+        """Keep."""
+        kept.append(value)
+
+    code = f"{SHARED}u = await page()\nu.more = {{x: 1}}{IGNORED}\nawait keep(value=u)\nu"
+    result = run(code_mode([page, keep], limits=CodeLimits(seconds=2)), code)
+
+    assert result.value["value"] == "<untrusted value of page: not shown>"
+    assert kept == ["text"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 'a' * 8_000_000\nawait asyncio.gather(*[keep(value=x) for _ in range(20)])",
+        "u = await page()\nfor _ in range(20):\n    await keep(value=u)",
+    ],
+)
+def test_the_arguments_of_all_calls_are_bounded(code):
+    """The host keeps what the calls of a program are given, so all of it together has a limit."""
+    kept = []
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "x" * 8_000_000
+
+    @FunctionTool(max_argument_bytes=None)
+    def keep(value: str) -> None:
+        """Keep."""
+        kept.append(len(value))
+
+    result = run(code_mode([page, keep]), code)
+
+    assert "too large" in result.error.message
+    assert len(kept) <= 8
+
+
+def test_questions_to_the_host_count_as_computing(monkeypatch):
+    """A program that asks about an untrusted value without end is stopped by its seconds."""
+    monkeypatch.setattr(code_worker, "HOST_TOO", 0.0001)
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> str:
+        """Read."""
+        return "text"
+
+    result = run(code_mode([page]), "u = await page()\nfor _ in range(100_000):\n    u.count()")
+
+    assert result.error.type == "ProgramError"
+    assert "its questions about untrusted values" in result.error.message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "await asyncio.gather(pay(to='a', amount=1), pay(to='b', amount=10**5000))",
+        "await asyncio.gather(pay(to='a', amount=1), huge())",
+        "await pay(to='a', amount=1)\n10**5000",
+        "await pay(to='a', amount=1)\n{10**5000: 1}",
+        "await pay(to='a', amount=1)\njoin(10**5000)",
+        "await pay(to='a', amount=1)\n(await page()).part(10**5000)",
+    ],
+)
+def test_a_number_that_nobody_can_write_hides_no_effect(code):
+    """After an integer of 5,000 digits the answer still says which calls took effect."""
+    bank = Bank()
+
+    @FunctionTool
+    def huge() -> int:
+        """Count."""
+        return 10**5000
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page() -> list[int]:
+        """Read."""
+        return [1]
+
+    result = run(code_mode([bank.tool, huge, page]), code)
+
+    assert result.error.type == "ProgramError"
+    assert "pay: done" in result.error.message
+    assert result.metadata["calls"][0]["outcome"] == "done"
+    assert bank.paid == [("a", 1)]

@@ -92,6 +92,15 @@ def test_a_bomb_of_aliases_is_counted_as_it_would_go_off(monkeypatch):
     assert BOMB.count("*") == 70 and isinstance(yaml.safe_load(BOMB)["a7"], list)
 
 
+def test_too_many_values_of_yaml_are_refused_while_they_are_read(monkeypatch):
+    """YAML with too many values is never loaded, because a value takes hundreds of bytes."""
+    monkeypatch.setattr(openapi_document, "MAX_NODES", 1_000)
+    monkeypatch.setattr(yaml, "load", None)
+
+    with pytest.raises(DefinitionError, match="more than 1,000 values"):
+        openapi_document.read("openapi: 3.1.0\na:\n" + "- \n" * 3_000)
+
+
 def test_a_document_has_a_size_limit(monkeypatch):
     """Text beyond the limit is not parsed."""
     monkeypatch.setattr(openapi_document, "MAX_BYTES", 100)

@@ -272,6 +272,16 @@ def test_any_index_with_a_query_will_do():
     assert own.asked == ("x", 10, 3, None)
 
 
+def test_a_search_takes_a_hundred_filters():
+    """More filters than SQLite's parser can nest are refused in words, and nothing is logged."""
+    tool = search_tool(filled(a="word"))
+    few, many = ({str(n): n for n in range(count)} for count in (100, 1_001))
+
+    assert call(tool, {"query": "word", "filters": few}).success
+    refused = call(tool, {"query": "word", "filters": many}).error
+    assert (refused.type, refused.message) == ("ToolError", "A search takes at most 100 filters.")
+
+
 def test_the_schema_of_the_tool_is_small_and_plain():
     """The tool has four arguments, one of them required, and says that it reads only."""
     tool = search_tool(SearchIndex())

@@ -1,5 +1,7 @@
 """Each dialect beside the rules of its provider, and what the tests ask of both."""
 
+import pytest
+
 from functool.dialects import (
     anthropic,
     bedrock,
@@ -15,6 +17,11 @@ from functool.dialects import (
 )
 from tests.dialects import provider_rules
 
+EVERY = [openai, openai_chat, anthropic, gemini, bedrock, mistral, xai, mcp, cohere, deepseek, groq]
+each_dialect = pytest.mark.parametrize(
+    "dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2]
+)
+
 
 def _openapi(tool):
     return gemini.definition(tool, field="parameters")
@@ -24,8 +31,13 @@ def _openapi_losses(*tools):
     return gemini.losses(*tools, field="parameters")
 
 
+def _inside(key, rules, *names):
+    """The rules for what stands under a key of a definition."""
+    return lambda made: rules(*names, made[key])
+
+
 def _compatible(name):
-    return lambda made: provider_rules.compatible(name, made["function"])
+    return _inside("function", provider_rules.compatible, name)
 
 
 CHECKS = {
@@ -33,26 +45,18 @@ CHECKS = {
     "openai_chat": (
         openai_chat.definition,
         openai_chat.losses,
-        lambda made: provider_rules.openai(made["function"]),
+        _inside("function", provider_rules.openai),
     ),
     "anthropic": (
         anthropic.definition,
         anthropic.losses,
         lambda made: provider_rules.anthropic([made]),
     ),
-    "bedrock": (
-        bedrock.definition,
-        bedrock.losses,
-        lambda made: provider_rules.bedrock(made["toolSpec"]),
-    ),
+    "bedrock": (bedrock.definition, bedrock.losses, _inside("toolSpec", provider_rules.bedrock)),
     "gemini": (gemini.definition, gemini.losses, provider_rules.gemini),
     "gemini-openapi": (_openapi, _openapi_losses, provider_rules.gemini),
-    "mistral": (
-        mistral.definition,
-        mistral.losses,
-        lambda made: provider_rules.mistral(made["function"]),
-    ),
-    "xai": (xai.definition, xai.losses, lambda made: provider_rules.xai(made["function"])),
+    "mistral": (mistral.definition, mistral.losses, _inside("function", provider_rules.mistral)),
+    "xai": (xai.definition, xai.losses, _inside("function", provider_rules.xai)),
     "mcp": (mcp.definition, mcp.losses, provider_rules.mcp),
     "cohere": (cohere.definition, cohere.losses, _compatible("cohere")),
     "deepseek": (deepseek.definition, deepseek.losses, _compatible("deepseek")),

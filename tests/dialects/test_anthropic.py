@@ -8,38 +8,17 @@ from pydantic import Field
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import anthropic
-from tests.dialects import provider_rules
-from tests.dialects.samples import (
-    EMPTY,
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG_TEXT,
-    SHOWN,
-    SOUND,
-    answers,
-    plant,
-    scores,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects import provider_rules, samples
+from tests.dialects.samples import answers, plant, scores, sdk, search, toolset
 
 USE = {"type": "tool_use", "id": "c1", "name": "search", "input": {"query": "cats", "limit": 1}}
 
 
 def optional(count: int, strict: bool = True, **types: Any) -> SchemaTool:
     """A tool with `count` optional arguments."""
-    schema = {
-        "type": "object",
-        "properties": {f"p{n}": {"type": "integer"} for n in range(count)},
-        **types,
-    }
-    return SchemaTool(
-        f"t{count}", "", {**schema, "additionalProperties": False}, dict, strict=strict
-    )
+    properties = {f"p{n}": {"type": "integer"} for n in range(count)}
+    schema = {"type": "object", "properties": properties, **types, "additionalProperties": False}
+    return SchemaTool(f"t{count}", "", schema, dict, strict=strict)
 
 
 def test_an_ordinary_tool_goes_out_as_it_is():
@@ -66,10 +45,8 @@ def test_a_strict_tool_keeps_its_optional_arguments():
         "type": "integer",
         "description": "How many titles. (maximum: 50; minimum: 1; default: 10)",
     }
-    assert (
-        "search: #/properties/limit: maximum 50 is moved into the description"
-        in anthropic.losses(tool)
-    )
+    said = "search: #/properties/limit: maximum 50 is moved into the description"
+    assert said in anthropic.losses(tool)
     assert provider_rules.anthropic([anthropic.definition(tool)]) == []
 
 
@@ -114,10 +91,8 @@ def test_a_recursive_tool_is_not_strict_and_says_so_first():
 
     assert made["strict"] is False
     assert made["input_schema"] == tool.schema.plain
-    assert (
-        anthropic.losses(tool)[0]
-        == "plant: strict is false: Tree is recursive, and a strict schema may not be"
-    )
+    said = "plant: strict is false: Tree is recursive, and a strict schema may not be"
+    assert anthropic.losses(tool)[0] == said
 
 
 def test_the_reason_comes_before_a_wrong_name():
@@ -186,30 +161,28 @@ def test_calls_come_from_a_dict_or_its_blocks():
 
 def test_results_hold_text_images_and_documents():
     """Text alone is one string; images and documents go along; a failure is text only, and said to be one."""
-    image = {
-        "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": PNG_TEXT},
-    }
+    png = {"type": "base64", "media_type": "image/png", "data": samples.PNG_TEXT}
+    image = {"type": "image", "source": png}
     pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
 
-    assert anthropic.result(PLAIN) == {
+    assert anthropic.result(samples.PLAIN) == {
         "type": "tool_result",
         "tool_use_id": "c1",
         "content": "two titles",
         "is_error": False,
     }
-    assert anthropic.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
-    assert anthropic.result(LINKED)["content"][0]["source"] == {
+    assert anthropic.result(samples.SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
+    assert anthropic.result(samples.LINKED)["content"][0]["source"] == {
         "type": "url",
         "url": "https://example.com/cat.png",
     }
-    assert anthropic.result(PDF)["content"] == [
+    assert anthropic.result(samples.PDF)["content"] == [
         {"type": "document", "source": pdf, "title": "notes (1).pdf"}
     ]
-    assert anthropic.result(SOUND)["content"] == "[audio/wav: 4 bytes]"
-    assert anthropic.result(EMPTY)["content"] == ""
-    assert anthropic.result(FAILED)["content"] == "no such title\n[image/png: 8 bytes]"
-    assert anthropic.result(FAILED)["is_error"] is True
+    assert anthropic.result(samples.SOUND)["content"] == "[audio/wav: 4 bytes]"
+    assert anthropic.result(samples.EMPTY)["content"] == ""
+    assert anthropic.result(samples.FAILED)["content"] == "no such title\n[image/png: 8 bytes]"
+    assert anthropic.result(samples.FAILED)["is_error"] is True
 
 
 def test_a_text_file_goes_out_as_text():
@@ -251,27 +224,22 @@ def test_the_sdks_own_grammar_has_nothing_left_to_change():
             theirs, ours = transform_schema(made["input_schema"]), made["input_schema"]
             assert theirs["properties"].keys() == ours["properties"].keys()
             assert theirs.get("required") == ours.get("required")
-            assert not re.search(
-                r"\{\w+:", str(theirs["properties"].get("limit", {}).get("description", ""))
-            )
+            limit = theirs["properties"].get("limit", {}).get("description", "")
+            assert not re.search(r"\{\w+:", str(limit))
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """Each result is one of the SDK's own blocks."""
     types = sdk("anthropic.types")
     from pydantic import TypeAdapter
 
-    made = anthropic.result(EVERY_RESULT[name])
+    made = anthropic.result(samples.EVERY_RESULT[name])
     adapter = TypeAdapter(types.ToolResultBlockParam)  # kept: its parts are read lazily
     taken = adapter.validate_python(made)
 
-    assert {
-        **taken,
-        "content": taken["content"]
-        if isinstance(taken["content"], str)
-        else list(taken["content"]),
-    } == made
+    content = taken["content"] if isinstance(taken["content"], str) else [*taken["content"]]
+    assert {**taken, "content": content} == made
     assert made.keys() <= types.ToolResultBlockParam.__annotations__.keys()
 
 

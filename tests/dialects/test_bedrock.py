@@ -10,24 +10,9 @@ from pydantic import Field
 
 from functool import FileContent, FunctionTool, ImageContent, SchemaTool, ToolCall, ToolResult
 from functool.dialects import anthropic, bedrock
-from tests.dialects import provider_rules
+from tests.dialects import provider_rules, samples
 from tests.dialects.loopback import serving
-from tests.dialects.samples import (
-    EMPTY,
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG,
-    SHOWN,
-    SOUND,
-    answers,
-    plant,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects.samples import answers, plant, sdk, search, toolset
 
 USE = {"toolUse": {"toolUseId": "c1", "name": "search", "input": {"query": "cats", "limit": 1}}}
 
@@ -108,23 +93,25 @@ def test_calls_come_from_a_response_or_its_message():
     assert answers(found)[0].value == ["cats 0"]
 
 
+def content(result):
+    return bedrock.result(result)["toolResult"]["content"]
+
+
 def test_results_hold_text_images_and_documents():
     """Images and documents go along as bytes, in the API's own formats; the rest becomes a placeholder."""
-    image = {"image": {"format": "png", "source": {"bytes": PNG}}}
+    image = {"image": {"format": "png", "source": {"bytes": samples.PNG}}}
     pdf = {"document": {"format": "pdf", "name": "notes (1) pdf", "source": {"bytes": b"%PDF"}}}
 
-    assert bedrock.result(PLAIN) == {
+    assert bedrock.result(samples.PLAIN) == {
         "toolResult": {"toolUseId": "c1", "content": [{"text": "two titles"}], "status": "success"}
     }
-    assert bedrock.result(SHOWN)["toolResult"]["content"] == [{"text": "a cat"}, image]
-    assert bedrock.result(PDF)["toolResult"]["content"] == [pdf]
-    assert bedrock.result(LINKED)["toolResult"]["content"] == [
-        {"text": "[image/png: https://example.com/cat.png]"}
-    ]
-    assert bedrock.result(SOUND)["toolResult"]["content"] == [{"text": "[audio/wav: 4 bytes]"}]
-    assert bedrock.result(EMPTY)["toolResult"]["content"] == []
-    assert bedrock.result(FAILED)["toolResult"]["status"] == "error"
-    assert bedrock.result(FAILED)["toolResult"]["content"] == [{"text": "no such title"}, image]
+    assert content(samples.SHOWN) == [{"text": "a cat"}, image]
+    assert content(samples.PDF) == [pdf]
+    assert content(samples.LINKED) == [{"text": "[image/png: https://example.com/cat.png]"}]
+    assert content(samples.SOUND) == [{"text": "[audio/wav: 4 bytes]"}]
+    assert content(samples.EMPTY) == []
+    assert content(samples.FAILED) == [{"text": "no such title"}, image]
+    assert bedrock.result(samples.FAILED)["toolResult"]["status"] == "error"
 
 
 def test_what_lies_in_s3_stays_there():
@@ -135,7 +122,7 @@ def test_what_lies_in_s3_stays_there():
             FileContent(uri="s3://bucket/a.csv", media_type="text/csv"),
         ]
     )
-    blocks = bedrock.result(stored)["toolResult"]["content"]
+    blocks = content(stored)
 
     assert blocks[0]["image"]["source"] == {"s3Location": {"uri": "s3://bucket/cat.png"}}
     assert (blocks[1]["document"]["name"], blocks[1]["document"]["format"]) == ("file 2", "csv")
@@ -143,18 +130,14 @@ def test_what_lies_in_s3_stays_there():
 
 def converse():
     """What botocore knows of the API, and its own validator, which knows every field and every bound."""
-    session = sdk("botocore.session")
+    session = sdk("botocore.session").get_session()
     from botocore.validate import ParamValidator
 
-    shape = (
-        session.get_session()
-        .get_service_model("bedrock-runtime")
-        .operation_model("Converse")
-        .input_shape
-    )
-    return lambda params: (
-        ParamValidator().validate({"modelId": "m", **params}, shape).generate_report()
-    )
+    model = session.get_service_model("bedrock-runtime").operation_model("Converse")
+    validator = ParamValidator()
+    return lambda params: validator.validate(
+        {"modelId": "m", **params}, model.input_shape
+    ).generate_report()
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
@@ -165,10 +148,10 @@ def test_the_sdk_takes_every_definition(strict):
     assert converse()({"toolConfig": {"tools": [{"toolSpec": {"name": "x", "unknown": 1}}]}}) != ""
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """botocore's own model of the API has nothing against the results."""
-    made = bedrock.result(EVERY_RESULT[name])
+    made = bedrock.result(samples.EVERY_RESULT[name])
 
     assert converse()({"messages": [{"role": "user", "content": [made]}]}) == ""
 
@@ -186,32 +169,22 @@ def test_calls_come_back_through_the_sdks_own_parser():
         "metrics": {"latencyMs": 1},
     }
     answer = {"status_code": 200, "headers": {}, "body": json.dumps(body).encode()}
-    parsed = create_parser("rest-json").parse(
-        answer, model.operation_model("Converse").output_shape
-    )
+    shape = model.operation_model("Converse").output_shape
+    [call] = bedrock.calls(create_parser("rest-json").parse(answer, shape))
 
-    assert bedrock.calls(parsed) == [
-        ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")
-    ]
+    assert call == ToolCall(name="search", arguments={"query": "cats", "limit": 1}, id="c1")
 
 
 def event_stream(events):
     """Events in AWS's own framing: a prelude, headers and a body, each with its checksum."""
 
     def header(name, value):
-        return (
-            struct.pack("B", len(name))
-            + name.encode()
-            + struct.pack(">BH", 7, len(value))
-            + value.encode()
-        )
+        sizes = struct.pack("B", len(name)), struct.pack(">BH", 7, len(value))
+        return sizes[0] + name.encode() + sizes[1] + value.encode()
 
     for kind, payload in events:
-        headers = (
-            header(":message-type", "event")
-            + header(":event-type", kind)
-            + header(":content-type", "application/json")
-        )
+        told = {":message-type": "event", ":event-type": kind, ":content-type": "application/json"}
+        headers = b"".join(header(*each) for each in told.items())
         body = json.dumps(payload).encode()
         prelude = struct.pack(">II", len(headers) + len(body) + 16, len(headers))
         frame = prelude + struct.pack(">I", zlib.crc32(prelude)) + headers + body
@@ -237,9 +210,8 @@ def test_calls_come_from_the_sdks_stream():
         ("messageStop", {"stopReason": "tool_use"}),
     ]
     made = bedrock.definitions(toolset().values())
-    with serving(
-        [], recorded=("application/vnd.amazon.eventstream", b"".join(event_stream(events)))
-    ) as server:
+    recorded = ("application/vnd.amazon.eventstream", b"".join(event_stream(events)))
+    with serving([], recorded=recorded) as server:
         client = session.create_client(
             "bedrock-runtime", region_name="us-east-1", endpoint_url=server.url, aws_access_key_id="x", aws_secret_access_key="x",
             config=Config(retries={"max_attempts": 0}),
@@ -252,15 +224,12 @@ def test_calls_come_from_the_sdks_stream():
         blocks: dict = {}
         for event in answer["stream"]:
             if start := event.get("contentBlockStart"):
-                blocks[start["contentBlockIndex"]] = {
-                    "toolUse": {**start["start"]["toolUse"], "input": ""}
-                }
+                blocks[start["contentBlockIndex"]] = {**start["start"]["toolUse"], "input": ""}
             if (part := event.get("contentBlockDelta")) and "toolUse" in part["delta"]:
-                blocks[part["contentBlockIndex"]]["toolUse"]["input"] += part["delta"]["toolUse"][
-                    "input"
-                ]
+                piece = part["delta"]["toolUse"]["input"]
+                blocks[part["contentBlockIndex"]]["input"] += piece
         client.close()
-    found = bedrock.calls({"content": list(blocks.values())})
+    found = bedrock.calls({"content": [{"toolUse": block} for block in blocks.values()]})
 
     assert server.requests[0]["toolConfig"]["tools"] == made
     assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]

@@ -6,22 +6,9 @@ import pytest
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import gemini
+from tests.dialects import samples
 from tests.dialects.loopback import server_sent, serving
-from tests.dialects.samples import (
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG,
-    SHOWN,
-    SOUND,
-    answers,
-    ping,
-    plant,
-    sdk,
-    toolset,
-)
+from tests.dialects.samples import answers, ping, plant, sdk, toolset
 
 CALL = {"name": "search", "args": {"query": "cats", "limit": 1}, "id": "c1"}
 
@@ -163,21 +150,16 @@ def test_a_reference_beside_a_description_is_wrapped():
 def test_recursion_stays_where_it_is_optional():
     """A type that holds itself in an optional property is kept; through a required one it is cut, as it is in `parameters`."""
     tool = FunctionTool(plant)
-    kept = gemini.definition(tool)["parameters_json_schema"]["$defs"]["Tree"]["properties"][
-        "children"
-    ]["items"]
     schema = tool.schema.plain
-    required = {
-        **schema,
-        "$defs": {"Tree": {**schema["$defs"]["Tree"], "required": ["name", "children"]}},
-    }
-    strict = SchemaTool("made", "", required, dict)
-    cut = gemini.definition(strict)["parameters_json_schema"]["$defs"]["Tree"]["properties"][
-        "children"
-    ]["items"]
+    tree = {**schema["$defs"]["Tree"], "required": ["name", "children"]}
+    strict = SchemaTool("made", "", {**schema, "$defs": {"Tree": tree}}, dict)
 
-    assert kept == {"$ref": "#/$defs/Tree"}
-    assert cut == {"type": "object", "description": "the same shape as Tree"}
+    def child(tool):
+        tree = gemini.definition(tool)["parameters_json_schema"]["$defs"]["Tree"]
+        return tree["properties"]["children"]["items"]
+
+    assert child(tool) == {"$ref": "#/$defs/Tree"}
+    assert child(strict) == {"type": "object", "description": "the same shape as Tree"}
     assert any("Tree is cut" in loss for loss in gemini.losses(strict))
     assert any("Tree is cut" in loss for loss in gemini.losses(tool, field="parameters"))
     assert "$ref" not in str(gemini.definition(tool, "parameters"))
@@ -205,10 +187,8 @@ def test_names_are_judged_by_this_api():
     assert gemini.losses(SchemaTool("math.sum", "", schema, dict)) == [
         "math.sum: #/properties/a-b: the name of the argument does not fit [A-Za-z_][A-Za-z0-9_]{0,63}"
     ]
-    assert (
-        "WrapperTool(tool, name='sum')"
-        in gemini.losses(SchemaTool("1sum", "", {"type": "object"}, dict))[0]
-    )
+    [loss] = gemini.losses(SchemaTool("1sum", "", {"type": "object"}, dict))
+    assert "WrapperTool(tool, name='sum')" in loss
 
 
 def test_calls_come_from_dicts_in_either_case():
@@ -223,36 +203,36 @@ def test_calls_come_from_dicts_in_either_case():
     assert answers(found)[0].value == ["cats 0"]
 
 
+def response(result):
+    return gemini.result(result)["function_response"]
+
+
 def test_results_hold_text_images_and_files():
     """Text is the output, a failure's message the error; images and files go along as parts, sounds as placeholders."""
-    image = {"inline_data": {"data": PNG, "mime_type": "image/png"}}
+    image = {"inline_data": {"data": samples.PNG, "mime_type": "image/png"}}
 
-    assert gemini.result(PLAIN, name="search") == {
+    assert gemini.result(samples.PLAIN, name="search") == {
         "function_response": {"id": "c1", "name": "search", "response": {"output": "two titles"}}
     }
-    assert gemini.result(SHOWN)["function_response"] == {
+    assert response(samples.SHOWN) == {
         "id": "c1",
         "response": {"output": "a cat"},
         "parts": [image],
     }
-    assert gemini.result(LINKED)["function_response"]["parts"] == [
+    assert response(samples.LINKED)["parts"] == [
         {"file_data": {"file_uri": "https://example.com/cat.png", "mime_type": "image/png"}}
     ]
-    assert gemini.result(PDF)["function_response"]["parts"][0]["inline_data"]["data"] == b"%PDF"
-    assert gemini.result(SOUND)["function_response"]["response"] == {
-        "output": "[audio/wav: 4 bytes]"
-    }
-    assert gemini.result(FAILED)["function_response"]["response"] == {"error": "no such title"}
-    assert gemini.result(ToolResult())["function_response"] == {"response": {"output": ""}}
+    assert response(samples.PDF)["parts"][0]["inline_data"]["data"] == b"%PDF"
+    assert response(samples.SOUND)["response"] == {"output": "[audio/wav: 4 bytes]"}
+    assert response(samples.FAILED)["response"] == {"error": "no such title"}
+    assert response(ToolResult()) == {"response": {"output": ""}}
 
 
 def test_a_file_that_no_model_reads_is_a_placeholder():
     """A part of another type is told as text."""
     zipped = ToolResult(output=[FileContent(data=b"PK", media_type="application/zip")])
 
-    assert gemini.result(zipped)["function_response"] == {
-        "response": {"output": "[application/zip: 2 bytes]"}
-    }
+    assert response(zipped) == {"response": {"output": "[application/zip: 2 bytes]"}}
 
 
 def paint(
@@ -273,16 +253,15 @@ def test_the_sdk_takes_every_definition(field):
         if field == "parameters" and "parameters" in made:
             sent = declaration.parameters.model_dump(exclude_unset=True, by_alias=True, mode="json")
             assert sent == made["parameters"]
-        assert (
-            types.Tool(function_declarations=[declaration]).function_declarations[0] == declaration
-        )
+        [taken] = types.Tool(function_declarations=[declaration]).function_declarations
+        assert taken == declaration
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """Each result is one of the SDK's own parts, which forbid what they do not know."""
     types = sdk("google.genai.types")
-    made = gemini.result(EVERY_RESULT[name], name="search")
+    made = gemini.result(samples.EVERY_RESULT[name], name="search")
 
     part = types.Part.model_validate(made)
 
@@ -311,9 +290,8 @@ def test_calls_come_from_the_sdks_stream():
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
     )
     with serving([], recorded=server_sent(events)) as server:
-        with genai.Client(
-            api_key="x", http_options=types.HttpOptions(base_url=server.url)
-        ) as client:
+        there = types.HttpOptions(base_url=server.url)
+        with genai.Client(api_key="x", http_options=there) as client:
             chat = client.chats.create(model="m", config=config)
             chunks = list(chat.send_message_stream("go"))
     found = [call for chunk in chunks for call in gemini.calls(chunk)]

@@ -1,6 +1,7 @@
 """The clients of OpenAI and Anthropic over HTTP: tools out, calls in, results out, against a server that checks them."""
 
 import asyncio
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,6 +21,8 @@ def broken() -> str:
     raise RuntimeError("out of order")
 
 
+IDS = ["c1", "c2", "c3", "c4", "c5"]
+GO = {"role": "user", "content": "go"}
 CALLS = [
     ("c1", "search", {"query": "cats", "limit": 1}),
     ("c2", "ping", {}),
@@ -30,9 +33,29 @@ CALLS = [
 
 
 def tools(strict: bool) -> Toolset:
-    return toolset(strict) | Toolset(
-        [FunctionTool(function, strict=strict) for function in (picture, broken)]
-    )
+    functions = [FunctionTool(function, strict=strict) for function in (picture, broken)]
+    return toolset(strict) | Toolset(functions)
+
+
+@contextmanager
+def connected(client_of, path="", calls=CALLS):
+    """A server that makes these calls, and a provider's own client of it."""
+    with serving(calls) as server:
+        url = f"{server.url}{path}"
+        with client_of(base_url=url, api_key="x", max_retries=0) as client:
+            yield server, client
+
+
+def answered(box, calls):
+    """The results of the five calls."""
+    assert [call.id for call in calls] == IDS
+    return asyncio.run(box.call_all(calls))
+
+
+def each_way(test):
+    """Try a turn strict and not, streamed and not."""
+    plain = pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+    return pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])(plain(test))
 
 
 def check_texts(texts: list[str]) -> None:
@@ -43,61 +66,47 @@ def check_texts(texts: list[str]) -> None:
     assert "query" in texts[4]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@each_way
 def test_a_turn_over_the_responses_api(strict, stream):
     """The Responses client sends the tools, the calls that come back run, and the server takes their results."""
-    client_of = sdk("openai").OpenAI
     box = tools(strict)
-    with (
-        serving(CALLS) as server,
-        client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-    ):
-        asked = {"model": "m", "tools": openai.definitions(box.values())}
-        talk: list = [{"role": "user", "content": "go"}]
+    asked = {"model": "m", "tools": openai.definitions(box.values())}
+    with connected(sdk("openai").OpenAI, "/v1") as (server, client):
         if stream:
-            with client.responses.stream(input=talk, **asked) as events:
+            with client.responses.stream(input=[GO], **asked) as events:
                 response = events.get_final_response()
         else:
-            response = client.responses.create(input=talk, **asked)
-        calls = openai.calls(response)
-        results = asyncio.run(box.call_all(calls))
+            response = client.responses.create(input=[GO], **asked)
+        results = answered(box, openai.calls(response))
         items = [
             item.model_dump(exclude_unset=True, exclude={"parsed_arguments"})
             for item in response.output
         ]
         outputs = [openai.result(result) for result in results]
-        final = client.responses.create(input=[*talk, *items, *outputs], **asked)
+        final = client.responses.create(input=[GO, *items, *outputs], **asked)
 
-    assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
     assert final.output_text == "done"
     assert outputs[2]["output"][0]["type"] == "input_image"
     check_texts([output["output"] for output in outputs])
-    assert server.requests[0]["tools"] == openai.definitions(box.values())
+    assert server.requests[0]["tools"] == asked["tools"]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@each_way
 def test_a_turn_over_chat_completions(strict, stream):
     """The chat client sends the tools, the calls that come back run, and the server takes their results."""
-    client_of = sdk("openai").OpenAI
     box = tools(strict)
-    with (
-        serving(CALLS) as server,
-        client_of(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-    ):
-        asked = {"model": "m", "tools": openai_chat.definitions(box.values())}
-        talk: list = [{"role": "user", "content": "go"}]
+    asked = {"model": "m", "tools": openai_chat.definitions(box.values())}
+    with connected(sdk("openai").OpenAI, "/v1") as (_, client):
+        chat = client.chat.completions
         if stream:
-            state = sdk("openai.lib.streaming.chat").ChatCompletionStreamState(
-                input_tools=asked["tools"]
-            )
-            for chunk in client.chat.completions.create(messages=talk, stream=True, **asked):
+            states = sdk("openai.lib.streaming.chat")
+            state = states.ChatCompletionStreamState(input_tools=asked["tools"])
+            for chunk in chat.create(messages=[GO], stream=True, **asked):
                 state.handle_chunk(chunk)
             completion = state.get_final_completion()
         else:
-            completion = client.chat.completions.create(messages=talk, **asked)
-        calls = openai_chat.calls(completion)
+            completion = chat.create(messages=[GO], **asked)
+        results = answered(box, openai_chat.calls(completion))
         entries = [
             {
                 "id": call.id,
@@ -107,52 +116,41 @@ def test_a_turn_over_chat_completions(strict, stream):
             for call in completion.choices[0].message.tool_calls
         ]
         message = {"role": "assistant", "content": None, "tool_calls": entries}
-        results = asyncio.run(box.call_all(calls))
         outputs = [openai_chat.result(result) for result in results]
-        final = client.chat.completions.create(messages=[*talk, message, *outputs], **asked)
+        final = chat.create(messages=[GO, message, *outputs], **asked)
 
-    assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
     assert final.choices[0].message.content == "done"
     assert outputs[2]["content"] == "[image/png: 8 bytes]"
     check_texts([output["content"] for output in outputs])
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
+@each_way
 def test_a_turn_over_the_messages_api(strict, stream):
     """The Anthropic client sends the tools, the calls that come back run, and the server takes their results."""
-    client_of = sdk("anthropic").Anthropic
     box = tools(strict)
-    with (
-        serving(CALLS) as server,
-        client_of(base_url=server.url, api_key="x", max_retries=0) as client,
-    ):
-        asked = {"model": "m", "max_tokens": 10, "tools": anthropic.definitions(box.values())}
-        talk: list = [{"role": "user", "content": "go"}]
+    asked = {"model": "m", "max_tokens": 10, "tools": anthropic.definitions(box.values())}
+    with connected(sdk("anthropic").Anthropic) as (server, client):
         if stream:
-            with client.messages.stream(messages=talk, **asked) as events:
+            with client.messages.stream(messages=[GO], **asked) as events:
                 message = events.get_final_message()
         else:
-            message = client.messages.create(messages=talk, **asked)
-        calls = anthropic.calls(message)
-        results = asyncio.run(box.call_all(calls))
+            message = client.messages.create(messages=[GO], **asked)
+        results = answered(box, anthropic.calls(message))
         outputs = [anthropic.result(result) for result in results]
-        reply = {
-            "role": "assistant",
-            "content": [block.model_dump(exclude_unset=True) for block in message.content],
-        }
-        final = client.messages.create(
-            messages=[*talk, reply, {"role": "user", "content": outputs}], **asked
-        )
+        blocks = [block.model_dump(exclude_unset=True) for block in message.content]
+        talk = [
+            GO,
+            {"role": "assistant", "content": blocks},
+            {"role": "user", "content": outputs},
+        ]
+        final = client.messages.create(messages=talk, **asked)
 
-    assert [call.id for call in calls] == ["c1", "c2", "c3", "c4", "c5"]
     assert final.content[0].text == "done"
     assert outputs[2]["content"][0]["source"]["media_type"] == "image/png"
     assert [output["is_error"] for output in outputs] == [False, False, False, True, True]
     check_texts([output["content"] for output in outputs])
-    assert [tool["strict"] for tool in server.requests[0]["tools"]].count(True) == (
-        5 if strict else 0
-    )
+    stricts = [tool["strict"] for tool in server.requests[0]["tools"]]
+    assert stricts.count(True) == (5 if strict else 0)
 
 
 def test_the_server_refuses_what_the_providers_would():
@@ -165,10 +163,7 @@ def test_the_server_refuses_what_the_providers_would():
         "required": ["a"],
     }
     tool = openai.definition(SchemaTool("made", "", schema, dict))
-    with (
-        serving([]) as server,
-        library.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-    ):
+    with connected(library.OpenAI, "/v1", []) as (_, client):
         client.responses.create(model="m", input="hi", tools=[tool])
         for wrong, said in [
             ({**tool, "name": "a.b"}, "name a.b"),
@@ -194,17 +189,13 @@ def test_the_server_refuses_what_anthropic_would():
         "additionalProperties": False,
     }
     tool = {"name": "made", "description": "x", "input_schema": schema}
-    image = anthropic.result(asyncio.run(tools(False)["picture"].invoke(anthropic.calls([{"type": "tool_use", "id": "c1", "name": "picture", "input": {"title": "x"}}])[0])))  # fmt: skip
-    with (
-        serving([]) as server,
-        library.Anthropic(base_url=server.url, api_key="x", max_retries=0) as client,
-    ):
+    use = {"type": "tool_use", "id": "c1", "name": "picture", "input": {"title": "x"}}
+    image = anthropic.result(asyncio.run(tools(False).call(anthropic.calls([use])[0])))
+    with connected(library.Anthropic, calls=[]) as (_, client):
         asked = {"model": "m", "max_tokens": 10}
-        talk: list = [{"role": "user", "content": "go"}]
-        client.messages.create(messages=talk, tools=[tool], **asked)
+        client.messages.create(messages=[GO], tools=[tool], **asked)
         with pytest.raises(library.BadRequestError, match="minimum is not supported"):
-            client.messages.create(messages=talk, tools=[{**tool, "strict": True}], **asked)
+            client.messages.create(messages=[GO], tools=[{**tool, "strict": True}], **asked)
+        failed = {"role": "user", "content": [{**image, "is_error": True}]}
         with pytest.raises(library.BadRequestError, match="all content must be"):
-            client.messages.create(
-                messages=[{"role": "user", "content": [{**image, "is_error": True}]}], **asked
-            )
+            client.messages.create(messages=[failed], **asked)

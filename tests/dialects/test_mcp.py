@@ -14,23 +14,8 @@ from functool import (
     ToolSettings,
 )
 from functool.dialects import mcp
-from tests.dialects.samples import (
-    EMPTY,
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG_TEXT,
-    SHOWN,
-    SOUND,
-    answers,
-    ping,
-    plant,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects import samples
+from tests.dialects.samples import answers, ping, plant, sdk, search, toolset
 
 OLD = "2025-11-25"
 
@@ -87,9 +72,8 @@ def test_an_object_that_may_be_another_thing_is_wrapped_as_its_schema_is():
 
     tool = FunctionTool(either)
 
-    assert mcp.result(ToolResult.of({"a": 1}), tool=tool, protocol=OLD)["structuredContent"] == {
-        "result": {"a": 1}
-    }
+    older = mcp.result(ToolResult.of({"a": 1}), tool=tool, protocol=OLD)
+    assert older["structuredContent"] == {"result": {"a": 1}}
     assert mcp.result(ToolResult.of({"a": 1}), tool=tool)["structuredContent"] == {"a": 1}
 
 
@@ -106,10 +90,8 @@ def test_the_losses_name_what_clients_do_not_take():
         "math sum: name 'math sum' does not fit [A-Za-z0-9_.-]{1,128}: WrapperTool(tool, name='math_sum') renames the tool",
         "math sum: #/properties/a: $ref https://example.com/a.json is none that a client follows",
     ]
-    assert (
-        "math sum: #: anyOf stands at the root: this revision does not say that it may"
-        in mcp.losses(tool, protocol=OLD)
-    )
+    said = "math sum: #: anyOf stands at the root: this revision does not say that it may"
+    assert said in mcp.losses(tool, protocol=OLD)
 
 
 def test_calls_come_from_a_request_or_its_params():
@@ -127,14 +109,14 @@ def test_calls_come_from_a_request_or_its_params():
 
 def test_results_hold_every_kind_of_content():
     """Text, images and sounds are blocks; files are embedded, and what lies elsewhere is linked."""
-    image = {"type": "image", "data": PNG_TEXT, "mimeType": "image/png"}
+    image = {"type": "image", "data": samples.PNG_TEXT, "mimeType": "image/png"}
 
-    assert mcp.result(PLAIN) == {
+    assert mcp.result(samples.PLAIN) == {
         "content": [{"type": "text", "text": "two titles"}],
         "isError": False,
     }
-    assert mcp.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
-    assert mcp.result(LINKED)["content"] == [
+    assert mcp.result(samples.SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
+    assert mcp.result(samples.LINKED)["content"] == [
         {
             "type": "resource_link",
             "uri": "https://example.com/cat.png",
@@ -142,7 +124,7 @@ def test_results_hold_every_kind_of_content():
             "mimeType": "image/png",
         }
     ]
-    assert mcp.result(PDF)["content"] == [
+    assert mcp.result(samples.PDF)["content"] == [
         {
             "type": "resource",
             "resource": {
@@ -152,11 +134,11 @@ def test_results_hold_every_kind_of_content():
             },
         }
     ]
-    assert mcp.result(SOUND)["content"] == [
+    assert mcp.result(samples.SOUND)["content"] == [
         {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
     ]
-    assert mcp.result(EMPTY)["content"] == []
-    assert mcp.result(FAILED) == {
+    assert mcp.result(samples.EMPTY)["content"] == []
+    assert mcp.result(samples.FAILED) == {
         "content": [{"type": "text", "text": "no such title"}, image],
         "isError": True,
     }
@@ -169,7 +151,7 @@ def test_the_value_goes_along_where_json_can_say_it():
     assert "structuredContent" not in mcp.result(ToolResult.of(None))
     assert "structuredContent" not in mcp.result(ToolResult.of(ImageContent(data=b"x")))
     assert "structuredContent" not in mcp.result(ToolResult.of(iter([1])))
-    assert "structuredContent" not in mcp.result(FAILED)
+    assert "structuredContent" not in mcp.result(samples.FAILED)
 
 
 def test_a_tool_that_promises_a_value_or_null_answers_null():
@@ -188,6 +170,11 @@ def test_a_tool_that_promises_a_value_or_null_answers_null():
     assert "structuredContent" not in mcp.result(ToolResult.failed("no"), tool=find)
 
 
+def taken(model, made):
+    """What the SDK makes of something, as it would send it."""
+    return model.model_validate(made).model_dump(by_alias=True, exclude_unset=True, mode="json")
+
+
 def test_the_sdk_takes_every_definition():
     """Each definition is one of the SDK's own tools, in the newest revision of the protocol and the one before."""
     types = sdk("mcp.types")
@@ -195,26 +182,16 @@ def test_the_sdk_takes_every_definition():
     for tool in toolset().values():
         for protocol in (mcp.LATEST, OLD):
             made = mcp.definition(tool, protocol)
-            assert (
-                types.Tool.model_validate(made).model_dump(
-                    by_alias=True, exclude_unset=True, mode="json"
-                )
-                == made
-            )
+            assert taken(types.Tool, made) == made
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """Each result is the SDK's own."""
     types = sdk("mcp.types")
-    made = mcp.result(EVERY_RESULT[name])
+    made = mcp.result(samples.EVERY_RESULT[name])
 
-    assert (
-        types.CallToolResult.model_validate(made).model_dump(
-            by_alias=True, exclude_unset=True, mode="json"
-        )
-        == made
-    )
+    assert taken(types.CallToolResult, made) == made
 
 
 def test_calls_come_from_the_sdks_request():
@@ -230,13 +207,9 @@ def test_calls_come_from_the_sdks_request():
 
 def test_a_linked_file_keeps_its_name():
     """A file that lies elsewhere is linked under its own name."""
-    linked = ToolResult(
-        output=[
-            FileContent(uri="https://example.com/x", name="a.pdf", media_type="application/pdf")
-        ]
-    )
+    there = FileContent(uri="https://example.com/x", name="a.pdf", media_type="application/pdf")
 
-    assert mcp.result(linked)["content"][0]["name"] == "a.pdf"
+    assert mcp.result(ToolResult(output=[there]))["content"][0]["name"] == "a.pdf"
     assert mcp.definition(FunctionTool(ping))["outputSchema"] == {"type": "string"}
 
 
@@ -253,9 +226,8 @@ def test_a_linked_file_keeps_its_name():
 )
 def test_files_of_text_are_text(media_type, data, held):
     """A file that holds text is embedded as text, which a model can read, and any other as base64."""
-    [block] = mcp.result(ToolResult.of(FileContent(data=data, media_type=media_type, name="a")))[
-        "content"
-    ]
+    file = FileContent(data=data, media_type=media_type, name="a")
+    [block] = mcp.result(ToolResult.of(file))["content"]
 
     assert block == {
         "type": "resource",

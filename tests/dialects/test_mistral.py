@@ -4,22 +4,9 @@ import pytest
 
 from functool import FunctionTool, SchemaTool, ToolCall
 from functool.dialects import mistral
+from tests.dialects import samples
 from tests.dialects.loopback import server_sent, serving
-from tests.dialects.samples import (
-    EVERY_RESULT,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG_TEXT,
-    SHOWN,
-    SOUND,
-    answers,
-    plant,
-    scores,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects.samples import answers, plant, scores, sdk, search, toolset
 
 CALL = {
     "id": "D681PevKs",
@@ -58,10 +45,9 @@ def test_the_losses_name_names():
     """A name that is refused, and one that two tools share, are named."""
     tool = SchemaTool("math.sum", "", {"type": "object", "properties": {}}, dict)
 
-    assert mistral.losses(tool, tool)[0].endswith(
-        "WrapperTool(tool, name='math_sum') renames the tool"
-    )
-    assert mistral.losses(tool, tool)[-1] == "request: 2 tools are named 'math.sum'"
+    first, *_, last = mistral.losses(tool, tool)
+    assert first.endswith("WrapperTool(tool, name='math_sum') renames the tool")
+    assert last == "request: 2 tools are named 'math.sum'"
 
 
 def test_calls_come_from_messages_and_conversations():
@@ -88,15 +74,16 @@ def test_calls_come_from_messages_and_conversations():
 
 def test_results_hold_text_and_images():
     """Text alone is one string; images are parts; files and sounds become placeholders."""
-    image = {"type": "image_url", "image_url": f"data:image/png;base64,{PNG_TEXT}"}
+    image = {"type": "image_url", "image_url": f"data:image/png;base64,{samples.PNG_TEXT}"}
 
-    assert mistral.result(PLAIN) == {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
-    assert mistral.result(SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
-    assert mistral.result(LINKED)["content"] == [
+    plain = {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
+    assert mistral.result(samples.PLAIN) == plain
+    assert mistral.result(samples.SHOWN)["content"] == [{"type": "text", "text": "a cat"}, image]
+    assert mistral.result(samples.LINKED)["content"] == [
         {"type": "image_url", "image_url": "https://example.com/cat.png"}
     ]
-    assert mistral.result(PDF)["content"] == "[application/pdf: 4 bytes]"
-    assert mistral.result(SOUND)["content"] == "[audio/wav: 4 bytes]"
+    assert mistral.result(samples.PDF)["content"] == "[application/pdf: 4 bytes]"
+    assert mistral.result(samples.SOUND)["content"] == "[audio/wav: 4 bytes]"
 
 
 @pytest.mark.parametrize("strict", [False, True], ids=["plain", "strict"])
@@ -117,40 +104,30 @@ def test_the_sdk_and_its_validator_take_every_definition(strict):
     assert [tool.model_dump() for tool in tools] == made
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """Each result is one of the SDK's own tool messages, none of its parts unknown there."""
     models = sdk("mistralai.client.models")
-    made = mistral.result(EVERY_RESULT[name])
+    made = mistral.result(samples.EVERY_RESULT[name])
 
     message = models.ToolMessage.model_validate(made)
 
     assert message.tool_call_id == "c1"
     if isinstance(made["content"], list):
         kinds = {"text": models.TextChunk, "image_url": models.ImageURLChunk}
-        assert [type(part) for part in message.content] == [
-            kinds[part["type"]] for part in made["content"]
-        ]
+        expected = [kinds[part["type"]] for part in made["content"]]
+        assert [type(part) for part in message.content] == expected
 
 
 def test_calls_come_from_the_sdks_response():
     """The SDK's own completion, its message and its conversation entries give their calls."""
     models = sdk("mistralai.client.models")
-    message = models.AssistantMessage.model_validate(
-        {"role": "assistant", "content": "", "tool_calls": [CALL]}
-    )
-    response = models.ChatCompletionResponse.model_validate(
-        {
-            "id": "x",
-            "object": "chat.completion",
-            "model": "m",
-            "created": 0,
-            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-            "choices": [
-                {"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}
-            ],
-        }
-    )
+    said = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+    message = models.AssistantMessage.model_validate(said)
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message.model_dump()}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    about = {"id": "x", "object": "chat.completion", "model": "m", "created": 0, "usage": usage}
+    response = models.ChatCompletionResponse.model_validate({**about, "choices": [choice]})
     entry = models.FunctionCallEntry(tool_call_id="c1", name="ping", arguments="{}")
     found = mistral.calls(response)
 
@@ -178,15 +155,13 @@ def test_calls_come_from_the_sdks_stream():
         serving([], recorded=server_sent(events)) as server,
         client_of(api_key="x", server_url=server.url) as client,
     ):
-        with client.chat.stream(
-            model="m", messages=[{"role": "user", "content": "go"}], tools=made
-        ) as stream:
+        talk = [{"role": "user", "content": "go"}]
+        with client.chat.stream(model="m", messages=talk, tools=made) as stream:
             chunks = [event.data for event in stream]
     found = mistral.calls(accumulate_chunks_to_response_dict(chunks))
 
-    assert [tool["function"] for tool in server.requests[0]["tools"]] == [
-        tool["function"] for tool in made
-    ]
+    sent = [tool["function"] for tool in server.requests[0]["tools"]]
+    assert sent == [tool["function"] for tool in made]
     assert found == [
         ToolCall(name="search", arguments='{"query": "cats"}', id="D681PevKs"),
         ToolCall(name="ping", arguments="{}", id="D681PevKt"),

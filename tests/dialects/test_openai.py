@@ -6,21 +6,8 @@ import pytest
 
 from functool import FileContent, FunctionTool, SchemaTool, ToolCall, ToolResult
 from functool.dialects import openai
-from tests.dialects.samples import (
-    EVERY_RESULT,
-    FAILED,
-    LINKED,
-    PDF,
-    PLAIN,
-    PNG_TEXT,
-    SHOWN,
-    SOUND,
-    answers,
-    scores,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects import samples
+from tests.dialects.samples import answers, scores, sdk, search, toolset
 
 ITEM = {
     "type": "function_call",
@@ -38,11 +25,8 @@ def test_a_plain_tool_says_that_it_is_not_strict():
     assert made["strict"] is False
     assert made["parameters"]["required"] == ["query"]
     assert made["parameters"]["properties"]["limit"]["default"] == 10
-    assert (made["type"], made["name"], made["description"]) == (
-        "function",
-        "search",
-        "Search the library.",
-    )
+    assert (made["type"], made["name"]) == ("function", "search")
+    assert made["description"] == "Search the library."
 
 
 def test_a_strict_tool_goes_out_in_its_strict_form():
@@ -93,15 +77,14 @@ def test_the_losses_name_a_wrong_name_with_its_remedy():
     ]
 
 
+def of(**properties):
+    return {"type": "object", "properties": properties}
+
+
 def deep(levels):
     node = {"type": "string"}
     for _ in range(levels):
-        node = {
-            "type": "object",
-            "properties": {"a": node},
-            "required": ["a"],
-            "additionalProperties": False,
-        }
+        node = {**of(a=node), "required": ["a"], "additionalProperties": False}
     return node
 
 
@@ -110,25 +93,19 @@ def deep(levels):
     [
         (deep(11), "made: #: levels of nesting: 11, and the limit is 10"),
         (
-            {"type": "object", "properties": {f"p{n}": {"type": "null"} for n in range(5_001)}},
+            of(**{f"p{n}": {"type": "null"} for n in range(5_001)}),
             "made: #: properties: 5,001, and the limit is 5,000",
         ),
         (
-            {"type": "object", "properties": {"x" * 120_001: {"type": "integer"}}},
+            of(**{"x" * 120_001: {"type": "integer"}}),
             "made: #: characters of names, enum and const values: 120,001, and the limit is 120,000",
         ),
         (
-            {
-                "type": "object",
-                "properties": {"a": {"enum": [f"{n}" for n in range(1_001)], "type": "string"}},
-            },
+            of(a={"enum": [f"{n}" for n in range(1_001)], "type": "string"}),
             "made: #: enum values: 1,001, and the limit is 1,000",
         ),
         (
-            {
-                "type": "object",
-                "properties": {"a": {"enum": [f"{n:0100}" for n in range(251)], "type": "string"}},
-            },
+            of(a={"enum": [f"{n:0100}" for n in range(251)], "type": "string"}),
             "made: #: characters of an enum of more than 250 values: 25,100, and the limit is 15,000",
         ),
     ],
@@ -178,7 +155,7 @@ def test_results_hold_text_images_and_files():
     """Text alone is one string; an image goes along as an image, a file as a file, and a sound as a placeholder."""
     image = {
         "type": "input_image",
-        "image_url": f"data:image/png;base64,{PNG_TEXT}",
+        "image_url": f"data:image/png;base64,{samples.PNG_TEXT}",
         "detail": "auto",
     }
     linked = {"type": "input_image", "image_url": "https://example.com/cat.png", "detail": "auto"}
@@ -188,16 +165,19 @@ def test_results_hold_text_images_and_files():
         "filename": "notes (1).pdf",
     }
 
-    assert openai.result(PLAIN) == {
+    assert openai.result(samples.PLAIN) == {
         "type": "function_call_output",
         "call_id": "c1",
         "output": "two titles",
     }
-    assert openai.result(SHOWN)["output"] == [{"type": "input_text", "text": "a cat"}, image]
-    assert openai.result(LINKED)["output"] == [linked]
-    assert openai.result(PDF)["output"] == [file]
-    assert openai.result(SOUND)["output"] == "[audio/wav: 4 bytes]"
-    assert openai.result(FAILED)["output"] == [
+    assert openai.result(samples.SHOWN)["output"] == [
+        {"type": "input_text", "text": "a cat"},
+        image,
+    ]
+    assert openai.result(samples.LINKED)["output"] == [linked]
+    assert openai.result(samples.PDF)["output"] == [file]
+    assert openai.result(samples.SOUND)["output"] == "[audio/wav: 4 bytes]"
+    assert openai.result(samples.FAILED)["output"] == [
         {"type": "input_text", "text": "no such title"},
         image,
     ]
@@ -227,20 +207,19 @@ def test_the_sdk_takes_every_definition(strict):
         assert made.keys() <= types.FunctionToolParam.__annotations__.keys()
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """Each result is one of the SDK's own input items, and nothing of it is unknown there."""
     types = sdk("openai.types.responses")
     from openai.types.responses.response_input_item import FunctionCallOutput
 
-    made = openai.result(EVERY_RESULT[name])
+    made = openai.result(samples.EVERY_RESULT[name])
 
     assert FunctionCallOutput.model_validate(made).model_dump(exclude_unset=True) == made
     for part in made["output"] if isinstance(made["output"], list) else []:
         kind = {"input_text": "Text", "input_image": "Image", "input_file": "File"}[part["type"]]
-        assert (
-            part.keys() <= getattr(types, f"ResponseInput{kind}ContentParam").__annotations__.keys()
-        )
+        theirs = getattr(types, f"ResponseInput{kind}ContentParam")
+        assert part.keys() <= theirs.__annotations__.keys()
 
 
 def test_calls_come_from_the_sdks_response():

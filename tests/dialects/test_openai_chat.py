@@ -42,10 +42,8 @@ def test_calls_come_from_a_completion_a_message_or_their_dicts():
         ToolCall(name="search", arguments='{"query": "cats"}', id="c1"),
         ToolCall(name="ping", arguments="", id="c2"),
     ]
-    assert (
-        openai_chat.calls({"choices": [{"message": message}, {"message": {"tool_calls": [PING]}}]})
-        == found
-    )
+    choices = [{"message": message}, {"message": {"tool_calls": [PING]}}]
+    assert openai_chat.calls({"choices": choices}) == found
     assert openai_chat.calls({"role": "assistant", "content": "hi"}) == []
     assert [result.text for result in answers(found)] == ['["cats 0","cats 1"]', "pong"]
 
@@ -69,10 +67,8 @@ def test_the_sdk_takes_every_definition(strict):
     for made in openai_chat.definitions(toolset(strict).values()):
         assert made.keys() == chat.ChatCompletionFunctionToolParam.__annotations__.keys()
         assert made["function"].keys() <= FunctionDefinition.__annotations__.keys()
-        assert (
-            chat.ChatCompletionFunctionTool.model_validate(made).model_dump(exclude_unset=True)
-            == made
-        )
+        tool = chat.ChatCompletionFunctionTool.model_validate(made)
+        assert tool.model_dump(exclude_unset=True) == made
 
 
 @pytest.mark.parametrize("name", EVERY_RESULT)
@@ -90,29 +86,15 @@ def test_the_sdk_takes_every_result(name):
 def test_calls_come_from_the_sdks_completion():
     """The SDK's own completion, and its message, give their calls."""
     chat = sdk("openai.types.chat")
-    completion = chat.ChatCompletion.model_validate(
-        {
-            "id": "x",
-            "created": 0,
-            "model": "m",
-            "object": "chat.completion",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": "tool_calls",
-                    "message": {"role": "assistant", "content": None, "tool_calls": [CALL, PING]},
-                }
-            ],
-        }
-    )
+    message = {"role": "assistant", "content": None, "tool_calls": [CALL, PING]}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    about = {"id": "x", "created": 0, "model": "m", "object": "chat.completion"}
+    completion = chat.ChatCompletion.model_validate({**about, "choices": [choice]})
     found = openai_chat.calls(completion)
 
     assert [(call.name, call.arguments, call.id) for call in found] == [
         ("search", '{"query": "cats"}', "c1"),
         ("ping", "", "c2"),
     ]
-    assert (
-        openai_chat.calls(completion.choices[0].message)
-        == openai_chat.calls(completion.model_dump())
-        == found
-    )
+    assert openai_chat.calls(completion.choices[0].message) == found
+    assert openai_chat.calls(completion.model_dump()) == found

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import re
 import threading
 from typing import Any
 
@@ -97,12 +98,7 @@ def test_two_streams_that_are_mixed_are_an_error(name):
     """Two streams into one reader, chunk by chunk in turn, do not pass."""
     dialect, recorded = READERS[name]
     reader = dialect.StreamReader()
-    renamed = json.loads(
-        json.dumps(recorded())
-        .replace('"chat_1"', '"k2"')
-        .replace('"g1"', '"k2"')
-        .replace('"mi_1"', '"k2"')
-    )
+    renamed = json.loads(re.sub('"(chat_1|g1|mi_1)"', '"k2"', json.dumps(recorded())))
     with pytest.raises(ValueError, match=r"two streams are mixed|did not start|more of it"):
         for one, other in zip(recorded(), renamed, strict=True):
             reader.feed(one)
@@ -188,9 +184,8 @@ def test_an_error_of_the_provider_ends_the_stream():
     with pytest.raises(StreamBroken, match="overloaded"):
         asyncio.run(reader.run())
     failed = {"throttlingException": {"message": "slow down"}}
-    assert (
-        bedrock.StreamReader().feed(failed)[-1].reason == "failed: throttlingException: slow down"
-    )
+    [*_, ended] = bedrock.StreamReader().feed(failed)
+    assert ended.reason == "failed: throttlingException: slow down"
 
 
 def test_servers_that_give_every_call_the_place_0():
@@ -202,11 +197,8 @@ def test_servers_that_give_every_call_the_place_0():
     reader.feed(chunk({"function": {"arguments": ': "x"}'}}))
     reader.feed(END)
 
-    assert [(c.id, c.arguments) for c in reader.calls()] == [
-        ("a", "{}"),
-        ("b", "{}"),
-        ("d", '{"query": "x"}'),
-    ]
+    calls = [(call.id, call.arguments) for call in reader.calls()]
+    assert calls == [("a", "{}"), ("b", "{}"), ("d", '{"query": "x"}')]
 
 
 def test_gemini_streams_arguments_in_pieces():
@@ -446,11 +438,7 @@ def test_a_read_only_call_starts_while_others_are_written():
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        ToolSettings(is_exclusive=True),
-        ToolSettings(takes_control=True),
-    ],
+    "other", [ToolSettings(is_exclusive=True), ToolSettings(takes_control=True)]
 )
 def test_nothing_starts_early_beside_a_tool_that_wants_to_be_alone(other):
     """An enabled tool that is exclusive or takes control keeps every call waiting for the end of the turn."""
@@ -468,11 +456,8 @@ def test_a_call_that_may_ask_for_approval_waits():
     results = run(bench, TURN)
 
     assert bench.log[:4] == ["chunk"] * 4
-    assert [r.error and r.error.type for r in results] == [
-        "ApprovalRequired",
-        None,
-        "ApprovalRequired",
-    ]
+    types = [result.error and result.error.type for result in results]
+    assert types == ["ApprovalRequired", None, "ApprovalRequired"]
 
 
 def test_early_calls_and_the_rest_share_one_limit():
@@ -493,9 +478,8 @@ def test_text_behind_the_object_cancels_the_call():
         context: Context[Any] = Context()
         context.subscribe(log)
         reader = openai_chat.StreamReader([bench.look, bench.write])
-        return await reader.run(
-            context, bench.stream([TURN[0], chunk(more(0, " ")), chunk(more(0, "x")), END])
-        )
+        chunks = [TURN[0], chunk(more(0, " ")), chunk(more(0, "x")), END]
+        return await reader.run(context, bench.stream(chunks))
 
     [result] = asyncio.run(go())
 
@@ -706,11 +690,22 @@ def test_definitions_take_some_tools():
     """A tool, an iterable of tools and a Toolset give the same definitions; anything else is a TypeError."""
     tools = toolset()
     for dialect in DIALECTS:
-        whole = dialect.definitions(tools)
-        assert (
-            whole == dialect.definitions(tools.values()) == dialect.definitions([*tools.values()])
-        )
+        for some in (tools.values(), [*tools.values()]):
+            assert dialect.definitions(some) == dialect.definitions(tools)
         assert dialect.definitions(tools["ping"]) == [dialect.definition(tools["ping"])]
         for wrong in ("ping", 7, [len]):
             with pytest.raises(TypeError, match="expected a tool, an iterable of tools"):
                 dialect.definitions(wrong)
+
+
+def test_the_pieces_of_several_texts_are_joined():
+    """Each text keeps its place; a number takes the place of a text."""
+    reader = gemini.StreamReader()
+    pieces = [("$.a", "x"), ("$.b[1]", "y"), ("$.a", "z"), ("$.b[1]", "!"), ("$.c", "gone")]
+    texts = [{"jsonPath": path, "stringValue": text} for path, text in pieces]
+    numbers = [{"jsonPath": "$.c", "numberValue": 2.0}, {"jsonPath": "$.d", "numberValue": 0.5}]
+    call = {"name": "search", "partialArgs": [*texts, *numbers]}
+    reader.feed({"candidates": [{"content": {"parts": [{"functionCall": call}]}}]})
+
+    [call] = reader.calls()
+    assert call.arguments == '{"a": "xz", "b": [null, "y!"], "c": 2, "d": 0.5}'

@@ -29,40 +29,48 @@ EVENTS = "text/event-stream"
 ASKED: list[Any] = [{"role": "user", "content": "go"}]
 
 
+def openai_client(url: str) -> Any:
+    return sdk("openai").OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+
+
+def anthropic_client(url: str) -> Any:
+    return sdk("anthropic").Anthropic(base_url=url, api_key="x", max_retries=0)
+
+
 def chat_chunks(url: str) -> list[Any]:
-    with sdk("openai").OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+    with openai_client(url) as client:
         return [*client.chat.completions.create(model="m", messages=ASKED, stream=True)]
 
 
 def chat_helper_chunks(url: str) -> list[Any]:
     with (
-        sdk("openai").OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client,
+        openai_client(url) as client,
         client.chat.completions.stream(model="m", messages=ASKED) as stream,
     ):
         return [event.chunk for event in stream if event.type == "chunk"]
 
 
 def response_events(url: str) -> list[Any]:
-    with sdk("openai").OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+    with openai_client(url) as client:
         return [*client.responses.create(model="m", input=ASKED, stream=True)]
 
 
 def response_helper_events(url: str) -> list[Any]:
     with (
-        sdk("openai").OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client,
+        openai_client(url) as client,
         client.responses.stream(model="m", input=ASKED) as stream,
     ):
         return [*stream]
 
 
 def message_events(url: str) -> list[Any]:
-    with sdk("anthropic").Anthropic(base_url=url, api_key="x", max_retries=0) as client:
+    with anthropic_client(url) as client:
         return [*client.messages.create(model="m", max_tokens=9, messages=ASKED, stream=True)]
 
 
 def message_helper_events(url: str) -> list[Any]:
     with (
-        sdk("anthropic").Anthropic(base_url=url, api_key="x", max_retries=0) as client,
+        anthropic_client(url) as client,
         client.messages.stream(model="m", max_tokens=9, messages=ASKED) as stream,
     ):
         return [*stream]
@@ -181,11 +189,7 @@ def test_a_stream_cut_in_two_at_every_byte():
     events = [event for event in streaming.chat() if event["choices"]]
     body = streaming.sse(events, done=True)
     step = int(os.environ.get("FUNCTOOL_CUTS_EVERY", "1"))
-    module = sdk("openai")
-    with (
-        streaming.streaming(EVENTS, body, 0) as server,
-        module.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-    ):
+    with streaming.streaming(EVENTS, body, 0) as server, openai_client(server.url) as client:
         short = streaming.sse([e for e in events if "content" not in e["choices"][0]["delta"]][:4])
         expected = None
         for cut in range(0, len(short), step):

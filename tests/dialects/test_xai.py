@@ -6,17 +6,8 @@ import pytest
 
 from functool import FunctionTool, SchemaTool, ToolCall
 from functool.dialects import xai
-from tests.dialects.samples import (
-    EVERY_RESULT,
-    PLAIN,
-    SHOWN,
-    answers,
-    plant,
-    scores,
-    sdk,
-    search,
-    toolset,
-)
+from tests.dialects import samples
+from tests.dialects.samples import answers, plant, scores, sdk, search, toolset
 
 CALL = {
     "id": "c1",
@@ -27,12 +18,8 @@ CALL = {
 
 def made_of(schema):
     """What a schema becomes, and its losses without the tool's name."""
-    tool = SchemaTool(
-        "made",
-        "",
-        {"type": "object", "properties": {"a": schema}, "additionalProperties": False},
-        dict,
-    )
+    whole = {"type": "object", "properties": {"a": schema}, "additionalProperties": False}
+    tool = SchemaTool("made", "", whole, dict)
     made = xai.definition(tool)["function"]["parameters"]["properties"]["a"]
     return made, [loss.removeprefix("made: #/properties/a: ") for loss in xai.losses(tool)]
 
@@ -148,8 +135,12 @@ def test_calls_come_from_both_apis():
 
 def test_a_result_is_text():
     """A tool message holds text only: an image becomes a placeholder."""
-    assert xai.result(PLAIN) == {"role": "tool", "tool_call_id": "c1", "content": "two titles"}
-    assert xai.result(SHOWN)["content"] == "a cat\n[image/png: 8 bytes]\n"
+    assert xai.result(samples.PLAIN) == {
+        "role": "tool",
+        "tool_call_id": "c1",
+        "content": "two titles",
+    }
+    assert xai.result(samples.SHOWN)["content"] == "a cat\n[image/png: 8 bytes]\n"
 
 
 def test_the_sdk_takes_every_definition():
@@ -157,19 +148,16 @@ def test_the_sdk_takes_every_definition():
     chat = sdk("xai_sdk.chat")
 
     for made in xai.definitions(toolset().values()):
-        tool = chat.tool(**made["function"])
-        assert (tool.function.name, tool.function.description) == (
-            made["function"]["name"],
-            made["function"]["description"],
-        )
-        assert json.loads(tool.function.parameters) == made["function"]["parameters"]
+        function, ours = chat.tool(**made["function"]).function, made["function"]
+        assert (function.name, function.description) == (ours["name"], ours["description"])
+        assert json.loads(function.parameters) == ours["parameters"]
 
 
-@pytest.mark.parametrize("name", EVERY_RESULT)
+@pytest.mark.parametrize("name", samples.EVERY_RESULT)
 def test_the_sdk_takes_every_result(name):
     """The SDK's own tool message is made of each result."""
     chat = sdk("xai_sdk.chat")
-    made = xai.result(EVERY_RESULT[name])
+    made = xai.result(samples.EVERY_RESULT[name])
 
     message = chat.tool_result(made["content"], tool_call_id=made["tool_call_id"])
 
@@ -187,23 +175,18 @@ def test_calls_come_from_the_sdks_response():
         id="c1", type=1, function={"name": "search", "arguments": '{"query": "cats"}'}
     )
     theirs = chat_pb2.ToolCall(id="c2", type=2, function={"name": "web_search", "arguments": "{}"})
-    whole = chat_pb2.CompletionOutput(
-        message=chat_pb2.CompletionMessage(role=role, tool_calls=[ours, theirs])
-    )
+    message = chat_pb2.CompletionMessage(role=role, tool_calls=[ours, theirs])
+    whole = chat_pb2.CompletionOutput(message=message)
     response = chat.Response(chat_pb2.GetChatCompletionResponse(outputs=[whole]), 0)
     streamed = chat.Response(chat_pb2.GetChatCompletionResponse(), 0)
     for call in (ours, theirs):
         delta = chat_pb2.Delta(role=role, tool_calls=[call])
-        streamed.process_chunk(
-            chat_pb2.GetChatCompletionChunk(outputs=[chat_pb2.CompletionOutputChunk(delta=delta)])
-        )
-
+        output = chat_pb2.CompletionOutputChunk(delta=delta)
+        streamed.process_chunk(chat_pb2.GetChatCompletionChunk(outputs=[output]))
     found = xai.calls(response)
 
     assert found == [ToolCall(name="search", arguments='{"query": "cats"}', id="c1")]
     assert xai.calls(streamed) == found
     for names_kept in (True, False):
-        assert (
-            xai.calls(MessageToDict(response.proto, preserving_proto_field_name=names_kept))
-            == found
-        )
+        told = MessageToDict(response.proto, preserving_proto_field_name=names_kept)
+        assert xai.calls(told) == found

@@ -86,14 +86,10 @@ def test_block_with_the_name_that_a_model_sends_fails_closed():
         for name in ("command", "cmd")
     )
 
-    assert [call(by_alias, {"command": command}).is_error for command in ("rm", "ls")] == [
-        True,
-        True,
-    ]
-    assert [call(by_name, {"command": command}).is_error for command in ("rm", "ls")] == [
-        True,
-        False,
-    ]
+    for command in ("rm", "ls"):
+        assert call(by_alias, {"command": command}).is_error
+    assert call(by_name, {"command": "rm"}).is_error
+    assert call(by_name, {"command": "ls"}).success
     assert ran == ["ls"]
 
 
@@ -122,10 +118,7 @@ def test_rate_limit_counts_per_tool_or_context(monkeypatch, per):
     monkeypatch.setattr("functool.guardrails.calls.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("functool.guardrails.calls.time.time", lambda: 0.0)
     limit = rate_limit(2, 10, per=per)
-    one, two = (
-        echo_tool(1, name="one", input_guardrails=[limit]),
-        echo_tool(2, name="two", input_guardrails=[limit]),
-    )
+    one, two = (echo_tool(1, name=name, input_guardrails=[limit]) for name in ("one", "two"))
     context, other = Context(), Context()
 
     assert [call(one, context=context).success for _ in range(3)] == [True, True, False]
@@ -160,16 +153,8 @@ def test_rate_limit_holds_under_parallel_calls():
 @pytest.mark.parametrize(
     ("calls", "seconds"),
     [
-        (0, 1),
-        (True, 1),
-        ("1", 1),
-        (1, 0),
-        (1, -1),
-        (1.5, 1),
-        (1, float("nan")),
-        (1, "5"),
-        (1, None),
-        (1, True),
+        *[(0, 1), (True, 1), ("1", 1), (1.5, 1)],
+        *[(1, 0), (1, -1), (1, float("nan")), (1, "5"), (1, None), (1, True)],
     ],
 )
 def test_rate_limit_refuses_nonsense(calls, seconds):
@@ -185,9 +170,8 @@ def test_rate_limit_refuses_nonsense(calls, seconds):
 def test_what_counts_together_is_checked_at_definition(per):
     """`per` is `"tool"` or `"context"`, and the error says so."""
     for make in (lambda: rate_limit(1, 1, per=per), lambda: budget(1, per=per)):
-        with pytest.raises(
-            DefinitionError, match=f'^per must be "tool" or "context", not {re.escape(repr(per))}$'
-        ):
+        said = f'per must be "tool" or "context", not {per!r}'
+        with pytest.raises(DefinitionError, match=f"^{re.escape(said)}$"):
             make()
 
 
@@ -416,9 +400,8 @@ def test_block_passes_a_call_that_leaves_all_out():
     def shell(command: Annotated[str, Field(default_factory=lambda: "ls")]) -> str:
         return command
 
-    assert (
-        call(FunctionTool(shell, input_guardrails=[block(["rm"], argument="command")])).text == "ls"
-    )
+    tool = FunctionTool(shell, input_guardrails=[block(["rm"], argument="command")])
+    assert call(tool).text == "ls"
 
 
 def test_each_rate_limit_counts_for_itself(monkeypatch):
@@ -435,10 +418,8 @@ def test_each_rate_limit_counts_for_itself(monkeypatch):
     second = "Too many calls: at most 1 in 0.5 seconds. Try again in 0.5 seconds."
     late = "Too many calls: at most 3 in 60 seconds. Try again in "
     assert told == ["1", second, "1", second, "1", second, f"{late}58.5 seconds.", second]
-    with pytest.raises(
-        DefinitionError,
-        match="^rate_limit needs a positive int and a positive number of seconds, not 0 and 'x'$",
-    ):
+    said = "^rate_limit needs a positive int and a positive number of seconds, not 0 and 'x'$"
+    with pytest.raises(DefinitionError, match=said):
         rate_limit(0, "x")
 
 

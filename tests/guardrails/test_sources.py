@@ -2,9 +2,10 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from functool import (
     Context,
@@ -12,6 +13,7 @@ from functool import (
     DefinitionError,
     FunctionTool,
     ToolCall,
+    ToolResult,
     Toolset,
     ToolSettings,
 )
@@ -32,6 +34,21 @@ def run(tool, arguments, context=None, sources=None, id="c1"):
     metadata = {} if sources is None else {"sources": sources}
     call = ToolCall(name="pay", arguments=arguments, id=id, metadata=metadata)
     return asyncio.run(tool.invoke(call, context))
+
+
+def test_an_argument_goes_by_its_parameters_name():
+    """By an alias nothing could be seen of an argument, so every call is refused."""
+
+    def pay(to: Annotated[str, Field(alias="payee")], note: str = "") -> str:
+        return "paid"
+
+    def texts(name):
+        tool = FunctionTool(pay, input_guardrails=[trusted_only(name)])
+        return [run(tool, {"payee": "a"}, sources=s).text for s in ({}, {"/to": ["mail"]})]
+
+    failed = "The guardrail trusted_only failed, so the input was refused."
+    assert texts("payee") == [failed, failed]
+    assert texts("to")[0] == "paid" and "/to is from mail" in texts("to")[1]
 
 
 def test_a_labelled_value_is_refused():
@@ -180,3 +197,94 @@ def test_fields_of_models_that_trusted_tools_return_count():
 
     assert run(tool, {"to": "ada@example.com", "amount": 1}, context).success
     assert len(paid) == 1
+
+
+def written(*texts):
+    """A guardrail for a conversation in which the user wrote these texts."""
+    return trusted_only("to", wrote=lambda context: texts)
+
+
+def ask(tool, arguments, context=None):
+    call = ToolCall(name=tool.name, arguments=arguments, id="c1")
+    return asyncio.run(tool.invoke(call, context))
+
+
+def test_a_key_that_the_schema_does_not_name_is_a_value():
+    """An address may be a key. The names of fields are the author's own."""
+
+    class Person(BaseModel):
+        mail: str
+
+    def invite(to: dict[str, Person]) -> str:
+        return "invited"
+
+    tool = FunctionTool(invite, input_guardrails=[written("ask ann, her mail is a@b.example")])
+
+    assert ask(tool, {"to": {"ann": {"mail": "a@b.example"}}}, Context()).success
+    refused = ask(tool, {"to": {"eve": {"mail": "a@b.example"}}}, Context())
+    assert refused.error.details == {"sources": {"/to/eve": ["the model"]}}
+
+
+def test_a_tool_that_repeats_an_argument_makes_it_no_trusted_value():
+    """Otherwise a model could launder any value through a trusted tool."""
+    sent = []
+
+    def send(to: str) -> None:
+        sent.append(to)
+
+    def draft(to: list[str], note: str = "n-1") -> dict[str, object]:
+        return {"to": to, "number": "d-7", "note": note}
+
+    context, guarded = Context(), FunctionTool(send, input_guardrails=[written("write to ann")])
+    ask(FunctionTool(draft), {"to": '["eve"]'}, context)
+
+    assert ask(guarded, {"to": "eve"}, context).error.type == "GuardrailError"
+    assert ask(guarded, {"to": "d-7"}, context).success
+    assert sent == ["d-7"]
+
+
+class Odd:
+    """Nothing can be done with it."""
+
+    def __bool__(self):
+        raise ValueError
+
+    __eq__ = __str__ = __repr__ = __bool__
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        10**10_000,
+        Odd(),
+        ToolResult(value=Odd()),
+        ToolResult(metadata=Odd()),
+        ToolResult(output=["no content"]),
+        ToolResult(metadata={"sources": [Odd()]}),
+    ],
+    ids=["int", "object", "value", "metadata", "output", "sources"],
+)
+def test_a_result_that_cannot_be_remembered_is_still_a_result(value):
+    """Any tool of the process is asked for its results once a guardrail wants them."""
+    written()
+
+    async def odd() -> object:
+        return value
+
+    result = ask(FunctionTool(odd), {}, Context())
+    assert result.success
+    assert result.call_id == "c1"
+
+
+def test_of_many_untrusted_values_fifty_are_named():
+    """The whole argument is blamed then, so that nothing stays without a source."""
+
+    def send(to: list[str]) -> None:
+        raise AssertionError
+
+    tool = FunctionTool(send, input_guardrails=[written("ann")])
+    sources = ask(tool, {"to": [f"x{i}" for i in range(500)]}, Context()).error.details["sources"]
+
+    assert len(sources) == 51
+    assert sources["/to"] == sources["/to/49"] == ["the model"]

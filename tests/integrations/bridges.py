@@ -13,16 +13,7 @@ from typing import Any
 import agents
 import pydantic_ai
 from agent_framework import Agent as AFAgent
-from agent_framework import (
-    BaseChatClient,
-    ChatMiddlewareLayer,
-    ChatResponse,
-    ChatResponseUpdate,
-    FunctionInvocationLayer,
-    Message,
-)
-from agent_framework import Content as AFContent
-from agent_framework.observability import ChatTelemetryLayer
+from agent_framework import Message
 from agents.models.openai_responses import Converter
 from agents.testing import ScriptedModel, assistant_message, function_call
 from langchain.agents import create_agent
@@ -45,10 +36,9 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from functool.integrations import agent_framework, langchain, openai_agents
 from functool.integrations import pydantic_ai as bridge_pydantic_ai
+from tests.integrations.bridge_agent_framework import ScriptedClient, Turn, as_json
 
 agents.set_tracing_disabled(True)
-
-Turn = list[tuple[str, str, Any]] | str
 
 
 @dataclass
@@ -77,10 +67,6 @@ class Outcome:
 
 
 Decide = Callable[[str, dict[str, Any]], bool | str]
-
-
-def as_json(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def as_dict(arguments: Any) -> dict[str, Any]:
@@ -404,51 +390,13 @@ class LangChain(Bridge, module=langchain, package="langchain"):
         return next(iter(item))
 
 
-class _ScriptedClient(
-    FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient
-):
-    """A chat client that plays a script and keeps what it was shown."""
-
-    def __init__(self, turns: tuple[Turn, ...]) -> None:
-        super().__init__(middleware=[])
-        self.script, self.seen, self.shown = list(turns), [], []
-
-    def _inner_get_response(
-        self, *, messages: Any, stream: bool, options: Any, **kwargs: Any
-    ) -> Any:
-        self.seen.append(list(messages))
-        self.shown = [tool.to_json_schema_spec()["function"] for tool in options.get("tools") or ()]
-        turn = self.script.pop(0)
-        contents = (
-            [AFContent.from_text(turn)]
-            if isinstance(turn, str)
-            else [
-                AFContent.from_function_call(call_id=i, name=n, arguments=as_json(a))
-                for i, n, a in turn
-            ]
-        )
-        usage = {"input_token_count": 10, "output_token_count": 3, "total_token_count": 13}
-        if stream:
-
-            async def updates() -> Any:
-                for content in [*contents, AFContent.from_usage(usage)]:
-                    yield ChatResponseUpdate(contents=[content], role="assistant")
-
-            return self._build_response_stream(updates())
-
-        async def respond() -> ChatResponse:
-            return ChatResponse(messages=[Message("assistant", contents)], usage_details=usage)
-
-        return respond()
-
-
 class AgentFramework(Bridge, module=agent_framework, package="agent-framework-core"):
     """agent-framework, its function-calling loop over a chat client, `Agent.run` streamed or not."""
 
     name = "agent-framework"
 
     def agent(self, tools: list[Any], *turns: Turn) -> AFAgent:
-        return AFAgent(client=_ScriptedClient(turns), tools=tools)
+        return AFAgent(client=ScriptedClient(*turns), tools=tools)
 
     def threaded(self, tools: list[Any], *turns: Turn) -> tuple[Any, Any]:
         agent = self.agent(tools, *turns)

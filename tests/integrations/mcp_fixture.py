@@ -207,63 +207,47 @@ def rounds(name: str, questions: dict[str, Any], state: str | None, answer: Any)
     def run(context: Context):
         params = context.deps.params
         given = params.get("inputResponses") or {}
-        if (
-            all(isinstance(given.get(key), dict) for key in questions)
-            and params.get("requestState") == state
-        ):
+        whole = all(isinstance(given.get(key), dict) for key in questions)
+        if whole and params.get("requestState") == state:
             return answer(given)
         return types.InputRequiredResult(input_requests=questions, request_state=state)
 
-    return FunctionTool(run, name=name, description="Ask, then answer.")
+    return FunctionTool(run, name=f"test_{name}", description="Ask, then answer.")
 
 
 NAME = {"name": {"type": "string"}}
 OK = {"ok": {"type": "boolean"}}
-roots = types.ListRootsRequest()
+WHO = {"user_name": ask(NAME, "What is your name?")}
+CAPITAL = {"capital_question": sample("What is the capital of France?")}
+CONFIRM = {"confirm": ask(OK)}
+ROOTS = {"client_roots": types.ListRootsRequest()}
+MANY = {"user_name": ask(NAME), "greeting": sample("Generate a greeting"), **ROOTS}
+
+
+def says(text: str) -> Any:
+    return lambda given: text
+
+
+def greeting(given: Any) -> str:
+    return f"Hello, {given['user_name']['content']['name']}!"
+
+
+def capital(given: Any) -> str:
+    return given["capital_question"]["content"]["text"]
+
+
+def told_roots(given: Any) -> str:
+    return str(given["client_roots"])
+
 
 input_required = [
-    rounds(
-        "test_input_required_result_elicitation",
-        {"user_name": ask(NAME, "What is your name?")},
-        None,
-        lambda given: f"Hello, {given['user_name']['content']['name']}!",
-    ),
-    rounds(
-        "test_streaming_elicitation",
-        {"user_name": ask(NAME, "What is your name?")},
-        None,
-        lambda given: "done",
-    ),
-    rounds(
-        "test_input_required_result_sampling",
-        {"capital_question": sample("What is the capital of France?")},
-        None,
-        lambda given: given["capital_question"]["content"]["text"],
-    ),
-    rounds(
-        "test_input_required_result_list_roots",
-        {"client_roots": roots},
-        None,
-        lambda given: str(given["client_roots"]),
-    ),
-    rounds(
-        "test_input_required_result_request_state",
-        {"confirm": ask(OK)},
-        "asked",
-        lambda given: "state-ok",
-    ),
-    rounds(
-        "test_input_required_result_tampered_state",
-        {"confirm": ask(OK)},
-        "asked",
-        lambda given: "state-ok",
-    ),
-    rounds(
-        "test_input_required_result_multiple_inputs",
-        {"user_name": ask(NAME), "greeting": sample("Generate a greeting"), "client_roots": roots},
-        "asked",
-        lambda given: "all answered",
-    ),
+    rounds("input_required_result_elicitation", WHO, None, greeting),
+    rounds("streaming_elicitation", WHO, None, says("done")),
+    rounds("input_required_result_sampling", CAPITAL, None, capital),
+    rounds("input_required_result_list_roots", ROOTS, None, told_roots),
+    rounds("input_required_result_request_state", CONFIRM, "asked", says("state-ok")),
+    rounds("input_required_result_tampered_state", CONFIRM, "asked", says("state-ok")),
+    rounds("input_required_result_multiple_inputs", MANY, "asked", says("all answered")),
 ]
 
 

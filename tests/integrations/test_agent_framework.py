@@ -12,19 +12,13 @@ af = pytest.importorskip("agent_framework")
 from agent_framework import (  # noqa: E402
     Agent,
     AgentSession,
-    BaseChatClient,
-    ChatMiddlewareLayer,
-    ChatResponse,
-    ChatResponseUpdate,
     Content,
     FunctionInvocationContext,
-    FunctionInvocationLayer,
     FunctionMiddleware,
     Message,
     MiddlewareFailure,
     UsageDetails,
 )
-from agent_framework.observability import ChatTelemetryLayer  # noqa: E402
 
 from functool import (  # noqa: E402
     AgentTool,
@@ -42,6 +36,7 @@ from functool.approval import Grant  # noqa: E402
 from functool.guardrails import require_approval  # noqa: E402
 from functool.integrations import agent_framework  # noqa: E402
 from tests import support  # noqa: E402
+from tests.integrations.bridge_agent_framework import ScriptedClient  # noqa: E402
 from tests.integrations.odd_tools import (  # noqa: E402
     HUGE,
     ODD_TOOLS,
@@ -54,45 +49,10 @@ from tests.integrations.odd_tools import (  # noqa: E402
 from tests.support import call  # noqa: E402
 
 
-class Scripted(FunctionInvocationLayer, ChatMiddlewareLayer, ChatTelemetryLayer, BaseChatClient):
+def scripted(*turns: list[tuple[str, Any]], **options: Any) -> ScriptedClient:
     """A chat client that makes the scripted calls: one list of (name, arguments) a turn, then says "done"."""
-
-    def __init__(self, *turns: list[tuple[str, Any]], **options: Any) -> None:
-        super().__init__(middleware=[], **options)
-        self.turns = list(turns)
-        self.seen: list[list[Message]] = []
-        self.usage: Any = None
-
-    def _contents(self, messages: Any, options: Any) -> list[Content]:
-        self.seen.append(list(messages))
-        turn = self.turns.pop(0) if self.turns else None
-        if turn is None:
-            return [Content.from_text("done")]
-        return [
-            Content.from_function_call(
-                call_id=f"call-{n}",
-                name=name,
-                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
-            )
-            for n, (name, arguments) in enumerate(turn)
-        ]
-
-    def _inner_get_response(
-        self, *, messages: Any, stream: bool, options: Any, **kwargs: Any
-    ) -> Any:
-        contents = self._contents(messages, options)
-        if stream:
-
-            async def updates() -> Any:
-                for content in contents:
-                    yield ChatResponseUpdate(contents=[content], role="assistant")
-
-            return self._build_response_stream(updates())
-
-        async def respond() -> ChatResponse:
-            return ChatResponse(messages=[Message("assistant", contents)], usage_details=self.usage)
-
-        return respond()
+    calls = [[(f"call-{n}", *call) for n, call in enumerate(turn)] for turn in turns]
+    return ScriptedClient(*calls, **options)
 
 
 def results(response: Any) -> list[Content]:
@@ -105,7 +65,11 @@ def results(response: Any) -> list[Content]:
 
 
 def run(
-    client: Scripted, *tools: Any, stream: bool = False, middleware: Any = None, **options: Any
+    client: ScriptedClient,
+    *tools: Any,
+    stream: bool = False,
+    middleware: Any = None,
+    **options: Any,
 ) -> Any:
     """Run one prompt through a real agent; return its response."""
 
@@ -123,7 +87,7 @@ def run(
 
 def played(name: str, arguments: Any, *exported: Any, **options: Any) -> Content:
     """Let an agent make one call; return the result as the model reads it."""
-    (result,) = results(run(Scripted([(name, arguments)]), *exported, **options))
+    (result,) = results(run(scripted([(name, arguments)]), *exported, **options))
     return result
 
 
@@ -233,7 +197,7 @@ def test_failures_as_exceptions(name: str, words: str) -> None:
     """With `on_error="raise"` the framework knows of the failure, and shows our text only if told to."""
     result = ask(name, {}, on_error="raise")
     assert (result.result, result.exception) == ("Error: Function failed.", words)
-    client = Scripted(
+    client = scripted(
         [(name, {})], function_invocation_configuration={"include_detailed_errors": True}
     )
     exported = [agent_framework.export(tool, on_error="raise") for tool in ODD_TOOLS]
@@ -244,9 +208,9 @@ def test_failures_as_exceptions(name: str, words: str) -> None:
 def test_raised_failures_count_against_the_frameworks_limit() -> None:
     """Three failures in a row end the loop with "raise", and do not with "text"."""
     boom = ODD_TOOLS[2]
-    raising = Scripted(*[[("boom", {})]] * 6)
+    raising = scripted(*[[("boom", {})]] * 6)
     run(raising, agent_framework.export(boom, on_error="raise"))
-    telling = Scripted(*[[("boom", {})]] * 6)
+    telling = scripted(*[[("boom", {})]] * 6)
     run(telling, agent_framework.export(boom))
     assert len(telling.seen) == 7
     assert len(raising.seen) < 7
@@ -254,7 +218,7 @@ def test_raised_failures_count_against_the_frameworks_limit() -> None:
 
 def test_a_tripwire_ends_the_run() -> None:
     """A tripwire leaves the agent's run as their MiddlewareFailure: the model is not asked again."""
-    client = Scripted([("stopped", {})])
+    client = scripted([("stopped", {})])
     with pytest.raises(MiddlewareFailure, match="Stop everything"):
         run(client, *[agent_framework.export(tool) for tool in ODD_TOOLS])
     assert len(client.seen) == 1
@@ -328,7 +292,7 @@ def test_a_context_of_the_hosts_own_is_used() -> None:
 def test_a_standing_rule_of_theirs_lets_later_calls_run() -> None:
     """After a person's standing word, `ToolApprovalMiddleware` asks no more, and our guardrail takes its answer."""
     ran.clear()
-    client = Scripted([("delete", {"path": "a"})], [("delete", {"path": "b"})])
+    client = scripted([("delete", {"path": "a"})], [("delete", {"path": "b"})])
 
     async def main() -> Any:
         agent = Agent(
@@ -360,7 +324,7 @@ def test_a_rule_knows_conditions_and_grants() -> None:
 
     context = Context()
     context.grant(Grant.of(pay, {"amount": 9}))
-    client = Scripted([("pay", {"amount": amount}) for amount in (3, 7, 9)])
+    client = scripted([("pay", {"amount": amount}) for amount in (3, 7, 9)])
 
     async def main() -> tuple[list[Any], Any]:
         rule = agent_framework.approval_rule(pay, context)
@@ -469,7 +433,7 @@ def test_cancelling_the_run_cancels_the_tool() -> None:
     """A cancelled run cancels the body, and its cleanup has run."""
 
     def start(tool: FunctionTool) -> Any:
-        agent = Agent(client=Scripted([("wait", {})]), tools=[agent_framework.export(tool)])
+        agent = Agent(client=scripted([("wait", {})]), tools=[agent_framework.export(tool)])
         return lambda: agent.run("go")
 
     assert cleaned_up_when_cancelled(start) == ["done"]
@@ -564,14 +528,14 @@ def expert(agent: Any, **options: Any) -> AgentTool:
     return AgentTool(agent, "expert", "Ask.", **{"runner": agent_framework.runner, **options})
 
 
-def expert_with(client: Scripted, *tools: Any) -> AgentTool:
+def expert_with(client: ScriptedClient, *tools: Any) -> AgentTool:
     return expert(Agent(client=client, tools=agent_framework.export_all(Toolset(tools))))
 
 
 @pytest.mark.parametrize(("kept", "messages"), [(True, 3), (False, 1)])
 def test_runner_keeps_the_thread(kept: bool, messages: int) -> None:
     """With a thread the second call sees the first; without one it starts fresh."""
-    client = Scripted()
+    client = scripted()
     agent = Agent(client=client)
     session = agent.create_session()
     tool = expert(agent, **({"thread": lambda context: session} if kept else {}))
@@ -584,7 +548,7 @@ def test_runner_keeps_the_thread(kept: bool, messages: int) -> None:
 def test_runner_resumes_a_workflow(options: dict[str, Any]) -> None:
     """An agent inside `workflow.as_agent()` waits for approval, and the same call goes on where it stopped."""
     ran.clear()
-    client = Scripted([("delete", {"path": "a"})])
+    client = scripted([("delete", {"path": "a"})])
     inner = Agent(client=client, tools=[agent_framework.export(delete)], name="inner")
     flow = af.WorkflowBuilder(start_executor=inner).build().as_agent("flow")
     tool = expert(flow, runner=partial(agent_framework.runner, **options))
@@ -601,14 +565,14 @@ def test_runner_runs_no_call_that_a_person_edited() -> None:
     """The framework runs the call that was made or none, so that an edited one does not run."""
     ran.clear()
     edit = Decision(approved=True, arguments={"path": "b"})
-    tool = expert_with(Scripted([("delete", {"path": "a"})]), delete)
+    tool = expert_with(scripted([("delete", {"path": "a"})]), delete)
     assert support.ask(tool, Context(approver=lambda request: edit)).text == "done"
     assert ran == []
 
 
 def test_runner_forwards_updates_and_usage() -> None:
     """While somebody listens the inner agent's updates are progress; its tokens are in the metadata."""
-    client = Scripted([("add", {"a": 1})])
+    client = scripted([("add", {"a": 1})])
     client.usage = UsageDetails(input_token_count=10, output_token_count=2, total_token_count=12)
     tool = expert_with(client, add)
     seen: list[Any] = []
@@ -618,20 +582,20 @@ def test_runner_forwards_updates_and_usage() -> None:
     )
     assert support.ask(tool, context).text == "done"
     assert [update.text for update in seen if update.text] == ["done"]
-    client.turns = [[("add", {"a": 1})]]
+    client.script = [[("call-0", "add", {"a": 1})]]
     counts = {"requests": 2, "input_tokens": 20, "output_tokens": 4, "total_tokens": 24}
     assert support.ask(tool).metadata["usage"] == counts
 
 
 def test_runner_gives_up_on_what_is_no_approval() -> None:
     """An inner agent that waits for a tool which only its host could run is an error of the outer call."""
-    agent = Agent(client=Scripted([("later", {})]), tools=[LATER])
+    agent = Agent(client=scripted([("later", {})]), tools=[LATER])
     assert "cannot be given from here" in support.ask(expert(agent)).error.message
 
 
 def test_usage_that_a_client_does_not_know_is_left_out() -> None:
     """A count that is missing or not one of ours is not in the usage."""
-    client = Scripted()
+    client = scripted()
     client.usage = UsageDetails(input_token_count=3, reasoning_output_token_count=9)
     usage = support.ask(expert_with(client, add)).metadata["usage"]
     assert usage == {"requests": 1, "input_tokens": 3}

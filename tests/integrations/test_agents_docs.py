@@ -13,10 +13,9 @@ pytest.importorskip("agents", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
-from functool import Context
 from tests.integrations.bridges import BRIDGES
-from tests.integrations.test_matrix import LIMITS
-from tests.support import call
+from tests.integrations.test_matrix import LIMITS, each_bridge
+from tests.support import ask
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```py(?:thon)?\n(.*?)```", TEXT, re.DOTALL)
@@ -39,20 +38,16 @@ def run(code: str, **names: Any) -> dict[str, Any]:
     return names
 
 
-def ask(tool: Any, text: str) -> Any:
-    return call(tool, {"input": text}, Context())
-
-
 def test_own_agent() -> None:
     """The block with an agent of one's own makes a tool that answers."""
-    assert ask(run(OWN)["tool"], "hi").text == "HI"
+    assert ask(run(OWN)["tool"]).text == "HI"
 
 
-@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+@each_bridge
 def test_agent_of_a_framework(bridge: Any) -> None:
     """The block of each framework makes a tool that answers and counts, in under ten lines."""
     code = MODELS[bridge.name]
-    result = ask(run(code, model=model_of(bridge, "540 m"))["tool"], "How high is Bern?")
+    result = ask(run(code, model=model_of(bridge, "540 m"))["tool"], text="How high is Bern?")
 
     assert len([line for line in code.splitlines() if line.strip()]) < 10
     assert result.text == "540 m"
@@ -62,7 +57,7 @@ def test_agent_of_a_framework(bridge: Any) -> None:
 ROWS = dict(re.findall(r"^\| ([\w-]+) \| `(.*export_all\(tools\).*)` \|$", TEXT, re.MULTILINE))
 
 
-@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+@each_bridge
 def test_tools_in_an_agent(bridge: Any) -> None:
     """The line of each framework makes an agent that uses the tool."""
     names = run(TOOLS)
@@ -71,14 +66,8 @@ def test_tools_in_an_agent(bridge: Any) -> None:
     model = model_of(bridge, [("c1", "altitude", {"city": "Bern"})], "done")
     agent = run(f"{imports}\nagent = {line}", model=model, tools=names["tools"])["agent"]
 
-    result = ask(
-        run(
-            "from functool import AgentTool\ntool = AgentTool(agent, 'a', 'd', runner=runner)",
-            agent=agent,
-            runner=bridge.runner,
-        )["tool"],
-        "go",
-    )
+    code = "from functool import AgentTool\ntool = AgentTool(agent, 'a', 'd', runner=runner)"
+    result = ask(run(code, agent=agent, runner=bridge.runner)["tool"], text="go")
 
     assert result.text == "done"
     assert result.metadata["usage"].get("requests", 2) == 2
@@ -95,7 +84,7 @@ def test_rule_for_approvals() -> None:
     assert names["answer"].text == "540 m"
 
 
-@pytest.mark.parametrize("bridge", BRIDGES, ids=lambda bridge: bridge.name)
+@each_bridge
 def test_approval_table_names_every_bridge(bridge: Any) -> None:
     """Every bridge has its row in the table of edits and grants, or the row says that it has no such answer."""
     table = TEXT.split("| to run an edited call |")[1].split("\n\n")[0]
@@ -120,7 +109,6 @@ def test_tripwire_table_names_every_bridge() -> None:
     table = TEXT.split("## What a Tripwire does")[1].split("## ")[0]
 
     for bridge in BRIDGES:
-        (row,) = [
-            line for line in table.splitlines() if line.lower().startswith(f"| {bridge.name}")
-        ]
+        rows = [line for line in table.splitlines() if line.lower().startswith(f"| {bridge.name}")]
+        (row,) = rows
         assert "`Tripwire`" in row and "are cancelled" in row

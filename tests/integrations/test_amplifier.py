@@ -492,6 +492,28 @@ def test_approvals_go_to_the_sessions_approval_system(
     assert (options, seconds, default) == (["Allow", "Deny"], 300.0, "deny")
 
 
+def test_a_person_sees_all_of_what_will_run(mounted: Any) -> None:
+    """Characters that hide or turn a text are written out, and what is too long to be read is refused."""
+    ran.clear()
+    approvals = Approvals("Allow")
+    paths = ["a\u202etxt.\u200b\x9b2J\x7f", "a" * 20_000]
+    _, late = mounted(delete, approvals=approvals).run([("delete", {"path": p}) for p in paths])
+    ((prompt, *_),) = approvals.asked
+    assert prompt.isascii() and prompt.isprintable()
+    assert r"a\u202etxt.\u200b\u009b2J\u007f" in prompt
+    assert "Nobody was asked" in late
+    assert ran == ["delete"]
+
+
+def test_an_approval_shows_all_characters(mounted: Any) -> None:
+    """What hides or turns other characters, or moves a terminal's cursor, is written out."""
+    approvals = Approvals("Deny")
+    mounted(delete, approvals=approvals).run([("delete", {"path": "\u202ea\u200b\x9b2J\x7f é"})])
+    ((prompt, *_),) = approvals.asked
+    assert r'"\u202ea\u200b\u009b2J\u007f \u00e9"' in prompt
+    assert prompt.isascii() and prompt.replace("\n", "").isprintable()
+
+
 def test_without_an_approval_system_the_call_waits_for_one(host: Host) -> None:
     """With nobody to ask, the body does not run and the failure says that approval is required."""
     ran.clear()

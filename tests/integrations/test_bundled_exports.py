@@ -21,16 +21,10 @@ from functool.bundled.shell import shell_tool
 from tests.bundled.loopback import Loopback, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "bundled.md"
+ID = {"name": "id", "in": "path", "schema": {"type": "string"}}
 DOCUMENT = {
     "openapi": "3.1.0",
-    "paths": {
-        "/tasks/{id}": {
-            "get": {
-                "operationId": "getTask",
-                "parameters": [{"name": "id", "in": "path", "schema": {"type": "string"}}],
-            }
-        }
-    },
+    "paths": {"/tasks/{id}": {"get": {"operationId": "getTask", "parameters": [ID]}}},
 }
 FOUND = {
     "@odata.count": 1,
@@ -128,9 +122,8 @@ def unique(tool: Tool, arguments: dict[str, Any]) -> Read:
     exported = export(tool)
     native = ToolFactory.build_tool(tool.name, ToolFactory.build_tool_config(tool.name))
     assert isinstance(native, exported)
-    response = asyncio.run(
-        native.run(LanguageModelFunction(id="c1", name=tool.name, arguments=arguments))
-    )
+    call = LanguageModelFunction(id="c1", name=tool.name, arguments=arguments)
+    response = asyncio.run(native.run(call))
     return native.tool_description().parameters, response.content
 
 
@@ -146,18 +139,16 @@ def normandy(tool: Tool, arguments: dict[str, Any]) -> Read:
 def mcp(tool: Tool, arguments: dict[str, Any]) -> Read:
     """Call through a server of the Model Context Protocol, with the SDK's own client."""
     need("mcp_types")
-    from mcp import Client
-
     from functool.integrations.mcp import server
+    from tests.integrations.mcp_ends import served, texts
 
-    async def main() -> Read:
-        async with Client(server(Toolset([tool]))) as client:
-            (declared,) = (await client.list_tools()).tools
-            answer = await client.call_tool(tool.name, arguments)
-            assert not answer.is_error
-            return declared.input_schema, "\n".join(block.text for block in answer.content)
+    async def main(client: Any) -> Read:
+        (declared,) = (await client.list_tools()).tools
+        answer = await client.call_tool(tool.name, arguments)
+        assert not answer.is_error
+        return declared.input_schema, "\n".join(texts(answer))
 
-    return asyncio.run(main())
+    return served(server([tool]), main)
 
 
 BRIDGES: dict[str, Callable[[Tool, dict[str, Any]], Read]] = {
@@ -218,10 +209,8 @@ def test_no_tool_is_left_out() -> None:
         "code_mode",
     }
 
-    assert (
-        set(re.findall(r"`functool\.bundled\.\w+\.(\w+)\(", PAGE.read_text(encoding="utf-8")))
-        == made
-    )
+    named = re.findall(r"`functool\.bundled\.\w+\.(\w+)\(", PAGE.read_text(encoding="utf-8"))
+    assert set(named) == made
 
 
 NOT_A_TOOL = {

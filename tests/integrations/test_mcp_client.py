@@ -2,10 +2,8 @@
 
 import asyncio
 import re
-import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -35,76 +33,44 @@ from functool import (
     ToolSettings,
 )
 from functool.integrations import mcp
+from tests.integrations.mcp_ends import (
+    SAMPLE,
+    both_eras,
+    brought_in,
+    call,
+    sample_over_http,
+    serving,
+    tool,
+)
 from tests.integrations.mcp_sample import PNG, ran, tools
-from tests.support import free_port, listening
+from tests.support import free_port
 
-ROOT = Path(__file__).parents[2]
-SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
-both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
-
-
-def tool(
-    name: str = "echo", description: str = "Echo.", schema: Any = None, **more: Any
-) -> types.Tool:
-    return types.Tool(
-        name=name, description=description, input_schema=schema or {"type": "object"}, **more
-    )
+ECHO = ToolCall(name="echo")
+ADD = ToolCall(name="add", arguments={"a": 1})
 
 
-def serving(
-    definitions: Callable[[], list[types.Tool]], answer: Callable[[Any], Any] | None = None
-) -> Server[Any]:
-    """Return a server of the SDK's that says whatever a test wants."""
-
-    async def list_tools(context, params):
-        return types.ListToolsResult(tools=definitions())
-
-    async def call_tool(context, params):
-        if answer is not None:
-            return answer(params)
-        return types.CallToolResult(
-            content=[types.TextContent(text=f"{params.name} {params.arguments}")]
-        )
-
-    return Server("hostile", on_list_tools=list_tools, on_call_tool=call_tool)
+def answering(answer: Any = None, **definition: Any) -> Server[Any]:
+    """A server of one tool, `echo`, with one answer."""
+    said = None if answer is None else lambda params: answer
+    return serving(lambda: [tool(**definition)], said)
 
 
-def call(
-    target: Any, name: str, arguments: Any = None, *, context: Context | None = None, **options: Any
-) -> ToolResult:
-    """Connect, make one call, and leave."""
-
-    async def main():
-        async with mcp.connect(target, **options) as toolset:
-            return await toolset.call(
-                ToolCall(name=name, arguments=arguments or {}, id="1"), context
-            )
-
-    return asyncio.run(main())
+def answer(*content: Any, **more: Any) -> types.CallToolResult:
+    """What a server answers: texts, or content of other kinds."""
+    blocks = [types.TextContent(text=each) if isinstance(each, str) else each for each in content]
+    return types.CallToolResult(content=blocks, **more)
 
 
 def listed(target: Any, **options: Any) -> dict[str, Any]:
     """Connect and return the tools."""
 
-    async def main():
-        async with mcp.connect(target, **options) as toolset:
-            return dict(toolset)
+    async def tools(toolset):
+        return dict(toolset)
 
-    return asyncio.run(main())
+    return brought_in(target, tools, **options)
 
 
-@asynccontextmanager
-async def over_http(port: int):
-    """Run the sample server at a port."""
-    process = subprocess.Popen(
-        [sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
-    try:
-        await asyncio.to_thread(listening, port, process)
-        yield process
-    finally:
-        process.kill()
-        await asyncio.to_thread(process.wait)
+IMAGE = types.ImageContent(data="iVBORw==", mime_type="image/png")
 
 
 # Ordinary tools
@@ -133,21 +99,17 @@ def test_text_and_value(mode):
 @both_eras
 def test_every_kind_of_content(mode):
     """Text, images, sounds, embedded files and links arrive as content; without structured content they are the value."""
-    blocks = [
-        types.TextContent(text="hello"),
-        types.ImageContent(data="iVBORw==", mime_type="image/png"),
+    text = types.TextResourceContents(uri="a://b", text="ü", mime_type="text/x")
+    blob = types.BlobResourceContents(uri="a://c", blob="AAE=")
+    sent = answer(
+        "hello",
+        IMAGE,
         types.AudioContent(data="UklGRg==", mime_type="audio/wav"),
-        types.EmbeddedResource(
-            resource=types.TextResourceContents(uri="a://b", text="ü", mime_type="text/x")
-        ),
-        types.EmbeddedResource(resource=types.BlobResourceContents(uri="a://c", blob="AAE=")),
+        types.EmbeddedResource(resource=text),
+        types.EmbeddedResource(resource=blob),
         types.ResourceLink(uri="a://d", name="d", mime_type="text/y"),
-    ]
-    result = call(
-        serving(lambda: [tool()], lambda params: types.CallToolResult(content=blocks)),
-        "echo",
-        mode=mode,
     )
+    result = call(answering(sent), "echo", mode=mode)
 
     assert result.output == [
         TextContent(text="hello"),
@@ -162,26 +124,15 @@ def test_every_kind_of_content(mode):
 
 def test_text_alone_is_the_value():
     """An answer of one text and no structured content has that text as its value; an empty one has None."""
-    text = types.CallToolResult(content=[types.TextContent(text="hi")])
-
-    assert call(serving(lambda: [tool()], lambda params: text), "echo").value == "hi"
-    assert (
-        call(
-            serving(lambda: [tool()], lambda params: types.CallToolResult(content=[])), "echo"
-        ).value
-        is None
-    )
+    assert call(answering(answer("hi")), "echo").value == "hi"
+    assert call(answering(answer()), "echo").value is None
 
 
 @both_eras
 def test_failures_arrive_as_failures(mode):
     """An error result keeps its words, and its other content."""
-    blocks = [
-        types.TextContent(text="no"),
-        types.ImageContent(data="iVBORw==", mime_type="image/png"),
-    ]
-    answer = types.CallToolResult(content=blocks, is_error=True, structured_content={"code": 7})
-    result = call(serving(lambda: [tool()], lambda params: answer), "echo", mode=mode)
+    sent = answer("no", IMAGE, is_error=True, structured_content={"code": 7})
+    result = call(answering(sent), "echo", mode=mode)
 
     assert result.error.message == "no"
     assert result.error.details == {"structured": {"code": 7}}
@@ -220,14 +171,14 @@ def test_our_time_limit_cancels_the_server(mode):
     """`timeout` bounds each call, and the server's body is cancelled."""
     ran.clear()
 
-    async def main():
-        async with mcp.connect(mcp.server(tools), mode=mode, timeout=1) as toolset:
-            result = await toolset.call(ToolCall(name="slow", arguments={"seconds": 300}))
-            while "slow was cancelled" not in ran:
-                await asyncio.sleep(0.01)
-            return result
+    async def work(toolset):
+        result = await toolset.call(ToolCall(name="slow", arguments={"seconds": 300}))
+        while "slow was cancelled" not in ran:
+            await asyncio.sleep(0.01)
+        return result
 
-    assert asyncio.run(asyncio.wait_for(main(), 60)).error.type == "ToolTimeoutError"
+    result = brought_in(mcp.server(tools), work, mode=mode, timeout=1)
+    assert result.error.type == "ToolTimeoutError"
 
 
 def test_our_guardrails_stand_around_a_server():
@@ -274,13 +225,10 @@ def test_an_elicit_function_that_fails_cancels(mode, caplog):
 
     result = call(mcp.server(tools), "delete", {"path": "x"}, mode=mode, elicit=elicit)
 
-    assert (
-        result.error.message
-        == "A person refused this call: The person asked did not approve (cancel)."
-    )
-    assert [
-        record.levelname for record in caplog.records if "elicit function failed" in record.message
-    ] == ["ERROR"]
+    refused = "A person refused this call: The person asked did not approve (cancel)."
+    assert result.error.message == refused
+    told = [each for each in caplog.records if "elicit function failed" in each.message]
+    assert [record.levelname for record in told] == ["ERROR"]
 
 
 def test_elicit_may_be_async():
@@ -300,39 +248,33 @@ def test_nobody_to_ask_is_an_error_result():
     assert ran == []
 
 
-def test_all_kinds_of_targets():
-    """A command in one string, its words, the SDK's parameters, a URL and a function returning a transport."""
-    command = f"{sys.executable} {SAMPLE}"
-    parameters = StdioServerParameters(command=sys.executable, args=[SAMPLE])
-    assert [
-        call(target, "add", {"a": 1}).value for target in (command, command.split(), parameters)
-    ] == [2, 2, 2]
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"{sys.executable} {SAMPLE}",
+        [sys.executable, SAMPLE],
+        StdioServerParameters(command=sys.executable, args=[SAMPLE]),
+    ],
+    ids=["string", "words", "parameters"],
+)
+def test_a_command_is_a_target(target):
+    """A command in one string, its words, and the SDK's parameters."""
+    assert call(target, "add", {"a": 1}).value == 2
 
-    async def main():
-        port = free_port()
-        url = f"http://127.0.0.1:{port}/mcp"
-        async with over_http(port):
-            values = []
-            for target in (url, lambda: streamable_http_client(url)):
-                async with mcp.connect(target) as toolset:
-                    values.append(
-                        (await toolset.call(ToolCall(name="add", arguments={"a": 1}))).value
-                    )
-            return values
 
-    assert asyncio.run(main()) == [2, 2]
+def test_an_address_is_a_target():
+    """A URL, and a function returning a transport."""
+    with sample_over_http() as (url, _):
+        assert call(url, "add", {"a": 1}).value == 2
+        assert call(lambda: streamable_http_client(url), "add", {"a": 1}).value == 2
 
 
 def test_calls_run_side_by_side():
     """Calls of one turn share the connection and do not wait for each other."""
-
-    async def main():
-        async with mcp.connect([sys.executable, SAMPLE]) as toolset:
-            calls = [ToolCall(name="add", arguments={"a": n}, id=str(n)) for n in range(50)]
-            slow = ToolCall(name="slow", arguments={"seconds": 0.2})
-            return await toolset.call_all([slow, slow, *calls])
-
-    results = asyncio.run(main())
+    calls = [ToolCall(name="add", arguments={"a": n}, id=str(n)) for n in range(50)]
+    slow = ToolCall(name="slow", arguments={"seconds": 0.2})
+    command = [sys.executable, SAMPLE]
+    results = brought_in(command, lambda toolset: toolset.call_all([slow, slow, *calls]))
 
     assert [result.value for result in results] == ["slept", "slept", *range(1, 51)]
 
@@ -392,32 +334,34 @@ def test_a_name_that_stands_twice(order):
     assert call(server, "echo", pins=pins).success is (order == 1)
 
 
+OLD = FunctionTool(lambda: "old", name="echo", description="Old.")
+NEW = FunctionTool(lambda: "new", name="echo", description="New.")
+
+
+async def refused(toolset):
+    """Return the first refusal after a change, which takes a moment to be heard."""
+    while True:
+        await asyncio.sleep(0.01)
+        if (result := await toolset.call(ECHO)).is_error:
+            return result
+
+
 @both_eras
 def test_a_change_while_connected_is_refused(mode):
     """When the list changes during a session the next call is compared with it, and refused until accepted."""
     pins: dict[str, str] = {}
+    server = mcp.server([OLD])
 
-    async def main():
-        server = mcp.server([FunctionTool(lambda: "old", name="echo", description="Old.")])
-        async with mcp.connect(server, mode=mode, pins=pins) as toolset:
-            first = await toolset.call(ToolCall(name="echo"))
-            second = await replaced(
-                [FunctionTool(lambda: "new", name="echo", description="New.")], server, toolset
-            )
-            pins["echo"] = second.error.details["offered"]
-            third = await toolset.call(ToolCall(name="echo"))
-            return first, second, third, await replaced([], server, toolset)
+    async def work(toolset):
+        first = await toolset.call(ECHO)
+        await server.replace([NEW])
+        second = await refused(toolset)
+        pins["echo"] = second.error.details["offered"]
+        third = await toolset.call(ECHO)
+        await server.replace([])
+        return first, second, third, await refused(toolset)
 
-    async def replaced(served, server, toolset):
-        """Return the first refusal; one change is enough."""
-        await server.replace(served)
-        while True:
-            await asyncio.sleep(0.01)
-            result = await toolset.call(ToolCall(name="echo"))
-            if result.is_error:
-                return result
-
-    first, second, third, gone = asyncio.run(asyncio.wait_for(main(), 60))
+    first, second, third, gone = brought_in(server, work, mode=mode, pins=pins)
 
     assert first.text == "old"
     assert second.error.type == "DefinitionChanged"
@@ -428,16 +372,15 @@ def test_a_change_while_connected_is_refused(mode):
 @both_eras
 def test_a_change_before_the_client_listens(mode):
     """A change right after the first listing, which nobody heard yet, is refused as well."""
+    server = mcp.server([OLD])
 
-    async def main():
-        server = mcp.server([FunctionTool(lambda: "old", name="echo", description="Old.")])
-        async with mcp.connect(server, mode=mode) as toolset:
-            await server.replace([FunctionTool(lambda: "new", name="echo", description="New.")])
-            while (result := await toolset.call(ToolCall(name="echo"))).success:
-                await asyncio.sleep(0.01)
-            return result
+    async def work(toolset):
+        await server.replace([NEW])
+        while (result := await toolset.call(ECHO)).success:
+            await asyncio.sleep(0.01)
+        return result
 
-    assert asyncio.run(asyncio.wait_for(main(), 60)).error.type == "DefinitionChanged"
+    assert brought_in(server, work, mode=mode).error.type == "DefinitionChanged"
 
 
 def test_a_change_that_comes_during_a_listing():
@@ -455,14 +398,13 @@ def test_a_change_that_comes_during_a_listing():
             raise MCPError(types.INTERNAL_ERROR, "no")
         return types.CallToolResult(content=[types.TextContent(text=listings[-1])])
 
-    async def main():
-        server = Server("hasty", on_list_tools=list_tools, on_call_tool=call_tool)
-        async with mcp.connect(server, mode="legacy") as toolset:
-            # So that the list is looked at again.
-            await toolset.call(ToolCall(name="echo", arguments={"fail": True}))
-            return [await toolset.call(ToolCall(name="echo")) for _ in range(2)]
+    async def work(toolset):
+        # So that the list is looked at again.
+        await toolset.call(ToolCall(name="echo", arguments={"fail": True}))
+        return [await toolset.call(ECHO) for _ in range(2)]
 
-    second, third = asyncio.run(asyncio.wait_for(main(), 60))
+    server = Server("hasty", on_list_tools=list_tools, on_call_tool=call_tool)
+    second, third = brought_in(server, work, mode="legacy")
 
     assert second.text == "old"
     assert third.error.type == "DefinitionChanged"
@@ -515,9 +457,7 @@ def test_hidden_characters_are_stripped():
             "x": {"type": "string", "title": HIDDEN, "description": HIDDEN, "default": "ü"}
         },
     }
-    found = listed(
-        serving(lambda: [tool(description=f"Zürich 日本 ❤️\n\t{HIDDEN}", schema=schema)])
-    )["echo"]
+    found = listed(answering(description=f"Zürich 日本 ❤️\n\t{HIDDEN}", schema=schema))["echo"]
 
     assert found.description == "Zürich 日本 ❤️\n\tabcdefghi"
     assert found.schema.plain["properties"]["x"] == {
@@ -562,11 +502,9 @@ def test_no_reference_is_fetched():
     Thread(target=web.serve_forever, daemon=True).start()
     ref = {"$ref": f"http://127.0.0.1:{web.server_port}/schema.json"}
     schema = {"type": "object", "properties": {"x": ref}}
-    answer = types.CallToolResult(content=[], structured_content={"x": 1})
-    server = serving(
-        lambda: [tool("a", schema=schema), tool("b", output_schema=schema), tool()],
-        lambda params: answer,
-    )
+    sent = answer(structured_content={"x": 1})
+    definitions = [tool("a", schema=schema), tool("b", output_schema=schema), tool()]
+    server = serving(lambda: definitions, lambda params: sent)
     results = [call(server, name, {"x": 1} if name == "a" else {}) for name in ("a", "b", "echo")]
     web.shutdown()
     web.server_close()
@@ -578,7 +516,7 @@ def test_no_reference_is_fetched():
 def test_hints_are_not_believed():
     """A server's hints and title count only when it is trusted."""
     hints = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True)
-    server = serving(lambda: [tool(title="Safe\u200b", annotations=hints)])
+    server = answering(title="Safe\u200b", annotations=hints)
     plain, trusted = listed(server)["echo"].settings, listed(server, trusted=True)["echo"].settings
 
     assert plain == ToolSettings(display_name="echo", untrusted=True)
@@ -589,7 +527,7 @@ def test_hints_are_not_believed():
 
 def test_adopted_tools_are_untrusted_unless_the_host_says_otherwise():
     """What a server returns is labelled; trusting its hints changes nothing, the host's word does."""
-    server = serving(lambda: [tool()])
+    server = answering()
     said = listed(server, settings=ToolSettings(untrusted=False))["echo"].settings
 
     assert listed(server, trusted=True)["echo"].settings.untrusted
@@ -609,8 +547,8 @@ def test_adopted_tools_are_untrusted_unless_the_host_says_otherwise():
 )
 def test_an_unusable_definition_harms_no_other(bad):
     """A schema that is none makes one tool refuse, and the others work."""
-    answer = types.CallToolResult(content=[], structured_content={"x": "1"})
-    server = serving(lambda: [tool("bad", **bad), tool()], lambda params: answer)
+    sent = answer(structured_content={"x": "1"})
+    server = serving(lambda: [tool("bad", **bad), tool()], lambda params: sent)
 
     assert call(server, "bad", {"x": "1"}).is_error
     assert call(server, "echo").success
@@ -620,7 +558,7 @@ def test_an_unusable_definition_harms_no_other(bad):
 def test_options_that_no_tool_takes(options):
     """A mistake of the author's is raised, and not taken for one of the server's definitions."""
     with pytest.raises((DefinitionError, TypeError), match="timeout|guardrails"):
-        listed(serving(lambda: [tool()]), **options)
+        listed(answering(), **options)
 
 
 EVIL = {"type": "string", "pattern": "^(a+)+$"}
@@ -629,14 +567,23 @@ BOMB = "a" * 60 + "!"
 
 def test_a_hostile_pattern_cannot_hang_a_call():
     """Patterns of a server, in what goes in and in what comes out, take linear time."""
-    answer = types.CallToolResult(content=[], structured_content={"x": BOMB})
+    sent = answer(structured_content={"x": BOMB})
     hostile = {"type": "object", "properties": {"x": EVIL}}
-    server = serving(
-        lambda: [tool("a", schema=hostile), tool("b", output_schema=hostile)], lambda params: answer
-    )
+    definitions = [tool("a", schema=hostile), tool("b", output_schema=hostile)]
+    server = serving(lambda: definitions, lambda params: sent)
 
     assert call(server, "a", {"x": BOMB}).error.type == "ArgumentError"
     assert "schema it promised" in call(server, "b").error.message
+
+
+NUMBER = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}
+SAME = {"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}}
+NESTED = {"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}}
+NAMED = {
+    "$id": "https://x.example/a",
+    "$ref": "#/definitions/n",
+    "definitions": {"n": {"type": "integer"}},
+}
 
 
 @pytest.mark.parametrize(
@@ -644,43 +591,19 @@ def test_a_hostile_pattern_cannot_hang_a_call():
     [
         ({"type": "object", "required": ["n"]}, {"n": 1}, True),
         ({"type": "object", "required": ["n"]}, {}, False),
-        ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, 3, True),
-        ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, "3", False),
-        (
-            {"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}},
-            {"b": 1},
-            True,
-        ),
-        (
-            {"properties": {"a": {"type": "integer"}, "b": {"$ref": "#/properties/a"}}},
-            {"b": "1"},
-            False,
-        ),
-        (
-            {"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}},
-            {"inner": [{"inner": []}]},
-            True,
-        ),
-        (
-            {"properties": {"inner": {"type": "array", "items": {"$ref": "#"}}}},
-            {"inner": [{"inner": 1}]},
-            False,
-        ),
-        (
-            {
-                "$id": "https://x.example/a",
-                "$ref": "#/definitions/n",
-                "definitions": {"n": {"type": "integer"}},
-            },
-            3,
-            True,
-        ),
+        (NUMBER, 3, True),
+        (NUMBER, "3", False),
+        (SAME, {"b": 1}, True),
+        (SAME, {"b": "1"}, False),
+        (NESTED, {"inner": [{"inner": []}]}, True),
+        (NESTED, {"inner": [{"inner": 1}]}, False),
+        (NAMED, 3, True),
     ],
 )
 def test_structured_content_is_checked(schema, value, fits):
     """Content that does not fit the promised schema is an error result."""
-    answer = types.CallToolResult(content=[types.TextContent(text="t")], structured_content=value)
-    result = call(serving(lambda: [tool(output_schema=schema)], lambda params: answer), "echo")
+    sent = answer("t", structured_content=value)
+    result = call(answering(sent, output_schema=schema), "echo")
 
     assert result.success is fits
     assert result.value == (value if fits else None)
@@ -688,19 +611,13 @@ def test_structured_content_is_checked(schema, value, fits):
 
 def test_promised_content_that_does_not_come_is_an_error():
     """A server that promises structured content and sends text alone broke its promise; one that may say null sent it."""
-    answer = types.CallToolResult(content=[types.TextContent(text="t")])
-    missing = call(
-        serving(lambda: [tool(output_schema={"type": "object"})], lambda params: answer), "echo"
-    )
-    null = call(
-        serving(lambda: [tool(output_schema={"type": ["string", "null"]})], lambda params: answer),
-        "echo",
+    missing, null = (
+        call(answering(answer("t"), output_schema={"type": kind}), "echo")
+        for kind in ("object", ["string", "null"])
     )
 
-    assert (
-        missing.error.message
-        == "The server's structured answer does not fit the schema it promised."
-    )
+    broken = "The server's structured answer does not fit the schema it promised."
+    assert missing.error.message == broken
     assert missing.output == [TextContent(text="t")]
     assert (null.success, null.value) == (True, None)
 
@@ -715,10 +632,8 @@ def test_an_error_of_the_server_is_no_loss(mode):
     result = call(serving(lambda: [tool()], fail), "echo", mode=mode)
 
     assert result.error.message == "The database sleeps."
-    assert (result.error.type, result.error.details) == (
-        "MCPError",
-        {"code": types.CONNECTION_CLOSED},
-    )
+    assert result.error.type == "MCPError"
+    assert result.error.details == {"code": types.CONNECTION_CLOSED}
 
 
 @pytest.mark.parametrize("target", ["", [], [1], None, {"command": "python"}, [tools["add"]]])
@@ -728,14 +643,17 @@ def test_what_is_no_server(target):
         listed(target)
 
 
-def test_a_malformed_answer_is_an_error_result():
+@pytest.mark.parametrize(
+    ("sent", "mode"),
+    [
+        (answer(types.ImageContent(data="!!", mime_type="image/png")), "auto"),
+        ({"content": 7}, "legacy"),
+    ],
+    ids=["base64", "content"],
+)
+def test_a_malformed_answer_is_an_error_result(sent, mode):
     """Base64 that is none, and an answer that is none, are results."""
-    broken = types.CallToolResult(content=[types.ImageContent(data="!!", mime_type="image/png")])
-
-    assert call(serving(lambda: [tool()], lambda params: broken), "echo").is_error
-    assert call(
-        serving(lambda: [tool()], lambda params: {"content": 7}), "echo", mode="legacy"
-    ).is_error
+    assert call(answering(sent), "echo", mode=mode).is_error
 
 
 def test_endless_questions_end():
@@ -750,7 +668,7 @@ def test_endless_questions_end():
         asked.append(message)
         return {}
 
-    result = call(serving(lambda: [tool()], lambda params: more), "echo", elicit=elicit)
+    result = call(answering(more), "echo", elicit=elicit)
 
     assert result.is_error
     assert len(asked) == 10
@@ -761,14 +679,12 @@ def test_endless_questions_end():
 
 def test_a_connection_serves_one_loop():
     """From another event loop, and after the connection's end, a call is an error result that says so, and no endless wait."""
-    add = ToolCall(name="add", arguments={"a": 1})
 
-    async def main():
-        async with mcp.connect(mcp.server(tools)) as toolset:
-            return toolset.call_sync(add), await toolset.call(add), toolset
+    async def work(toolset):
+        return toolset.call_sync(ADD), await toolset.call(ADD), toolset
 
-    elsewhere, within, toolset = asyncio.run(main())
-    afterwards = asyncio.run(toolset.call(add))
+    elsewhere, within, toolset = brought_in(mcp.server(tools), work)
+    afterwards = asyncio.run(toolset.call(ADD))
 
     assert within.value == 2
     assert [result.error.type for result in (elsewhere, afterwards)] == ["ConnectionError"] * 2
@@ -778,16 +694,11 @@ def test_a_connection_serves_one_loop():
 def test_a_lost_process_is_an_error_and_a_reconnect():
     """A server that dies during a call is an error result, and the next call starts it again."""
 
-    async def main():
-        async with mcp.connect(
-            [sys.executable, str(Path(__file__).parent / "mcp_dying.py")]
-        ) as toolset:
-            first = await toolset.call(ToolCall(name="pid"))
-            lost = await toolset.call(ToolCall(name="die"))
-            second = await toolset.call(ToolCall(name="pid"))
-            return first, lost, second
+    async def work(toolset):
+        return [await toolset.call(ToolCall(name=name)) for name in ("pid", "die", "pid")]
 
-    first, lost, second = asyncio.run(asyncio.wait_for(main(), 60))
+    dying = [sys.executable, str(Path(__file__).parent / "mcp_dying.py")]
+    first, lost, second = brought_in(dying, work)
 
     assert lost.error.type == "ConnectionError"
     assert "connects again" in lost.error.message
@@ -799,24 +710,22 @@ def test_a_lost_process_is_an_error_and_a_reconnect():
 def test_a_restarted_web_server_is_found_again(mode):
     """While a web server is down calls are error results; when it is back they succeed."""
 
-    async def main():
-        port = free_port()
-        results = []
-        async with over_http(port) as process:
-            async with mcp.connect(f"http://127.0.0.1:{port}/mcp", mode=mode) as toolset:
-                add = ToolCall(name="add", arguments={"a": 1})
-                results.append(await toolset.call(add))
-                process.kill()
-                await asyncio.to_thread(process.wait)
-                results.append(await toolset.call(add))
-                results.append(await toolset.call(add))
-                async with over_http(port):
-                    results.append(await toolset.call(add))
-                    if results[-1].is_error:
-                        results[-1] = await toolset.call(add)
-        return results
+    port, results = free_port(), []
 
-    up, down, still, back = asyncio.run(asyncio.wait_for(main(), 120))
+    async def work(toolset):
+        results.append(await toolset.call(ADD))
+        stack.close()
+        results.append(await toolset.call(ADD))
+        results.append(await toolset.call(ADD))
+        with sample_over_http(port):
+            results.append(await toolset.call(ADD))
+            if results[-1].is_error:
+                results[-1] = await toolset.call(ADD)
+
+    with ExitStack() as stack:
+        url, _ = stack.enter_context(sample_over_http(port))
+        brought_in(url, work, mode=mode)
+    up, down, still, back = results
 
     assert [up.success, down.success, still.success, back.success] == [True, False, False, True]
     assert still.error.type == "ConnectionError"
@@ -852,6 +761,5 @@ def test_a_listing_without_an_end():
 
 def test_images_of_a_functool_server():
     """Bytes survive the way out and in."""
-    assert call(mcp.server(tools), "picture").output == [
-        ImageContent(data=PNG, media_type="image/png")
-    ]
+    image = ImageContent(data=PNG, media_type="image/png")
+    assert call(mcp.server(tools), "picture").output == [image]

@@ -12,45 +12,57 @@ import pytest
 
 pytest.importorskip("mcp")
 
+import httpx2
 import mcp_types as types
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 
 from functool import FunctionTool, SchemaTool, ToolCall, ToolError, WrapperTool
-from functool.integrations import mcp
+from functool.integrations import mcp, mcp_client, mcp_link
 from functool.integrations import mcp_untrusted as untrusted
 from functool.integrations.mcp_client import MAX_OPEN_QUESTIONS
 from functool.integrations.mcp_served import Served
 from functool.integrations.mcp_transport import MAX_QUESTIONS
 from tests.integrations import mcp_hostile
+from tests.integrations.mcp_ends import ROOT, both_eras, brought_in, call, serving, tool
 from tests.integrations.mcp_sample import tools
 
 HOSTILE = [sys.executable, str(Path(__file__).parent / "mcp_hostile.py")]
-ROOT = Path(__file__).parents[2]
 LIMIT = 30
 """Seconds after which a call that hangs is a ToolTimeoutError."""
-both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 @contextmanager
-def listening(wants=None):
-    """Run the hostile server over HTTP and give its address."""
+def hostile(wants=None):
+    """Run the hostile server over HTTP."""
     server = mcp_hostile.listen(wants=wants)
     Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        yield server
     finally:
         server.shutdown()
         server.server_close()
 
 
+@contextmanager
+def listening(wants=None):
+    """Run the hostile server over HTTP and give its address."""
+    with hostile(wants) as server:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+
+
+def during(target, work, **options):
+    """Do something with the tools of a server of the older era."""
+    return brought_in(target, work, **{"mode": "legacy", "timeout": LIMIT, **options})
+
+
 def results(target, *names, **options):
     """Call tools one after the other over one connection."""
 
-    async def main():
-        async with mcp.connect(target, mode="legacy", timeout=LIMIT, **options) as toolset:
-            return [await toolset.call(ToolCall(name=name)) for name in names]
+    async def work(toolset):
+        return [await toolset.call(ToolCall(name=name)) for name in names]
 
-    return asyncio.run(main())
+    return during(target, work, **options)
 
 
 @pytest.mark.parametrize("name", ["surrogate", "null", "digits", "long"])
@@ -80,20 +92,19 @@ def test_an_answer_takes_bounded_memory(name, monkeypatch):
     monkeypatch.setattr("functool.integrations.mcp_transport.MAX_ANSWER_BYTES", 1_000_000)
     with listening() as url:
 
-        async def main():
-            async with mcp.connect(url, mode="legacy", timeout=LIMIT) as toolset:
-                tracemalloc.start()
-                try:
-                    # What the server itself builds is counted too: it lives in this process.
-                    own = len(mcp_hostile.called(1, name))
-                    tracemalloc.reset_peak()
-                    before = tracemalloc.get_traced_memory()[0]
-                    result = await toolset.call(ToolCall(name=name))
-                    return result, tracemalloc.get_traced_memory()[1] - before - 3 * own
-                finally:
-                    tracemalloc.stop()
+        async def work(toolset):
+            tracemalloc.start()
+            try:
+                # What the server itself builds is counted too: it lives in this process.
+                own = len(mcp_hostile.called(1, name))
+                tracemalloc.reset_peak()
+                before = tracemalloc.get_traced_memory()[0]
+                result = await toolset.call(ToolCall(name=name))
+                return result, tracemalloc.get_traced_memory()[1] - before - 3 * own
+            finally:
+                tracemalloc.stop()
 
-        result, peak = asyncio.run(main())
+        result, peak = during(url, work)
 
     assert result.is_error
     assert peak < 130_000_000 if name == "bomb" else peak < 10_000_000
@@ -148,13 +159,12 @@ def test_a_bad_line_loses_itself_alone(name):
 def test_a_bad_definition_loses_itself_alone(transport):
     """A definition that breaks the protocol is a tool that says so, and the others work."""
 
-    async def main(target):
-        async with mcp.connect(target, mode="legacy", timeout=LIMIT) as toolset:
-            bad = await toolset.call(ToolCall(name="schemaless"))
-            return list(toolset), bad, await toolset.call(ToolCall(name="fine"))
+    async def work(toolset):
+        bad = await toolset.call(ToolCall(name="schemaless"))
+        return list(toolset), bad, await toolset.call(ToolCall(name="fine"))
 
     with listening() as url:
-        names, bad, fine = asyncio.run(main(url if transport == "http" else HOSTILE))
+        names, bad, fine = during(url if transport == "http" else HOSTILE, work)
 
     assert names == ["schemaless", "odd_hints", *mcp_hostile.NAMES]
     assert "does not follow the protocol" in bad.error.message
@@ -185,30 +195,20 @@ def test_a_question_shows_no_escapes():
 
 def test_a_question_with_hidden_names_is_declined():
     """A form whose names hold what nobody sees is shown to nobody."""
-    form = types.ElicitRequestFormParams(
-        message="Name?",
-        requested_schema={"type": "object", "properties": {"a\u202e": {"type": "string"}}},
-    )
+    named = {"type": "object", "properties": {"a\u202e": {"type": "string"}}}
+    form = types.ElicitRequestFormParams(message="Name?", requested_schema=named)
     asked = []
 
-    async def list_tools(context, params):
-        return types.ListToolsResult(
-            tools=[types.Tool(name="ask", input_schema={"type": "object"})]
-        )
-
-    async def call_tool(context, params):
+    def answer(params):
         if params.input_responses:
             text = params.input_responses["x"].action
             return types.CallToolResult(content=[types.TextContent(text=text)])
         return types.InputRequiredResult(input_requests={"x": types.ElicitRequest(params=form)})
 
-    async def main():
-        server = Server("odd", on_list_tools=list_tools, on_call_tool=call_tool)
-        elicit = lambda message, form: asked.append(form)  # noqa: E731
-        async with mcp.connect(server, elicit=elicit) as toolset:
-            return await toolset.call(ToolCall(name="ask"))
+    server = serving(lambda: [tool("ask")], answer)
+    result = call(server, "ask", elicit=lambda message, form: asked.append(form))
 
-    assert asyncio.run(main()).text == "decline"
+    assert result.text == "decline"
     assert asked == []
 
 
@@ -281,20 +281,20 @@ def test_a_new_tool_appears(mode):
     """A tool that the server announces is there without a call and without connecting again."""
     told = []
 
-    async def main():
-        server = mcp.server([tools["add"]])
-        connection = mcp.connect(server, mode=mode, prefix="x_", changed=told.append)
-        async with connection as toolset:
-            before = list(toolset)
-            await server.replace([tools["add"], FunctionTool(lambda: "new", name="fresh")])
-            while "x_fresh" not in toolset:
-                await asyncio.sleep(0.01)
-                if mode == "legacy":  # Nobody listens before the handshake has been heard.
-                    await server.replace(server.toolset)
-            result = await toolset.call(ToolCall(name="x_fresh"))
-            return before, result, list(toolset), [tool.name for tool in toolset.enabled()], toolset
+    server = mcp.server([tools["add"]])
 
-    before, result, after, enabled, toolset = asyncio.run(asyncio.wait_for(main(), 60))
+    async def work(toolset):
+        before = list(toolset)
+        await server.replace([tools["add"], FunctionTool(lambda: "new", name="fresh")])
+        while "x_fresh" not in toolset:
+            await asyncio.sleep(0.01)
+            if mode == "legacy":  # Nobody listens before the handshake has been heard.
+                await server.replace(server.toolset)
+        result = await toolset.call(ToolCall(name="x_fresh"))
+        return before, result, list(toolset), [tool.name for tool in toolset.enabled()], toolset
+
+    given = {"mode": mode, "prefix": "x_", "changed": told.append}
+    before, result, after, enabled, toolset = brought_in(server, work, **given)
 
     assert before == ["x_add"]
     assert result.text == "new"
@@ -308,15 +308,15 @@ def test_a_changed_function_that_fails(caplog):
     def changed(toolset):
         raise KeyError("typo")
 
-    async def main():
-        server = mcp.server([tools["add"]])
-        async with mcp.connect(server, changed=changed) as toolset:
-            await server.replace([tools["add"], tools["city"]])
-            while "city" not in toolset:
-                await asyncio.sleep(0.01)
-            return await toolset.call(ToolCall(name="city", arguments={"name": "Berlin"}))
+    server = mcp.server([tools["add"]])
 
-    assert asyncio.run(asyncio.wait_for(main(), 60)).success
+    async def work(toolset):
+        await server.replace([tools["add"], tools["city"]])
+        while "city" not in toolset:
+            await asyncio.sleep(0.01)
+        return await toolset.call(ToolCall(name="city", arguments={"name": "Berlin"}))
+
+    assert brought_in(server, work, changed=changed).success
     assert "changed function" in caplog.text
 
 
@@ -336,27 +336,19 @@ def test_a_401_says_what_to_do():
 
 def test_a_key_that_expires_while_connected():
     """A 401 in the middle of a session is an error of the call that says the same."""
-    server = mcp_hostile.listen()
-    Thread(target=server.serve_forever, daemon=True).start()
+    with hostile() as server:
 
-    async def main():
-        url = f"http://127.0.0.1:{server.server_port}/mcp"
-        async with mcp.connect(url, mode="legacy", timeout=LIMIT) as toolset:
+        async def work(toolset):
             server.wants = "Bearer new"
             return await toolset.call(ToolCall(name="fine"))
 
-    try:
-        result = asyncio.run(main())
-    finally:
-        server.shutdown()
-        server.server_close()
+        result = during(f"http://127.0.0.1:{server.server_port}/mcp", work)
 
     assert "401" in result.error.message
 
 
 def test_an_auth_object_is_asked():
     """`auth` is an object of the HTTP client's, as the SDK's OAuth provider is."""
-    import httpx2
 
     class Key(httpx2.Auth):
         def auth_flow(self, request):
@@ -382,22 +374,19 @@ LISTING = [sys.executable, str(Path(__file__).parent / "mcp_listing.py")]
 def test_a_list_of_tools_that_is_too_much_is_refused(kind):
     """Pages without an end, and tools without number, end in an error before they fill the memory."""
 
-    async def main():
-        async with mcp.connect([*LISTING, kind], mode="legacy"):
-            pass
+    async def nothing(toolset): ...
 
     with pytest.raises(ConnectionError, match="more than 5,000 tools, or 64 MiB"):
-        asyncio.run(main())
+        brought_in([*LISTING, kind], nothing, mode="legacy")
 
 
 def test_a_definition_that_is_too_large_is_refused_alone():
     """The other tools of the server can be called."""
 
-    async def main():
-        async with mcp.connect([*LISTING, "large"], mode="legacy") as toolset:
-            return list(toolset), await toolset.call(ToolCall(name="large"))
+    async def work(toolset):
+        return list(toolset), await toolset.call(ToolCall(name="large"))
 
-    names, refused = asyncio.run(main())
+    names, refused = brought_in([*LISTING, "large"], work, mode="legacy")
 
     assert names == ["large", "small"]
     assert "larger than 1 MiB" in refused.text
@@ -407,22 +396,57 @@ def test_tools_that_change_their_names_for_ever_do_not_pile_up():
     """A server that announces other names each time fills neither the toolset nor the pins."""
     pins = {}
 
+    full = asyncio.Event()
+
+    def changed(toolset):
+        if len(toolset) >= 5_000:
+            full.set()
+
+    async def work(toolset):
+        await full.wait()
+        for _ in range(3):
+            await toolset.call(ToolCall(name="t1_0"))
+        return len(toolset)
+
+    given = {"mode": "legacy", "pins": pins, "changed": changed}
+    assert brought_in([*LISTING, "grows"], work, **given) == 5_000
+    assert len(pins) <= 5_000
+
+
+def test_tools_that_change_their_names_for_ever_take_bounded_memory(monkeypatch):
+    """The definitions of all listings together have the size that one listing may have."""
+    monkeypatch.setattr(mcp_client, "MAX_LISTED", 150_000)
+    defined = '{"name":"t1_0","inputSchema":{"type":"object"}}'
+
     async def main():
-        full = asyncio.Event()
-
-        def changed(toolset):
-            if len(toolset) >= 5_000:
-                full.set()
-
-        connection = mcp.connect([*LISTING, "grows"], mode="legacy", pins=pins, changed=changed)
-        async with connection as toolset:
-            await full.wait()
-            for _ in range(3):
+        async with mcp.connect([*LISTING, "grows"], mode="legacy") as toolset:
+            for _ in range(4):
                 await toolset.call(ToolCall(name="t1_0"))
             return len(toolset)
 
-    assert asyncio.run(main()) == 5_000
-    assert len(pins) <= 5_000
+    assert 2_000 < asyncio.run(main()) <= 150_000 / len(defined)
+
+
+def test_only_the_beginning_of_an_error_is_cleaned(monkeypatch):
+    """Of the millions of characters of an error, those are cleaned that a model may be shown."""
+    cleaned = []
+    monkeypatch.setattr(mcp_link, "visible", lambda text: cleaned.append(len(text)) or text)
+
+    async def list_tools(context, params):
+        return types.ListToolsResult(
+            tools=[types.Tool(name="fails", input_schema={"type": "object"})]
+        )
+
+    async def call_tool(context, params):
+        raise MCPError(types.INTERNAL_ERROR, "é" * 1_000_000)
+
+    async def main():
+        server = Server("fails", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with mcp.connect(server) as toolset:
+            return await toolset.call(ToolCall(name="fails"))
+
+    assert asyncio.run(main()).error.message == "é" * mcp_link.MAX_ERROR
+    assert cleaned == [10 * mcp_link.MAX_ERROR]
 
 
 def test_a_strangers_pattern_is_linear_where_its_tool_is_served_again():

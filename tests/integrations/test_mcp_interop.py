@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,25 +10,16 @@ import pytest
 pytest.importorskip("mcp")
 
 from functool import Context, ImageContent, ToolCall
-from functool.integrations import mcp
-from tests.support import free_port, listening
+from tests.integrations.mcp_ends import SAMPLE, brought_in, sample_over_http
 
 HERE = Path(__file__).parent
-SAMPLE = str(HERE / "mcp_sample.py")
 
 
 @pytest.fixture(scope="module")
 def url():
     """The address of the sample server over HTTP."""
-    port = free_port()
-    with subprocess.Popen(
-        [sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            listening(port, process)
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
+    with sample_over_http() as (address, _):
+        yield address
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -47,13 +37,12 @@ def test_a_fastmcp_client(transport, url):
     async def elicit(message, response_type, params, context):
         return ElicitResult(action="accept" if "yes.txt" in message else "decline")
 
+    stdio = PythonStdioTransport(SAMPLE, python_cmd=sys.executable)
+    target = url if transport == "http" else stdio
+    given = {"elicitation_handler": elicit, "progress_handler": progress}
+
     async def main():
-        target = (
-            url if transport == "http" else PythonStdioTransport(SAMPLE, python_cmd=sys.executable)
-        )
-        async with fastmcp.Client(
-            target, elicitation_handler=elicit, progress_handler=progress
-        ) as client:
+        async with fastmcp.Client(target, **given) as client:
             names = [tool.name for tool in await client.list_tools()]
             added = await client.call_tool("add", {"a": 2, "b": 3})
             failed = await client.call_tool("fail", {}, raise_on_error=False)
@@ -81,23 +70,23 @@ def test_a_fastmcp_server():
         lambda event: heard.append(dict(event.data)) if event.kind == "tool:progress" else None
     )
 
-    async def main():
-        command = [sys.executable, str(HERE / "mcp_fastmcp_server.py")]
-        async with mcp.connect(
-            command, mode="legacy", elicit=lambda message, form: {"value": "Ada"}
-        ) as toolset:
-            calls = [
-                ToolCall(name="multiply", arguments={"a": 3}),
-                ToolCall(name="point", arguments={"x": 1}),
-                ToolCall(name="draw"),
-                ToolCall(name="broken"),
-                ToolCall(name="steps"),
-                ToolCall(name="confirm"),
-                ToolCall(name="multiply", arguments={"a": "many"}),
-            ]
-            return [await toolset.call(call, context) for call in calls]
+    calls = [
+        ToolCall(name="multiply", arguments={"a": 3}),
+        ToolCall(name="point", arguments={"x": 1}),
+        ToolCall(name="draw"),
+        ToolCall(name="broken"),
+        ToolCall(name="steps"),
+        ToolCall(name="confirm"),
+        ToolCall(name="multiply", arguments={"a": "many"}),
+    ]
 
-    product, point, drawing, broken, steps, confirmed, refused = asyncio.run(main())
+    async def work(toolset):
+        return [await toolset.call(call, context) for call in calls]
+
+    command = [sys.executable, str(HERE / "mcp_fastmcp_server.py")]
+    given = {"mode": "legacy", "elicit": lambda message, form: {"value": "Ada"}}
+    answers = brought_in(command, work, **given)
+    product, point, drawing, broken, steps, confirmed, refused = answers
 
     assert (product.value, product.text) == ({"result": 6}, "6")
     assert point.value == {"x": 1, "y": 2}

@@ -1,11 +1,10 @@
 """Serving over MCP: what the SDK's own client sees, over each transport and in both eras of the protocol."""
 
 import asyncio
+import base64
 import math
 import subprocess
 import sys
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ pytest.importorskip("mcp")
 
 import httpx2
 import mcp_types as types
-from mcp import Client, StdioServerParameters
+from mcp import StdioServerParameters
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.shared.exceptions import MCPError
@@ -32,18 +31,24 @@ from functool import (
 )
 from functool.guardrails import require_approval
 from functool.integrations import mcp
+from tests.integrations.mcp_ends import (
+    ROOT,
+    SAMPLE,
+    accepting,
+    both_eras,
+    sample_over_http,
+    served,
+    served_call,
+    texts,
+)
 from tests.integrations.mcp_sample import PNG, tools
-from tests.support import free_port, listening
 
-ROOT = Path(__file__).parents[2]
-SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
 LATEST, OLDER = "2026-07-28", "2025-11-25"
 WAYS = [
     (transport, mode) for transport in ("memory", "stdio", "http") for mode in ("auto", "legacy")
 ]
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0]}-{way[1]}")
-both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
-
+ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 ODD = """
 from functool import Context, FileContent, FunctionTool, Tripwire
@@ -68,90 +73,67 @@ class City(BaseModel):
 @pytest.fixture(scope="module")
 def url():
     """The address of the sample server over HTTP."""
-    port = free_port()
-    with subprocess.Popen(
-        [sys.executable, SAMPLE, "http", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            listening(port, process)
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
+    with sample_over_http() as (address, _):
+        yield address
 
 
 @pytest.fixture
-def connected(way, url):
-    """A function that connects the SDK's client in the way that is tested."""
+def during(way, url):
+    """A function that connects the SDK's client in the way that is tested, and does something with it."""
     transport, mode = way
-
-    @asynccontextmanager
-    async def connect(**options: Any):
-        command = StdioServerParameters(command=sys.executable, args=[SAMPLE], cwd=ROOT)
-        target = {"memory": mcp.server(tools), "stdio": command, "http": url}[transport]
-        async with Client(target, mode=mode, **options) as client:
-            yield client
-
-    return connect
+    command = StdioServerParameters(command=sys.executable, args=[SAMPLE], cwd=ROOT)
+    target = {"memory": mcp.server(tools), "stdio": command, "http": url}[transport]
+    return lambda work, **options: served(target, work, mode=mode, **options)
 
 
-def texts(answer: types.CallToolResult) -> list[str]:
-    return [block.text for block in answer.content if isinstance(block, types.TextContent)]
+async def told(client):
+    """What the bodies of the sample server have noted."""
+    return texts(await client.call_tool("told"))[0]
+
+
+async def names(client):
+    return [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
 
 
 @every_way
-def test_lists_what_is_enabled_in_order(connected):
+def test_lists_what_is_enabled_in_order(during):
     """The list holds the enabled tools in the order of the toolset, each time."""
 
-    async def main():
-        async with connected() as client:
-            return [
-                [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
-                for _ in range(2)
-            ]
+    async def twice(client):
+        return [await names(client) for _ in range(2)]
 
-    first, second = asyncio.run(main())
+    first, second = during(twice)
 
     assert first == second == [name for name in tools if name != "hidden"]
 
 
 @every_way
-def test_tells_what_a_tool_is(connected, way):
+def test_tells_what_a_tool_is(during):
     """A definition holds description, schemas, title and hints."""
+    told = during(lambda client: client.list_tools()).tools[0]
+    hints = told.annotations
 
-    async def main():
-        async with connected() as client:
-            return (await client.list_tools()).tools[0]
-
-    told = asyncio.run(main())
-    value = {"type": "integer"}
-
-    assert told.name == "add"
-    assert told.title == "Adder"
+    assert (told.name, told.title) == ("add", "Adder")
     assert told.description == "Add two numbers."
     assert told.input_schema == tools["add"].schema.plain
     assert told.output_schema == {
         "type": "object",
-        "properties": {"result": value},
+        "properties": {"result": {"type": "integer"}},
         "required": ["result"],
     }
-    hints = (
-        told.annotations.read_only_hint,
-        told.annotations.destructive_hint,
-        told.annotations.idempotent_hint,
-    )
-    assert hints == (True, False, True)
+    assert (hints.read_only_hint, hints.destructive_hint) == (True, False)
+    assert hints.idempotent_hint is True
 
 
 @every_way
-def test_structured_content_beside_text(connected, way):
+def test_structured_content_beside_text(during):
     """A value goes out as text and as content that fits the output schema, in an object."""
 
-    async def main():
-        async with connected() as client:
-            names = [("add", {"a": 2}), ("city", {"name": "Berlin"}), ("maybe", {"found": False})]
-            return [await client.call_tool(name, arguments) for name, arguments in names]
+    async def calls(client):
+        made = [("add", {"a": 2}), ("city", {"name": "Berlin"}), ("maybe", {"found": False})]
+        return [await client.call_tool(name, arguments) for name, arguments in made]
 
-    added, city, nothing = asyncio.run(main())
+    added, city, nothing = during(calls)
 
     assert texts(added) == ["3"]
     assert added.structured_content == {"result": 3}
@@ -162,17 +144,12 @@ def test_structured_content_beside_text(connected, way):
 
 
 @every_way
-def test_images(connected):
+def test_images(during):
     """An image arrives with its bytes and its type."""
-
-    async def main():
-        async with connected() as client:
-            return await client.call_tool("picture")
-
-    [image] = asyncio.run(main()).content
+    [image] = during(lambda client: client.call_tool("picture")).content
 
     assert (image.type, image.mime_type) == ("image", "image/png")
-    assert image.data == __import__("base64").b64encode(PNG).decode()
+    assert image.data == base64.b64encode(PNG).decode()
 
 
 @every_way
@@ -188,14 +165,9 @@ def test_images(connected):
         ("limited", {}, "0.05"),
     ],
 )
-def test_what_goes_wrong_is_a_result(connected, name, arguments, said):
+def test_what_goes_wrong_is_a_result(during, name, arguments, said):
     """A failure, bad arguments, an unknown or disabled tool and a time limit are results that a model can read."""
-
-    async def main():
-        async with connected() as client:
-            return await client.call_tool(name, arguments)
-
-    answer = asyncio.run(main())
+    answer = during(lambda client: client.call_tool(name, arguments))
 
     assert answer.is_error
     assert answer.structured_content is None
@@ -203,29 +175,32 @@ def test_what_goes_wrong_is_a_result(connected, name, arguments, said):
 
 
 @every_way
-def test_progress(connected):
+@pytest.mark.parametrize(
+    ("name", "reports"),
+    [
+        ("steps", [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]),
+        ("counting", [(1, None, "one"), (2, None, "two"), (3, None, "three")]),
+    ],
+)
+def test_progress(during, name, reports):
     """Progress arrives in order, all of it before the answer, from `context.progress` and from a generator's yields."""
+    seen, note = noted()
+    during(lambda client: client.call_tool(name, progress_callback=note))
 
-    async def main():
-        seen: list[Any] = []
-
-        async def note(done, total, message):
-            seen.append((done, total, message))
-
-        async with connected() as client:
-            await client.call_tool("steps", progress_callback=note)
-            first = list(seen)
-            seen.clear()
-            await client.call_tool("counting", progress_callback=note)
-            return first, list(seen)
-
-    steps, counted = asyncio.run(main())
-
-    assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
-    assert counted == [(1, None, "one"), (2, None, "two"), (3, None, "three")]
+    assert seen == reports
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def noted():
+    """What was told of progress, and what notes it."""
+    seen: list[Any] = []
+
+    async def note(done, total, message):
+        seen.append((done, total, message))
+
+    return seen, note
+
+
+@both_eras
 def test_progress_rises(mode):
     """Whatever a body reports, each notification says more than the one before, as the protocol has it, and a number."""
     said = [(0, 3), (1, math.nan), (1, math.inf), (0.5, None), (-2, None), (math.nan, None), (5, 6)]
@@ -236,17 +211,9 @@ def test_progress_rises(mode):
         for place, (done, total) in enumerate(said):
             context.progress(f"report {place}", done, total)
 
-    async def main():
-        seen: list[Any] = []
-
-        async def note(done, total, message):
-            seen.append((done, total, message))
-
-        async with Client(mcp.server([wavering]), mode=mode) as client:
-            await client.call_tool("wavering", progress_callback=note)
-        return seen
-
-    seen = asyncio.run(main())
+    seen, note = noted()
+    server = mcp.server([wavering])
+    served(server, lambda client: client.call_tool("wavering", progress_callback=note), mode=mode)
     reported = [done for done, _, _ in seen]
 
     assert [message for _, _, message in seen] == [f"report {place}" for place in range(len(said))]
@@ -256,57 +223,56 @@ def test_progress_rises(mode):
 
 
 @every_way
-def test_cancellation(connected):
+def test_cancellation(during):
     """A call that the client gives up is cancelled in the body."""
 
-    async def main():
-        async with connected() as client:
-            before = texts(await client.call_tool("told"))[0].count("slow was cancelled")
-            begun = texts(await client.call_tool("told"))[0].count("slow began")
-            call = asyncio.create_task(client.call_tool("slow", {"seconds": 300}))
-            while texts(await client.call_tool("told"))[0].count("slow began") == begun:
-                await asyncio.sleep(0.02)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-            while texts(await client.call_tool("told"))[0].count("slow was cancelled") == before:
-                await asyncio.sleep(0.02)
-            return True
+    async def gives_up(client):
+        before = await told(client)
+        call = asyncio.create_task(client.call_tool("slow", {"seconds": 300}))
+        while (await told(client)).count("slow began") == before.count("slow began"):
+            await asyncio.sleep(0.02)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        while (await told(client)).count("slow was cancelled") == before.count(
+            "slow was cancelled"
+        ):
+            await asyncio.sleep(0.02)
+        return True
 
-    assert asyncio.run(asyncio.wait_for(main(), 120))
+    assert during(gives_up)
 
 
 @every_way
-def test_a_client_that_loses_patience(connected):
+def test_a_client_that_loses_patience(during):
     """The client's own time limit ends the call in the body too."""
 
-    async def main():
-        async with connected() as client:
-            told = texts(await client.call_tool("told"))[0]
-            before, begun = told.count("slow was cancelled"), told.count("slow began")
-            # On a loaded machine the body may not have begun when the client gives up.
-            for patience in (0.3, 3.0, 30.0):
-                with pytest.raises(MCPError) as caught:
-                    await client.call_tool("slow", {"seconds": 300}, read_timeout_seconds=patience)
-                if texts(await client.call_tool("told"))[0].count("slow began") > begun:
-                    break
-            while texts(await client.call_tool("told"))[0].count("slow was cancelled") == before:
-                await asyncio.sleep(0.02)
-            return caught.value.code
+    async def loses_patience(client):
+        before = await told(client)
+        # On a loaded machine the body may not have begun when the client gives up.
+        for patience in (0.3, 3.0, 30.0):
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("slow", {"seconds": 300}, read_timeout_seconds=patience)
+            if (await told(client)).count("slow began") > before.count("slow began"):
+                break
+        while (await told(client)).count("slow was cancelled") == before.count(
+            "slow was cancelled"
+        ):
+            await asyncio.sleep(0.02)
+        return caught.value.code
 
-    assert asyncio.run(asyncio.wait_for(main(), 120)) == types.REQUEST_TIMEOUT
+    assert during(loses_patience) == types.REQUEST_TIMEOUT
 
 
 @every_way
-def test_a_print_does_not_break_the_wire(connected):
+def test_a_print_does_not_break_the_wire(during):
     """What a body prints is not on the wire: the next call is answered."""
 
-    async def main():
-        async with connected() as client:
-            said = await client.call_tool("chatty", {"text": '{"jsonrpc": "2.0"}\nnot json'})
-            return texts(said), (await client.call_tool("add", {"a": 1})).is_error
+    async def calls(client):
+        said = await client.call_tool("chatty", {"text": '{"jsonrpc": "2.0"}\nnot json'})
+        return texts(said), (await client.call_tool("add", {"a": 1})).is_error
 
-    assert asyncio.run(main()) == (["said"], False)
+    assert during(calls) == (["said"], False)
 
 
 ANSWERS = [
@@ -320,7 +286,7 @@ ANSWERS = [
 
 @every_way
 @pytest.mark.parametrize(("action", "content", "said"), ANSWERS)
-def test_approval(connected, way, action, content, said):
+def test_approval(during, way, action, content, said):
     """`require_approval` asks the client's person, who sees tool and arguments; without consent nothing runs."""
     path = "-".join([*way, action, str(content)])
     questions: list[Any] = []
@@ -329,50 +295,45 @@ def test_approval(connected, way, action, content, said):
         questions.append(params)
         return types.ElicitResult(action=action, content=content)
 
-    async def main():
-        async with connected(elicitation_callback=elicit) as client:
-            return await client.call_tool("delete", {"path": path}), texts(
-                await client.call_tool("told")
-            )[0]
-
-    answer, told = asyncio.run(main())
+    answer, noted = during(deleting(path), elicitation_callback=elicit)
 
     assert answer.is_error is (said != "deleted")
     assert said in texts(answer)[0]
-    assert (path in told) is (said == "deleted")
+    assert (path in noted) is (said == "deleted")
     assert [question.requested_schema["required"] for question in questions] == [["approve"]]
     assert "delete" in questions[0].message
     assert path in questions[0].message
 
 
 @every_way
-def test_nobody_to_ask(connected, way):
+def test_nobody_to_ask(during, way):
     """A client that cannot ask a person gets an error that a model can read, and nothing runs."""
     path = f"/tmp/{way[0]}-{way[1]}-unasked"
-
-    async def main():
-        async with connected() as client:
-            return await client.call_tool("delete", {"path": path}), texts(
-                await client.call_tool("told")
-            )[0]
-
-    answer, told = asyncio.run(main())
+    answer, noted = during(deleting(path))
 
     assert answer.is_error
     assert "approv" in texts(answer)[0]
-    assert path not in told
+    assert path not in noted
+
+
+def deleting(path):
+    """Let a client delete something, and return the answer and what was noted."""
+
+    async def work(client):
+        return await client.call_tool("delete", {"path": path}), await told(client)
+
+    return work
 
 
 @every_way
-def test_a_guarded_value_promises_no_schema(connected):
+def test_a_guarded_value_promises_no_schema(during):
     """A tool with output guardrails publishes no output schema, and its value does not leave beside the text."""
 
-    async def main():
-        async with connected() as client:
-            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            return listed["secret"].output_schema, await client.call_tool("secret")
+    async def listed(client):
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        return tools["secret"].output_schema, await client.call_tool("secret")
 
-    schema, answer = asyncio.run(main())
+    schema, answer = during(listed)
 
     assert schema is None
     assert "1234" not in texts(answer)[0]
@@ -385,32 +346,24 @@ def test_a_guarded_value_promises_no_schema(connected):
 def rounds(server, arguments, second=None, *, change=lambda state: state):
     """Return what a client gets that approves one call and sends the state with another."""
 
-    async def main():
-        async def unused(context, params):
-            raise AssertionError("the rounds are driven by hand")
+    async def unused(context, params):
+        raise AssertionError("the rounds are driven by hand")
 
-        async with Client(server, mode=LATEST, elicitation_callback=unused) as client:
-            name, given = arguments
-            asked = await client.session.call_tool(name, given, allow_input_required=True)
-            assert isinstance(asked, types.InputRequiredResult)
-            answers = {
-                key: types.ElicitResult(action="accept", content={}) for key in asked.input_requests
-            }
-            state = change(asked.request_state)
-            name, given = second or arguments
-            replies = []
-            for _ in range(2):
-                try:
-                    replies.append(
-                        await client.session.call_tool(
-                            name, given, input_responses=answers, request_state=state
-                        )
-                    )
-                except MCPError as error:
-                    replies.append(error)
-            return replies
+    async def work(client):
+        asked = await client.session.call_tool(*arguments, allow_input_required=True)
+        assert isinstance(asked, types.InputRequiredResult)
+        yes = types.ElicitResult(action="accept", content={})
+        answers = dict.fromkeys(asked.input_requests, yes)
+        given = {"input_responses": answers, "request_state": change(asked.request_state)}
+        replies = []
+        for _ in range(2):
+            try:
+                replies.append(await client.session.call_tool(*(second or arguments), **given))
+            except MCPError as error:
+                replies.append(error)
+        return replies
 
-    return asyncio.run(main())
+    return served(server, work, mode=LATEST, elicitation_callback=unused)
 
 
 def guarded(ran: list[str], name: str = "delete") -> FunctionTool:
@@ -421,10 +374,13 @@ def guarded(ran: list[str], name: str = "delete") -> FunctionTool:
     return FunctionTool(delete, name=name, input_guardrails=[require_approval()])
 
 
+DELETE_A = ("delete", {"path": "a"})
+
+
 def test_an_approval_counts_once():
     """The state of an approval runs one call; sent again it is refused by the protocol."""
     ran: list[str] = []
-    first, again = rounds(mcp.server([guarded(ran)]), ("delete", {"path": "a"}))
+    first, again = rounds(mcp.server([guarded(ran)]), DELETE_A)
 
     assert texts(first) == ["deleted"]
     assert isinstance(again, MCPError)
@@ -441,7 +397,7 @@ def test_a_stolen_state_is_refused(second):
     """The state of an approval is bound to its tool and its arguments."""
     ran: list[str] = []
     server = mcp.server([guarded(ran), guarded(ran, "erase")])
-    replies = rounds(server, ("delete", {"path": "a"}), second)
+    replies = rounds(server, DELETE_A, second)
 
     assert [type(reply) for reply in replies] == [MCPError, MCPError]
     assert ran == []
@@ -453,7 +409,7 @@ def test_a_stolen_state_is_refused(second):
 def test_a_forged_state_is_refused(change):
     """A state that the server did not seal is refused."""
     ran: list[str] = []
-    replies = rounds(mcp.server([guarded(ran)]), ("delete", {"path": "a"}), change=change)
+    replies = rounds(mcp.server([guarded(ran)]), DELETE_A, change=change)
 
     assert [reply.code for reply in replies] == [types.INVALID_PARAMS] * 2
     assert ran == []
@@ -469,15 +425,11 @@ def test_the_state_of_another_server_is_refused():
         states.append(state)
         return state
 
-    rounds(mcp.server([guarded(ran)], keys=[key]), ("delete", {"path": "a"}), change=steal)
+    rounds(mcp.server([guarded(ran)], keys=[key]), DELETE_A, change=steal)
     ran.clear()
-    strangers = rounds(
-        mcp.server([guarded(ran)]), ("delete", {"path": "a"}), change=lambda state: states[0]
-    )
-    friends = rounds(
-        mcp.server([guarded(ran)], keys=[key]),
-        ("delete", {"path": "a"}),
-        change=lambda state: states[0],
+    strangers, friends = (
+        rounds(mcp.server([guarded(ran)], **options), DELETE_A, change=lambda state: states[0])
+        for options in ({}, {"keys": [key]})
     )
 
     assert isinstance(strangers[0], MCPError)
@@ -492,28 +444,28 @@ def test_the_state_of_another_server_is_refused():
 def test_a_changed_list_is_announced(mode):
     """`replace` serves other tools at once and tells the clients."""
 
-    async def main():
-        server = mcp.server([tools["add"]])
-        heard = asyncio.Event()
+    server = mcp.server([tools["add"]])
+    heard = asyncio.Event()
 
-        async def handle(message):
-            if isinstance(message, types.ToolListChangedNotification):
-                heard.set()
+    async def handle(message):
+        if isinstance(message, types.ToolListChangedNotification):
+            heard.set()
 
-        async with Client(server, mode=mode, message_handler=handle, cache=None) as client:
-            before = [tool.name for tool in (await client.list_tools()).tools]
-            if mode == "legacy":
-                assert client.server_capabilities.tools.list_changed
-                while not heard.is_set():
-                    await server.replace([tools["city"]])
-                    await asyncio.sleep(0.01)
-            else:
-                async with client.listen(tools_list_changed=True) as changes:
-                    await server.replace([tools["city"]])
-                    await anext(changes)
-            return before, [tool.name for tool in (await client.list_tools()).tools]
+    async def work(client):
+        before = await names(client)
+        if mode == "legacy":
+            assert client.server_capabilities.tools.list_changed
+            while not heard.is_set():
+                await server.replace([tools["city"]])
+                await asyncio.sleep(0.01)
+        else:
+            async with client.listen(tools_list_changed=True) as changes:
+                await server.replace([tools["city"]])
+                await anext(changes)
+        return before, await names(client)
 
-    assert asyncio.run(asyncio.wait_for(main(), 30)) == (["add"], ["city"])
+    changed = served(server, work, mode=mode, message_handler=handle, cache=None)
+    assert changed == (["add"], ["city"])
 
 
 def test_a_refused_replacement_changes_nothing():
@@ -541,13 +493,12 @@ def test_a_tripwire_reaches_the_host_alone(mode):
 
     tool = FunctionTool(lambda: "never", name="spend", input_guardrails=[stop])
 
-    async def main():
-        async with Client(mcp.server([tool]), mode=mode) as client:
-            with pytest.raises(MCPError, match="budget spent") as caught:
-                await client.call_tool("spend")
-            return caught.value
+    async def work(client):
+        with pytest.raises(MCPError, match="budget spent") as caught:
+            await client.call_tool("spend")
+        return caught.value.data
 
-    assert asyncio.run(main()).data == {"type": "Tripwire"}
+    assert served(mcp.server([tool]), work, mode=mode) == {"type": "Tripwire"}
 
 
 @both_eras
@@ -557,11 +508,7 @@ def test_content_that_breaks_its_schema(mode):
     def count() -> int:
         return "many"  # type: ignore[return-value]
 
-    async def main():
-        async with Client(mcp.server([FunctionTool(count)]), mode=mode) as client:
-            return await client.call_tool("count")
-
-    answer = asyncio.run(main())
+    answer = served_call(mcp.server([FunctionTool(count)]), "count", mode=mode)
 
     assert answer.is_error
     assert "output schema" in texts(answer)[0]
@@ -577,11 +524,7 @@ def test_a_value_that_json_cannot_say(mode):
         tied["self"] = tied
         return tied
 
-    async def main():
-        async with Client(mcp.server([FunctionTool(knot)]), mode=mode) as client:
-            return await client.call_tool("knot")
-
-    assert asyncio.run(main()).is_error
+    assert served_call(mcp.server([FunctionTool(knot)]), "knot", mode=mode).is_error
 
 
 @both_eras
@@ -604,11 +547,7 @@ def test_values_on_the_edge_of_json(annotation, value, said, mode):
 
     edge.__annotations__["return"] = annotation
 
-    async def main():
-        async with Client(mcp.server([FunctionTool(edge)]), mode=mode) as client:
-            return await client.call_tool("edge")
-
-    answer = asyncio.run(main())
+    answer = served_call(mcp.server([FunctionTool(edge)]), "edge", mode=mode)
 
     wrapped = isinstance(said, str)
     assert answer.is_error is (said is None)
@@ -620,23 +559,18 @@ def test_odd_texts_do_not_end_a_server(tmp_path):
     file = tmp_path / "odd.py"
     file.write_text(ODD)
 
-    async def main():
-        async with Client(
-            StdioServerParameters(command=sys.executable, args=[str(file)], cwd=ROOT)
-        ) as client:
-            seen = []
+    seen, note = noted()
+    command = StdioServerParameters(command=sys.executable, args=[str(file)], cwd=ROOT)
 
-            async def note(done, total, message):
-                seen.append(message)
+    async def work(client):
+        answer = await client.call_tool("odd", progress_callback=note)
+        with pytest.raises(MCPError, match="stop\ufffd"):
+            await client.call_tool("stop")
+        return answer.content, (await client.call_tool("odd")).is_error
 
-            answer = await client.call_tool("odd", progress_callback=note)
-            with pytest.raises(MCPError, match="stop\ufffd"):
-                await client.call_tool("stop")
-            return seen, answer.content, (await client.call_tool("odd")).is_error
+    content, is_error = served(command, work)
 
-    seen, content, is_error = asyncio.run(asyncio.wait_for(main(), 60))
-
-    assert seen == ["half\ufffd"]
+    assert [message for _, _, message in seen] == ["half\ufffd"]
     assert content[0].resource.uri == "attachment:%EF%BF%BD.txt"
     assert content[0].resource.text == "hi"
     assert content[1].name == content[1].uri == "\ufffd"
@@ -650,14 +584,10 @@ def test_two_who_ask_for_approval(mode):
     tool = guarded(ran)
     tool.add_input_guardrails([require_approval()])
 
-    async def elicit(context, params):
-        return types.ElicitResult(action="accept", content={"approve": True})
+    given = {"mode": mode, "elicitation_callback": accepting({"approve": True})}
+    answer = served_call(mcp.server([tool]), *DELETE_A, **given)
 
-    async def main():
-        async with Client(mcp.server([tool]), mode=mode, elicitation_callback=elicit) as client:
-            return await client.call_tool("delete", {"path": "a"})
-
-    assert texts(asyncio.run(main())) == ["deleted"]
+    assert texts(answer) == ["deleted"]
     assert ran == ["a"]
 
 
@@ -669,16 +599,15 @@ def test_a_switch_is_asked_for_each_call(mode):
         lambda: "ran", name="switched", settings=ToolSettings(is_enabled=lambda context: on)
     )
 
-    async def main():
+    async def work(client):
         nonlocal on
-        async with Client(mcp.server([tool]), mode=mode, cache=None) as client:
-            first = (await client.list_tools()).tools, await client.call_tool("switched")
-            on = False
-            return first, ((await client.list_tools()).tools, await client.call_tool("switched"))
+        first = await names(client), await client.call_tool("switched")
+        on = False
+        return first, (await names(client), await client.call_tool("switched"))
 
-    (shown, ran), (hidden, refused) = asyncio.run(main())
+    (shown, ran), (hidden, refused) = served(mcp.server([tool]), work, mode=mode, cache=None)
 
-    assert [len(shown), texts(ran)] == [1, ["ran"]]
+    assert [shown, texts(ran)] == [["switched"], ["ran"]]
     assert [hidden, refused.is_error] == [[], True]
 
 
@@ -693,11 +622,9 @@ def test_each_call_gets_its_context(mode):
         [FunctionTool(who)], context=lambda request: Context(deps=request.protocol_version)
     )
 
-    async def main():
-        async with Client(server, mode=mode) as client:
-            return await client.call_tool("who")
+    answer = served_call(server, "who", mode=mode)
 
-    assert texts(asyncio.run(main())) == [LATEST if mode == "auto" else OLDER]
+    assert texts(answer) == [LATEST if mode == "auto" else OLDER]
 
 
 def test_a_context_with_an_approver_asks_it():
@@ -707,11 +634,7 @@ def test_a_context_with_an_approver_asks_it():
         [guarded(ran)], context=lambda request: Context(approver=lambda asked: True)
     )
 
-    async def main():
-        async with Client(server, mode="legacy") as client:
-            return await client.call_tool("delete", {"path": "a"})
-
-    assert texts(asyncio.run(main())) == ["deleted"]
+    assert texts(served_call(server, *DELETE_A, mode="legacy")) == ["deleted"]
 
 
 def test_a_body_may_ask_for_more():
@@ -726,15 +649,10 @@ def test_a_body_may_ask_for_more():
         )
         return types.InputRequiredResult(input_requests={"name": types.ElicitRequest(params=form)})
 
-    async def elicit(context, params):
-        return types.ElicitResult(action="accept", content={"name": "Ada"})
+    server = mcp.server([FunctionTool(greet)], context=lambda request: Context(deps=request))
+    answer = served_call(server, "greet", elicitation_callback=accepting({"name": "Ada"}))
 
-    async def main():
-        server = mcp.server([FunctionTool(greet)], context=lambda request: Context(deps=request))
-        async with Client(server, elicitation_callback=elicit) as client:
-            return await client.call_tool("greet")
-
-    assert texts(asyncio.run(main())) == ["Hello Ada"]
+    assert texts(answer) == ["Hello Ada"]
 
 
 def test_an_error_function_can_rescue():
@@ -742,12 +660,7 @@ def test_an_error_function_can_rescue():
     tool = FunctionTool(
         lambda: 1 / 0, name="risky", on_error_func=lambda error, context: ToolResult.of("rescued")
     )
-
-    async def main():
-        async with Client(mcp.server([tool])) as client:
-            return await client.call_tool("risky")
-
-    answer = asyncio.run(main())
+    answer = served_call(mcp.server([tool]), "risky")
 
     assert (texts(answer), answer.is_error) == (["rescued"], False)
 
@@ -755,15 +668,10 @@ def test_an_error_function_can_rescue():
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}])
 def test_dns_rebinding_is_refused(url, headers):
     """A request that names another host, or comes from another's page, reaches no tool."""
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "told", "arguments": {}},
-    }
-    accept = {"Accept": "application/json, text/event-stream"}
+    params = {"name": "told", "arguments": {}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
-    assert httpx2.post(url, json=body, headers={**accept, **headers}).status_code in (403, 421)
+    assert httpx2.post(url, json=body, headers={**ACCEPT, **headers}).status_code in (403, 421)
 
 
 def test_a_client_that_leaves_before_its_answer():
@@ -806,23 +714,21 @@ def test_the_hosts_that_are_answered(monkeypatch, options, named, strange):
     monkeypatch.setattr("uvicorn.run", lambda app, **options: apps.append(app))
     mcp.serve([tools["add"]], "http", **options)
 
-    async def main():
-        async with apps[0].router.lifespan_context(apps[0]):
-            transport = httpx2.ASGITransport(app=apps[0])
-            async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
-                headers = {
-                    "Accept": "application/json, text/event-stream",
-                    "Authorization": "Bearer t",
-                }
-                ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-                return [
-                    (
-                        await client.post("/mcp", json=ping, headers={**headers, "Host": host})
-                    ).status_code
-                    for host in [*named, *strange]
-                ]
+    headers = {**ACCEPT, "Authorization": "Bearer t"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
-    refused = [status == 421 for status in asyncio.run(main())]
+    async def main():
+        transport = httpx2.ASGITransport(app=apps[0])
+        async with (
+            apps[0].router.lifespan_context(apps[0]),
+            httpx2.AsyncClient(transport=transport, base_url="http://x") as client,
+        ):
+            return [
+                await client.post("/mcp", json=ping, headers={**headers, "Host": host})
+                for host in [*named, *strange]
+            ]
+
+    refused = [answer.status_code == 421 for answer in asyncio.run(main())]
 
     assert refused == [False] * len(named) + [True] * len(strange)
 
@@ -834,11 +740,10 @@ def test_a_body_that_exits(mode):
     def leave():
         sys.exit(3)
 
-    async def main():
-        async with Client(mcp.server([FunctionTool(leave)]), mode=mode) as client:
-            return await client.call_tool("leave"), await client.call_tool("leave")
+    async def work(client):
+        return await client.call_tool("leave"), await client.call_tool("leave")
 
-    for answer in asyncio.run(main()):
+    for answer in served(mcp.server([FunctionTool(leave)]), work, mode=mode):
         assert answer.is_error
         assert "end the program" in texts(answer)[0]
 
@@ -888,8 +793,8 @@ def test_a_state_belongs_to_who_was_asked():
         params = {"name": "delete", "arguments": {"path": "a"}, "_meta": meta, **more}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {
+            **ACCEPT,
             "Authorization": f"Bearer {who}",
-            "Accept": "application/json, text/event-stream",
             "MCP-Protocol-Version": LATEST,
             "Mcp-Method": "tools/call",
             "Mcp-Name": "delete",

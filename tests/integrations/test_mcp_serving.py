@@ -2,8 +2,8 @@
 
 import asyncio
 import json
+import socket
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,15 +24,23 @@ from functool import (
     ToolSettings,
     WrapperTool,
 )
+from functool.dialects import mcp as dialect
 from functool.guardrails import redact, require_approval
 from functool.integrations import mcp
+from tests.integrations.mcp_ends import (
+    SAMPLE,
+    both_eras,
+    brought_in,
+    call,
+    served,
+    served_call,
+)
 from tests.integrations.mcp_sample import tools
 from tests.support import free_port
 
-SAMPLE = [sys.executable, str(Path(__file__).parent / "mcp_sample.py")]
-both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
+BERLIN = {"name": "Berlin", "people": 3_700_000}
 
 
 def statuses(app, *headers, host="127.0.0.1:8000"):
@@ -117,8 +125,6 @@ def test_names_of_a_server_on_all_addresses():
 
 def test_a_port_in_use_is_said():
     """A port that is taken is an OSError that names it."""
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"port {port} of 127.0.0.1 is in use"):
@@ -156,21 +162,24 @@ def test_pages(mode):
     names = [f"t{number}" for number in range(7)]
     server = mcp.server([FunctionTool(lambda: 1, name=name) for name in names], page_size=3)
 
-    async def main():
-        async with Client(server, mode=mode, cache=None) as client:
-            pages, cursor = [], None
-            while True:
-                page = await client.list_tools(cursor=cursor)
-                pages.append([tool.name for tool in page.tools])
-                cursor = page.next_cursor
-                if cursor is None:
-                    break
-            with pytest.raises(MCPError) as caught:
-                await client.list_tools(cursor="nothing")
-        async with mcp.connect(server, mode=mode) as toolset:
-            return pages, caught.value.code, list(toolset)
+    async def pages(client):
+        found, cursor = [], None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            found.append([tool.name for tool in page.tools])
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        with pytest.raises(MCPError) as caught:
+            await client.list_tools(cursor="nothing")
+        return found, caught.value.code
 
-    assert asyncio.run(main()) == ([names[:3], names[3:6], names[6:]], types.INVALID_PARAMS, names)
+    async def all_of_them(toolset):
+        return list(toolset)
+
+    paged = served(server, pages, mode=mode, cache=None)
+    assert paged == ([names[:3], names[3:6], names[6:]], types.INVALID_PARAMS)
+    assert brought_in(server, all_of_them, mode=mode) == names
 
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.5])
@@ -192,18 +201,16 @@ def test_what_is_no_page_size(size):
 )
 def test_icons(icon, sent, mode):
     """An icon that is an address is sent, and a trusted server's comes in; others are a loss."""
-    from functool.dialects import mcp as dialect
-
     tool = FunctionTool(lambda: 1, name="drawn", settings=ToolSettings(icon=icon))
+    server = mcp.server([tool])
 
-    async def main():
-        async with Client(mcp.server([tool]), mode=mode) as client:
-            [told] = (await client.list_tools()).tools
-        async with mcp.connect(mcp.server([tool]), mode=mode, trusted=True) as trusted:
-            async with mcp.connect(mcp.server([tool]), mode=mode) as untrusted:
-                return told.icons, trusted["drawn"].settings.icon, untrusted["drawn"].settings.icon
+    async def icon_of(toolset):
+        return toolset["drawn"].settings.icon
 
-    icons, trusted, untrusted = asyncio.run(main())
+    [told] = served(server, lambda client: client.list_tools(), mode=mode).tools
+    icons = told.icons
+    trusted = brought_in(server, icon_of, mode=mode, trusted=True)
+    untrusted = brought_in(server, icon_of, mode=mode)
 
     assert [each.src for each in icons or []] == ([icon] if sent else [])
     assert (trusted, untrusted) == (icon if sent else "", "")
@@ -221,12 +228,11 @@ def test_a_wrapped_guard_promises_no_schema(mode):
 
     tool = WrapperTool(FunctionTool(pin, output_guardrails=[redact([r"\d{4}"])]), name="other")
 
-    async def main():
-        async with Client(mcp.server([tool]), mode=mode) as client:
-            [told] = (await client.list_tools()).tools
-            return told.output_schema, await client.call_tool("other")
+    async def work(client):
+        [told] = (await client.list_tools()).tools
+        return told.output_schema, await client.call_tool("other")
 
-    schema, answer = asyncio.run(main())
+    schema, answer = served(mcp.server([tool]), work, mode=mode)
 
     assert schema is None
     assert answer.is_error is False
@@ -236,69 +242,56 @@ def test_a_wrapped_guard_promises_no_schema(mode):
 # Approval
 
 
+class Till:
+    """A server of one tool that asks before it pays, and what was asked and paid."""
+
+    def __init__(self):
+        self.asked, self.paid = [], []
+
+        def pay(note: str, amount: int) -> str:
+            self.paid.append(amount)
+            return f"paid {amount}"
+
+        self.server = mcp.server([FunctionTool(pay, input_guardrails=[require_approval()])])
+
+    def call(self, mode, note, amount):
+        def elicit(message, form):
+            self.asked.append(message)
+            return {"approve": True}
+
+        arguments = {"note": note, "amount": amount}
+        return call(self.server, "pay", arguments, mode=mode, elicit=elicit)
+
+
 @both_eras
 def test_padding_hides_nothing(mode):
     """An argument behind a long one is seen by the person who approves, above the long one."""
-    asked = []
+    till = Till()
 
-    def pay(note: str, amount: int) -> str:
-        return f"paid {amount}"
-
-    def elicit(message, form):
-        asked.append(message)
-        return {"approve": True}
-
-    async def main():
-        server = mcp.server([FunctionTool(pay, input_guardrails=[require_approval()])])
-        async with mcp.connect(server, mode=mode, elicit=elicit) as toolset:
-            arguments = {"note": " " * 5_000, "amount": 1_000_000}
-            return await toolset.call(ToolCall(name="pay", arguments=arguments))
-
-    assert asyncio.run(main()).text == "paid 1000000"
-    shown = json.loads(asked[0].partition("\n")[2])
+    assert till.call(mode, " " * 5_000, 1_000_000).text == "paid 1000000"
+    [asked] = till.asked
+    shown = json.loads(asked.partition("\n")[2])
     assert shown == {"note": " " * 5_000, "amount": 1_000_000}
-    assert asked[0].index("amount") < asked[0].index("note")
+    assert asked.index("amount") < asked.index("note")
 
 
 @both_eras
 def test_what_cannot_be_shown_is_not_asked(mode):
     """Arguments that are too long to be seen in whole are refused, and nobody is asked."""
-    asked, ran = [], []
-
-    def pay(note: str, amount: int) -> str:
-        ran.append(amount)
-        return "paid"
-
-    async def main():
-        server = mcp.server([FunctionTool(pay, input_guardrails=[require_approval()])])
-        elicit = lambda message, form: asked.append(message) or {"approve": True}  # noqa: E731
-        async with mcp.connect(server, mode=mode, elicit=elicit) as toolset:
-            arguments = {"note": " " * 20_000, "amount": 1}
-            return await toolset.call(ToolCall(name="pay", arguments=arguments))
-
-    result = asyncio.run(main())
+    till = Till()
+    result = till.call(mode, " " * 20_000, 1)
 
     assert "Nobody was asked" in result.error.message
-    assert (asked, ran) == ([], [])
+    assert (till.asked, till.paid) == ([], [])
 
 
 @both_eras
 def test_a_question_holds_no_marks(mode):
     """Escapes and marks of direction in arguments are shown as what they are."""
-    asked = []
+    till = Till()
+    till.call(mode, "\x1b[8m\u202e\x7f", 1)
 
-    def pay(name: str) -> str:
-        return name
-
-    async def main():
-        server = mcp.server([FunctionTool(pay, input_guardrails=[require_approval()])])
-        elicit = lambda message, form: asked.append(message)  # noqa: E731
-        async with mcp.connect(server, mode=mode, elicit=elicit) as toolset:
-            await toolset.call(ToolCall(name="pay", arguments={"name": "\x1b[8m\u202e\x7f"}))
-
-    asyncio.run(main())
-
-    assert r"\u001b[8m\u202e\u007f" in asked[0]
+    assert r"\u001b[8m\u202e\u007f" in till.asked[0]
 
 
 # Served again
@@ -308,10 +301,12 @@ def test_a_question_holds_no_marks(mode):
 def test_a_proxy_keeps_what_a_tool_promises(mode):
     """A tool that comes in keeps its output schema and its value, over two servers too."""
 
+    names = ("add", "city", "maybe")
+
     async def main():
         async with mcp.connect(mcp.server(tools), mode=mode) as first:
             async with mcp.connect(mcp.server(first), mode=mode) as second:
-                schemas = [second[name].schema.output for name in ("add", "city", "maybe")]
+                schemas = [second[name].schema.output for name in names]
                 calls = [
                     ToolCall(name="add", arguments={"a": 2}),
                     ToolCall(name="city", arguments={"name": "Berlin"}),
@@ -322,13 +317,8 @@ def test_a_proxy_keeps_what_a_tool_promises(mode):
 
     schemas, results = asyncio.run(main())
 
-    assert schemas == [tools[name].schema.output for name in ("add", "city", "maybe")]
-    assert [result.value for result in results] == [
-        3,
-        {"name": "Berlin", "people": 3_700_000},
-        None,
-        ["found"],
-    ]
+    assert schemas == [tools[name].schema.output for name in names]
+    assert [result.value for result in results] == [3, BERLIN, None, ["found"]]
 
 
 def test_a_proxy_of_fastmcp():
@@ -338,16 +328,10 @@ def test_a_proxy_of_fastmcp():
     from fastmcp.server import create_proxy
 
     async def main():
-        proxy = create_proxy(fastmcp.Client(StdioTransport(SAMPLE[0], SAMPLE[1:])))
+        proxy = create_proxy(fastmcp.Client(StdioTransport(sys.executable, [SAMPLE])))
         async with fastmcp.Client(proxy) as client:
-            return [
-                (await client.call_tool(name, arguments)).data
-                for name, arguments in [
-                    ("add", {"a": 2}),
-                    ("maybe", {"found": True}),
-                    ("maybe", {"found": False}),
-                ]
-            ]
+            calls = [("add", {"a": 2}), ("maybe", {"found": True}), ("maybe", {"found": False})]
+            return [(await client.call_tool(*call)).data for call in calls]
 
     assert asyncio.run(asyncio.wait_for(main(), 120)) == [3, ["found"], None]
 
@@ -358,11 +342,7 @@ def test_a_schema_of_a_strangers_that_breaks():
         "odd", "", {"type": "object"}, lambda arguments: {"a": 1}, output={"$ref": "#/nowhere"}
     )
 
-    async def main():
-        async with Client(mcp.server([tool])) as client:
-            return await client.call_tool("odd")
-
-    assert asyncio.run(main()).is_error
+    assert served_call(mcp.server([tool]), "odd").is_error
 
 
 @both_eras
@@ -379,11 +359,9 @@ def test_a_proxy_can_refuse(mode):
         async with mcp.connect(upstream, **options) as first:
             server = mcp.server(Toolset(first.values()))
             async with mcp.connect(server, mode=mode) as second:
-                calls = [
-                    ToolCall(name="up_delete", arguments={"path": "x"}),
-                    ToolCall(name="up_add", arguments={"a": 1}),
-                ]
-                return [await second.call(call) for call in calls]
+                delete = ToolCall(name="up_delete", arguments={"path": "x"})
+                add = ToolCall(name="up_add", arguments={"a": 1})
+                return await second.call(delete), await second.call(add)
 
     refused, added = asyncio.run(main())
 
@@ -394,17 +372,17 @@ def test_a_proxy_can_refuse(mode):
 def test_a_grown_toolset_is_served():
     """A toolset that grows while it is served is listed and called as it is now."""
 
-    async def main():
-        upstream = mcp.server([tools["add"]])
-        async with mcp.connect(upstream) as first:
-            async with Client(mcp.server(first), cache=None) as client:
-                await upstream.replace([tools["add"], tools["city"]])
-                while "city" not in first:
-                    await asyncio.sleep(0.01)
-                names = [tool.name for tool in (await client.list_tools()).tools]
-                return names, await client.call_tool("city", {"name": "Berlin"})
+    upstream = mcp.server([tools["add"]])
 
-    names, city = asyncio.run(asyncio.wait_for(main(), 60))
+    async def proxied(first):
+        async with Client(mcp.server(first), cache=None) as client:
+            await upstream.replace([tools["add"], tools["city"]])
+            while "city" not in first:
+                await asyncio.sleep(0.01)
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            return names, await client.call_tool("city", {"name": "Berlin"})
+
+    names, city = brought_in(upstream, proxied)
 
     assert names == ["add", "city"]
-    assert city.structured_content == {"name": "Berlin", "people": 3_700_000}
+    assert city.structured_content == BERLIN

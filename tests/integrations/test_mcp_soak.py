@@ -2,9 +2,7 @@
 
 import asyncio
 import statistics
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +10,9 @@ pytest.importorskip("mcp")
 
 from functool import Context, ToolCall
 from functool.integrations import mcp
+from tests.integrations.mcp_ends import SAMPLE, sample_over_http
 from tests.integrations.mcp_sample import count
-from tests.support import free_port, listening
 
-SAMPLE = str(Path(__file__).parent / "mcp_sample.py")
 CALLS = 20_000
 WARM_UP = 5_000
 AT_ONCE = 20
@@ -107,15 +104,8 @@ def test_nothing_leaks(transport, mode):
     if transport == "stdio":
         held = asyncio.run(soak([sys.executable, SAMPLE], mode))
     else:
-        port = free_port()
-        with subprocess.Popen(
-            [sys.executable, SAMPLE, "http", str(port)], stderr=subprocess.DEVNULL
-        ) as process:
-            try:
-                listening(port, process)
-                held = asyncio.run(soak(f"http://127.0.0.1:{port}/mcp", mode))
-            finally:
-                process.terminate()
+        with sample_over_http() as (url, _):
+            held = asyncio.run(soak(url, mode))
 
     assert grown(held[0], held[-1]) == [], held
     for side in zip(*held, strict=True):

@@ -12,7 +12,7 @@ pytest.importorskip("fastmcp", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("langgraph", reason="needs tests/requirements/agents.txt")
 pytest.importorskip("pydantic_ai", reason="needs tests/requirements/agents.txt")
 
-from functool import Context, ToolCall
+from functool import Context
 from functool.integrations import langchain, openai_agents
 from functool.integrations import pydantic_ai as bridge_pydantic_ai
 from tests.support import call
@@ -47,14 +47,8 @@ def told(schema: dict[str, Any]) -> dict[str, Any]:
 
 def both(old: Any, new: Any, arguments: dict[str, Any], deps: Any) -> list[str]:
     """Call two functool tools with the same arguments, approving what asks; return what a model reads."""
-
-    async def call(tool: Any) -> str:
-        context = Context(deps, approver=lambda request: True)
-        return (
-            await tool.invoke(ToolCall(name=tool.name, arguments=arguments, id="c1"), context)
-        ).text
-
-    return [asyncio.run(call(tool)) for tool in (old, new)]
+    context = Context(deps, approver=lambda request: True)
+    return [call(tool, arguments, context).text for tool in (old, new)]
 
 
 def test_every_section_has_its_pair() -> None:
@@ -72,28 +66,14 @@ def test_from_openai_agents() -> None:
     old, new = pair("openai-agents")
     native, tool = old["pay_somebody"], new["tool"]
 
-    assert (tool.name, tool.description, tool.strict_json_schema) == (
-        native.name,
-        native.description,
-        native.strict_json_schema,
-    )
-    assert (
-        told(native.params_json_schema)["amount"]
-        == told(tool.params_json_schema)["amount"]
-        == ("integer", "How much, in whole units.")
-    )
-    assert (
-        tool.params_json_schema["required"]
-        == native.params_json_schema["required"]
-        == ["amount", "currency"]
-    )
+    assert (tool.name, tool.description) == (native.name, native.description)
+    assert tool.strict_json_schema == native.strict_json_schema
+    for schema in (native.params_json_schema, tool.params_json_schema):
+        assert told(schema)["amount"] == ("integer", "How much, in whole units.")
+        assert schema["required"] == ["amount", "currency"]
     assert bool(tool.needs_approval) is bool(native.needs_approval) is True
-    answers = both(
-        openai_agents.adopt(native),
-        new["pay_somebody"],
-        {"amount": 7, "currency": "EUR"},
-        {"user": "ada"},
-    )
+    arguments = {"amount": 7, "currency": "EUR"}
+    answers = both(openai_agents.adopt(native), new["pay_somebody"], arguments, {"user": "ada"})
     assert answers == ["ada paid 7 EUR"] * 2
 
 
@@ -103,21 +83,12 @@ def test_from_pydantic_ai(name: str, answer: str) -> None:
     old, new = pair("pydantic-ai")
     native, tool = old["tool"].tool_def, new["tool"].tool_def
 
-    assert (tool.name, tool.description, tool.sequential, tool.kind) == (
-        native.name,
-        native.description,
-        native.sequential,
-        native.kind,
-    )
-    assert (
-        told(tool.parameters_json_schema)
-        == told(native.parameters_json_schema)
-        == {"name": ("string", "Full name.")}
-    )
-    assert (
-        both(bridge_pydantic_ai.adopt(old["tool"]), new["find_user"], {"name": name}, {"Ada": 7})
-        == [answer] * 2
-    )
+    assert (tool.name, tool.description) == (native.name, native.description)
+    assert (tool.sequential, tool.kind) == (native.sequential, native.kind)
+    for definition in (native, tool):
+        assert told(definition.parameters_json_schema) == {"name": ("string", "Full name.")}
+    adopted = bridge_pydantic_ai.adopt(old["tool"])
+    assert both(adopted, new["find_user"], {"name": name}, {"Ada": 7}) == [answer] * 2
 
 
 @pytest.mark.parametrize("divisor", [4, 0])
@@ -127,9 +98,8 @@ def test_from_langchain(divisor: int) -> None:
     call = {"type": "tool_call", "name": "divide", "args": {"a": 6, "b": divisor}, "id": "c1"}
     native, tool = old["divide"].invoke(call), new["tool"].invoke(call)
 
-    assert told(langchain.adopt(old["divide"]).schema.parameters) == told(
-        new["divide"].schema.parameters
-    )
+    adopted = langchain.adopt(old["divide"])
+    assert told(adopted.schema.parameters) == told(new["divide"].schema.parameters)
     assert new["tool"].description == old["divide"].description
     assert (tool.content, tool.status) == (native.content, native.status)
     assert new["divide"](6, 3) == 2

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from functool import (
     ToolModel,
     ToolResult,
     Toolset,
+    ToolSettings,
     Tripwire,
 )
 from functool.integrations.normandy import (
@@ -34,6 +36,12 @@ from functool.tool_model import Err, Ok
 from tests.integrations.odd_tools import HUGE, PNG, huge, picture, ran, refused, stopped
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PORT = [sys.executable, str(EXAMPLES / "normandy_port.py")]
+NOBODY = Err("Tool 'nobody' not found in registry")
+LATE = Err("Tool execution timeout after 20ms")
+needs_elixir = pytest.mark.skipif(
+    shutil.which("elixir") is None, reason="needs elixir (a Debian package)"
+)
 
 
 class Calculator(ToolModel):
@@ -75,6 +83,12 @@ def echo(value: Any = None) -> Any:
     return value
 
 
+@FunctionTool
+async def who(context: Context[str]) -> str:
+    """Say who."""
+    return context.deps
+
+
 @pytest.fixture
 def registry() -> Registry:
     return Registry([Calculator, crash, wait, hurried, echo])
@@ -87,13 +101,9 @@ def run(registry: Registry, name: str, input: Any = None, **options: Any) -> Any
 def test_a_registry_takes_some_tools() -> None:
     """A tool, a `ToolModel`, an iterable of them and a toolset make a registry."""
     given = [crash, Calculator, iter([crash, Calculator]), Toolset([crash])]
+    names = [Registry(tools).names() for tools in given]
 
-    assert [Registry(tools).names() for tools in given] == [
-        ["crash"],
-        ["calculator"],
-        ["crash", "calculator"],
-        ["crash"],
-    ]
+    assert names == [["crash"], ["calculator"], ["crash", "calculator"], ["crash"]]
 
 
 def test_the_registry_answers_what_normandys_does(registry: Registry) -> None:
@@ -101,7 +111,7 @@ def test_the_registry_answers_what_normandys_does(registry: Registry) -> None:
     assert registry.names() == ["calculator", "crash", "wait", "hurried", "echo"]
     assert registry.count() == 5 and "crash" in registry and "nobody" not in registry
     assert registry.get("crash") == Ok(crash)
-    assert registry.get("nobody") == Err("Tool 'nobody' not found in registry")
+    assert registry.get("nobody") == NOBODY
     assert registry.list()[1:] == [crash, wait, hurried, echo] and list(registry) == registry.list()
     other = SchemaTool("crash", "Crash differently.", {"type": "object"}, lambda arguments: None)
     assert registry.register(other) is registry
@@ -126,7 +136,7 @@ def test_schemas_are_name_description_and_input_schema(registry: Registry) -> No
         ("calculator", {"operation": "divide", "a": 1, "b": 0}, Err("Division by zero")),
         ("crash", None, Err("Tool execution failed: out of cheese")),
         ("crash", {"why": ""}, Err("Tool execution failed: RuntimeError")),
-        ("nobody", {}, Err("Tool 'nobody' not found in registry")),
+        ("nobody", {}, NOBODY),
         ("echo", None, Ok(None)),
         ("echo", {"value": 0}, Ok(0)),
         ("echo", {"value": []}, Ok([])),
@@ -152,18 +162,17 @@ def test_bad_arguments_are_refused_unknown_ones_too(
     registry: Registry, input: Any, word: str
 ) -> None:
     """Normandy drops a key that the tool does not know; here it is refused, as a missing or null one is."""
-    match run(registry, "calculator", input):
-        case Err(reason):
-            assert reason.startswith("Invalid arguments. ") and word in reason
-        case other:
-            raise AssertionError(other)
+    refused = run(registry, "calculator", input)
+
+    assert isinstance(refused, Err)
+    assert refused.reason.startswith("Invalid arguments. ") and word in refused.reason
 
 
 def test_the_time_limit_is_in_milliseconds(registry: Registry) -> None:
     """The limit of the call, the tool's own and the smaller of both are named in milliseconds; the default is 30,000."""
-    assert run(registry, "wait", timeout=20) == Err("Tool execution timeout after 20ms")
-    assert run(registry, "hurried") == Err("Tool execution timeout after 20ms")
-    assert run(registry, "hurried", timeout=5_000) == Err("Tool execution timeout after 20ms")
+    assert run(registry, "wait", timeout=20) == LATE
+    assert run(registry, "hurried") == LATE
+    assert run(registry, "hurried", timeout=5_000) == LATE
     assert run(registry, "hurried", timeout=10) == Err("Tool execution timeout after 10ms")
     assert DEFAULT_TIMEOUT == 30_000
 
@@ -190,14 +199,30 @@ def test_a_reason_of_the_authors_own_type_is_told() -> None:
     assert run(registry, "book") == Err("Tool execution failed: no seats left")
 
 
+def test_a_disabled_tool_does_not_run() -> None:
+    """A tool that is off in a context is an error there, in one call and in several."""
+    wiped: list[str] = []
+
+    def for_admins(context: Context[str]) -> bool:
+        return context.deps == "admin"
+
+    @FunctionTool(settings=ToolSettings(is_enabled=for_admins))
+    def wipe(context: Context[str]) -> str:
+        """Wipe."""
+        wiped.append(context.deps)
+        return "wiped"
+
+    registry, guest = Registry(wipe), Context("guest")
+    refused = Err("The tool 'wipe' is disabled.")
+    assert asyncio.run(execute(registry, "wipe", context=guest)) == refused
+    calls = [("wipe", None)]
+    assert asyncio.run(execute_parallel(registry, calls, context=guest)) == [refused]
+    assert asyncio.run(execute(registry, "wipe", context=Context("admin"))) == Ok("wiped")
+    assert wiped == ["admin"]
+
+
 def test_the_context_reaches_the_tool() -> None:
     """What the caller passes as context is the function's."""
-
-    @FunctionTool
-    def who(context: Context[str]) -> str:
-        """Say who."""
-        return context.deps
-
     assert run(Registry([who]), "who", context=Context("Bo")) == Ok("Bo")
 
 
@@ -219,22 +244,16 @@ def test_parallel_results_keep_the_order_of_the_calls() -> None:
 
     calls = [("slow", None), ("nobody", {}), ("quick", None)]
     results = asyncio.run(execute_parallel(Registry([slow, quick]), calls))
-    assert results == [Ok("slow"), Err("Tool 'nobody' not found in registry"), Ok("quick")]
+    assert results == [Ok("slow"), NOBODY, Ok("quick")]
 
 
 def test_limit_and_context_hold_for_every_call_of_several(registry: Registry) -> None:
     """The time limit and the context of a batch are those of each of its calls."""
-
-    @FunctionTool
-    async def who(context: Context[str]) -> str:
-        """Say who."""
-        return context.deps
-
     registry.register(who)
     calls = [("who", None), ("wait", None)]
     for run_all in (execute_parallel, execute_sequential):
         results = asyncio.run(run_all(registry, calls, timeout=20, context=Context("Bo")))
-        assert results == [Ok("Bo"), Err("Tool execution timeout after 20ms")]
+        assert results == [Ok("Bo"), LATE]
 
 
 def test_sequential_stops_at_the_first_error() -> None:
@@ -250,57 +269,46 @@ def test_sequential_stops_at_the_first_error() -> None:
         return n
 
     calls = [("step", {"n": n}) for n in (1, 2, 3)]
-    assert asyncio.run(execute_sequential(Registry([step]), calls)) == [
-        Ok(1),
-        Err("two is too many"),
-    ]
+    results = asyncio.run(execute_sequential(Registry([step]), calls))
+    assert results == [Ok(1), Err("two is too many")]
     assert done == [1, 2]
 
 
-def ask(*requests: Any) -> dict[Any, Any]:
-    """Send lines to the Python end of the Port; return its answers by id."""
-    lines = "".join(
-        (request if isinstance(request, str) else json.dumps(request)) + "\n"
-        for request in requests
-    )
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "normandy_port.py")],
-        input=lines,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def answers_of(written: bytes, **options: Any) -> dict[Any, Any]:
+    """Send bytes to the Python end of the Port; return its answers by id."""
+    done = subprocess.run(PORT, input=written, capture_output=True, check=True, **options)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(requests)
+    assert len(answers) == len(written.splitlines())
     return {answer.pop("id"): answer for answer in answers}
 
 
 def test_the_port_answers_a_line_with_a_line() -> None:
     """Each request has one answer with its id, values and errors apart, and what a tool prints is not on the wire."""
-    answers = ask(
-        {"id": 1, "op": "schemas"},
-        {"id": 2, "op": "run", "name": "calculator", "input": {"operation": "add", "a": 5, "b": 3}},
-        {
-            "id": 3,
-            "op": "run",
-            "name": "calculator",
-            "input": {"operation": "divide", "a": 1, "b": 0},
-        },
-        {"id": 4, "op": "run", "name": "greet", "input": {"name": "Zoë"}},
-        {"id": 5, "op": "run", "name": "wait", "input": {"seconds": 60}, "timeout": 20},
-        "not json",
-    )
-    assert [schema["name"] for schema in answers[1]["ok"]] == [
-        "calculator",
-        "greet",
-        "wait",
-        "crash",
+
+    def calculate(**input: Any) -> dict[str, Any]:
+        return {"op": "run", "name": "calculator", "input": input}
+
+    requests = [
+        {"op": "schemas"},
+        calculate(operation="add", a=5, b=3),
+        calculate(operation="divide", a=1, b=0),
+        {"op": "run", "name": "greet", "input": {"name": "Zoë"}},
+        {"op": "run", "name": "wait", "input": {"seconds": 60}, "timeout": 20},
     ]
+    lines = [json.dumps({"id": n, **request}) for n, request in enumerate(requests, 1)]
+    answers = answers_of("\n".join([*lines, "not json\n"]).encode())
+
+    names = [schema["name"] for schema in answers[1]["ok"]]
+    assert names == ["calculator", "greet", "wait", "crash"]
     assert answers[2] == {"ok": 8}
     assert answers[3] == {"error": "Division by zero"}
     assert answers[4] == {"ok": {"text": "Hello, Zoë!", "length": 3}}
     assert answers[5] == {"error": "Tool execution timeout after 20ms"}
     assert answers[None]["error"].startswith("bad request: JSONDecodeError")
+
+
+def answered(tools: Any, line: str) -> Any:
+    return asyncio.run(normandy_port.answer(Registry(tools), line))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +331,7 @@ def test_the_port_answers_a_line_with_a_line() -> None:
 def test_the_port_answers_a_bad_request_under_its_own_id(request_: Any, told: str) -> None:
     """Whoever waits for an id gets the error of its own request, and the next request is answered."""
     line = json.dumps({"id": "a1", **request_})
-    found = asyncio.run(normandy_port.answer(Registry([normandy_port.greet]), line))
+    found = answered([normandy_port.greet], line)
 
     assert list(found) == ["id", "error"] and found["id"] == "a1"
     assert found["error"].startswith(told), found
@@ -332,7 +340,7 @@ def test_the_port_answers_a_bad_request_under_its_own_id(request_: Any, told: st
 @pytest.mark.parametrize("line", ["[1]", "7", "not json", '{"id": 1', "[" * 100_000, "\ufffd"])
 def test_a_line_without_an_id_is_answered_under_none(line: str) -> None:
     """What is no JSON object has no id: its error stands under null."""
-    found = asyncio.run(normandy_port.answer(Registry([normandy_port.greet]), line))
+    found = answered([normandy_port.greet], line)
 
     assert found["id"] is None and found["error"].startswith("bad request: ")
 
@@ -340,35 +348,22 @@ def test_a_line_without_an_id_is_answered_under_none(line: str) -> None:
 def test_a_tripwire_is_the_answer_of_its_own_request() -> None:
     """A guardrail that stops a run ends one request, and not the process that answers the others."""
     ran.clear()
-    found = asyncio.run(
-        normandy_port.answer(Registry([stopped]), '{"id": 7, "op": "run", "name": "stopped"}')
-    )
+    found = answered([stopped], '{"id": 7, "op": "run", "name": "stopped"}')
     assert found == {"id": 7, "error": "Stop everything."} and ran == []
 
 
 def test_the_port_survives_bytes_that_are_no_text() -> None:
     """One line that is no UTF-8 is a bad request, and the next one is answered."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "normandy_port.py")],
-        input=b'\xff\xfe\n{"id": 2, "op": "run", "name": "crash"}\n',
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        check=True,
-    )
-    answers = {answer.pop("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
+    written = b'\xff\xfe\n{"id": 2, "op": "run", "name": "crash"}\n'
+    answers = answers_of(written, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert answers[None]["error"].startswith("bad request: JSONDecodeError")
     assert answers[2] == {"error": "Tool execution failed: out of cheese"}
 
 
 def test_the_port_ends_quietly_when_its_reader_has_gone() -> None:
     """A call that nobody waits for any more is cancelled: the process ends well and says nothing."""
-    process = subprocess.Popen(
-        [sys.executable, str(EXAMPLES / "normandy_port.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(PORT, text=True, **pipes)
     assert process.stdin and process.stdout and process.stderr
     for request in (
         {"id": 1, "op": "run", "name": "wait", "input": {"seconds": 120}, "timeout": 120_000},
@@ -389,29 +384,21 @@ def test_the_port_ends_quietly_when_its_reader_has_gone() -> None:
 
 def test_the_port_writes_what_plain_json_does_not_know() -> None:
     """A date, a set or a picture in a value does not break the line."""
-    from datetime import date
-
-    registry = Registry(
-        [FunctionTool(lambda: {"day": date(2026, 11, 21)}, name="today", description="Today.")]
-    )
-    wire = io.StringIO()
-    asyncio.run(
-        normandy_port.serve(
-            registry, io.StringIO('{"id": 1, "op": "run", "name": "today"}\n'), wire
-        )
-    )
+    day = date(2026, 11, 21)
+    today = FunctionTool(lambda: {"day": day}, name="today", description="Today.")
+    asked, wire = io.StringIO('{"id": 1, "op": "run", "name": "today"}\n'), io.StringIO()
+    asyncio.run(normandy_port.serve(Registry([today]), asked, wire))
     assert json.loads(wire.getvalue()) == {"id": 1, "ok": {"day": "2026-11-21"}}
 
 
-@pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
+def elixir(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["elixir", *words], capture_output=True, text=True, check=False)
+
+
+@needs_elixir
 def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     """A real Elixir process sees Python tools as its own: schemas, values, reasons, crashes, limits and parallel calls."""
-    done = subprocess.run(
-        ["elixir", str(EXAMPLES / "normandy_port.exs"), sys.executable],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = elixir(str(EXAMPLES / "normandy_port.exs"), sys.executable)
     assert done.returncode == 0, done.stderr
     shown = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert shown["names"] == '["calculator", "crash", "greet", "wait"]'
@@ -420,17 +407,14 @@ def test_elixir_runs_the_tools_behind_normandys_protocol() -> None:
     assert shown["divide"] == "{:ok, 0.5}"
     assert shown["by zero"] == '{:error, "Division by zero"}'
     assert shown["greet"] == '{:ok, %{"length" => 10, "text" => "Hello, Zoë \\"Z\\" 🐈\\n!"}}'
-    assert (
-        shown["unknown key"].startswith('{:error, "Invalid arguments. ')
-        and "volume" in shown["unknown key"]
-    )
+    assert shown["unknown key"].startswith('{:error, "Invalid arguments. ')
+    assert "volume" in shown["unknown key"]
     assert shown["missing"].startswith('{:error, "Invalid arguments. name')
     assert shown["crash"] == '{:error, "Tool execution failed: out of cheese"}'
     assert shown["late"] == '{:error, "Tool execution timeout after 50ms"}'
     assert shown["nobody"] == "{:error, \"Tool 'nobody' not found in registry\"}"
-    assert (
-        shown["parallel"] == '[ok: "waited", ok: 42, error: "Tool execution failed: out of cheese"]'
-    )
+    parallel = '[ok: "waited", ok: 42, error: "Tool execution failed: out of cheese"]'
+    assert shown["parallel"] == parallel
 
 
 LEAVING = """
@@ -446,32 +430,20 @@ System.halt(0)
 """
 
 
-@pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
+@needs_elixir
 def test_python_ends_when_elixir_leaves_in_the_middle_of_a_call() -> None:
     """Elixir stops while a call runs: the Python process ends too, without a traceback."""
     # Python holds standard error open: this returns when both have ended.
-    done = subprocess.run(
-        ["elixir", "-e", LEAVING, sys.executable, str(EXAMPLES / "normandy_port.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = elixir("-e", LEAVING, *PORT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "leaving\n", "")
 
 
-@pytest.mark.skipif(shutil.which("elixir") is None, reason="needs elixir (a Debian package)")
+@needs_elixir
 # `true` ends before it is asked, after it, or in between: each is seen within a few runs.
 @pytest.mark.parametrize("python", [sys.executable, *["true"] * 6])
 def test_the_elixir_example_says_how_to_call_it(python: str) -> None:
     """A program that ends at once is one line with the usage, and no crash report."""
-    done = subprocess.run(
-        ["elixir", str(EXAMPLES / "normandy_port.exs"), python, "/nowhere.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = elixir(str(EXAMPLES / "normandy_port.exs"), python, "/nowhere.py")
     assert done.returncode == 1
     assert "Usage: elixir normandy_port.exs [PYTHON [PROGRAM]]" in done.stderr
     assert "MatchError" not in done.stderr and "** (" not in done.stderr

@@ -27,7 +27,7 @@ from agents import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
-from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from agents.testing import ModelStep, ScriptedModel, assistant_message
 from agents.usage import Usage
 from pydantic import BaseModel, Field
 
@@ -48,19 +48,12 @@ from functool import (
 from functool.guardrails import require_approval
 from functool.integrations import openai_agents
 from tests.integrations import odd_tools
+from tests.integrations.bridges import OpenAIAgents
 from tests.support import ask, call
-
-agents.set_tracing_disabled(True)
 
 
 def agent_with(tools: list[Any], *turns: Any) -> Agent:
-    steps = [
-        [assistant_message(t)]
-        if isinstance(t, str)
-        else [function_call(n, a, call_id=i) for i, n, a in t]
-        for t in turns
-    ]
-    return Agent(name="scripted", model=ScriptedModel(steps), tools=tools)
+    return OpenAIAgents().agent(tools, *turns)
 
 
 def run(agent: Agent, start: Any = "go", **options: Any) -> Any:
@@ -184,7 +177,8 @@ def test_the_readme_names_the_extra_that_excludes_this_one() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
     assert needed == ["openai<4,>=3.0.0"]
-    assert "`openai-agents` needs openai 3, `unique` an older one" in readme
+    words = "`openai-agents` needs version 3 of the `openai` package, `unique` an older one"
+    assert words in readme
 
 
 def test_an_edit_needs_an_approver() -> None:

@@ -33,7 +33,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.exceptions import ApprovalRequired as Paused
 from pydantic_ai.exceptions import CallDeferred
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
@@ -54,26 +54,16 @@ from functool import (
 from functool.guardrails import require_approval, truncate
 from functool.integrations import pydantic_ai as bridge
 from functool.integrations import pydantic_ai_runner
+from tests.integrations.bridges import PydanticAI
 from tests.integrations.odd_tools import paying, refused
 from tests.support import ask, call
 
 TestModel.__test__ = False
 
 
-def scripted(*turns: Any, seen: list[Any] | None = None) -> FunctionModel:
-    script = iter(turns)
-
-    def answer(messages: list[Any], info: Any) -> ModelResponse:
-        if seen is not None:
-            seen.append((list(messages), info))
-        turn = next(script)
-        return ModelResponse(
-            parts=[TextPart(turn)]
-            if isinstance(turn, str)
-            else [ToolCallPart(n, a, tool_call_id=i) for i, n, a in turn]
-        )
-
-    return FunctionModel(answer)
+def scripted(*turns: Any) -> FunctionModel:
+    """A model that plays a script; `seen` is what it was shown."""
+    return PydanticAI().agent([], *turns).model
 
 
 def returns(messages: list[Any]) -> list[Any]:
@@ -156,13 +146,12 @@ class Meddle(AbstractCapability[Any]):
 )
 def test_what_a_hook_of_the_host_makes_of_the_arguments_is_checked(number: Any, read: str) -> None:
     """A capability sees the arguments as sent, may change them, and what it makes of them is checked like any others."""
-    seen: list[Any] = []
 
-    model = scripted([("c1", "double", {"number": 1})], "done", seen=seen)
+    model = scripted([("c1", "double", {"number": 1})], "done")
     agent = Agent(model, tools=[bridge.export(double)], capabilities=[Meddle(number)])
     asyncio.run(agent.run("go"))
 
-    assert read in str(seen[-1][0][-1].parts[0].content)
+    assert read in str(model.seen[-1][0][-1].parts[0].content)
 
 
 def test_the_function_of_an_exported_tool_takes_keywords() -> None:
@@ -533,6 +522,28 @@ def test_native_approval_is_functools_approval() -> None:
     assert ran == ["always", "big"]
 
 
+def test_a_condition_of_the_host_approves_nothing_for_the_native_tool() -> None:
+    """A guardrail that does not ask about a call leaves the native tool's own question open."""
+    ran: list[int] = []
+
+    def pay(ctx: RunContext[None], amount: int) -> str:
+        """Pay."""
+        if amount > 5 and not ctx.tool_call_approved:
+            raise Paused
+        ran.append(amount)
+        return "paid"
+
+    tool, context = bridge.adopt(pydantic_ai.Tool(pay)), Context()
+    tool.add_input_guardrails([require_approval(lambda call, _: call.arguments["amount"] > 100)])
+    waiting = [call(tool, {"amount": amount}, context) for amount in (7, 700)]
+
+    assert [result.error.type for result in waiting] == ["ApprovalRequired"] * 2
+    assert ran == []
+    for result in waiting:
+        context.approve(result.metadata["approval"])
+    assert [call(tool, {"amount": amount}, context).text for amount in (7, 700)] == ["paid"] * 2
+
+
 def test_what_a_native_prepare_says_holds() -> None:
     """A native tool that its `prepare` takes away is disabled, and one that it puts under approval waits for a person."""
 
@@ -616,14 +627,13 @@ def test_runner_works_with_output_validators() -> None:
 @pytest.mark.parametrize("thread", [[], Conversation()])
 def test_thread_remembers(thread: Any) -> None:
     """A list of messages, or a `Conversation`, grows by each run."""
-    seen: list[Any] = []
-    agent = Agent(scripted("first", "second", seen=seen))
-    tool = expert(agent, thread=lambda context: thread)
+    model = scripted("first", "second")
+    tool = expert(Agent(model), thread=lambda context: thread)
 
     ask(tool, text="one", id="c1")
     ask(tool, text="two", id="c2")
 
-    read = [part.content for message in seen[1][0] for part in message.parts]
+    read = [part.content for message in model.seen[1][0] for part in message.parts]
     assert read == ["one", "first", "two"]
     assert len(thread.messages if isinstance(thread, Conversation) else thread) == 4
 

@@ -17,6 +17,7 @@ import ray
 from functool import Context, DefinitionError, FunctionTool, ToolCall, Toolset, Tripwire
 from functool.integrations.ray import on_ray
 from tests.integrations import ray_tools
+from tests.support import until
 
 MEMORY = 80_000_000  # Bytes; the least that Ray takes is 75 MiB.
 TOOLS = Toolset(tool for tool in vars(ray_tools).values() if isinstance(tool, FunctionTool))
@@ -53,9 +54,11 @@ def told(folder):
     return [line.split()[0] for line in lines], [int(line.split()[1]) for line in lines]
 
 
-async def until(true):
-    while not true():
-        await asyncio.sleep(0.02)
+async def ended(task):
+    """Cancel a task, and wait for its end."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def test_a_call_runs_on_a_worker(tools):
@@ -68,9 +71,8 @@ def test_a_call_runs_on_a_worker(tools):
 
 def test_arguments_arrive_as_they_were_sent(tools):
     """Aliases and variable arguments pass two validations."""
-    result = tools.call_sync(
-        ToolCall(name="joined", arguments={"from": 1, "more": [2, 3], "key": "v"})
-    )
+    arguments = {"from": 1, "more": [2, 3], "key": "v"}
+    result = tools.call_sync(ToolCall(name="joined", arguments=arguments))
 
     assert result.text == "1 (2, 3) {'key': 'v'}"
 
@@ -90,9 +92,7 @@ def test_a_slow_call_holds_back_no_other(tools, tmp_path):
     async def main():
         waiting = asyncio.create_task(tools.call(call("slow", folder=str(tmp_path), seconds=60)))
         quick = await tools.call_all([call("add", str(i), a=i) for i in range(30)])
-        waiting.cancel()
-        with suppress(asyncio.CancelledError):
-            await waiting
+        await ended(waiting)
         return quick, waiting.cancelled()
 
     quick, was_waiting = asyncio.run(main())
@@ -129,9 +129,8 @@ def test_an_approval_of_the_host_counts_on_the_worker(tools):
     """A person is asked once; without one, the call is a pause, and runs once it is approved."""
     asked = []
     context = Context()
-    result = tools.call_sync(
-        call("pay", amount=3), Context(approver=lambda request: asked.append(request) or True)
-    )
+    agreeing = Context(approver=lambda request: asked.append(request) or True)
+    result = tools.call_sync(call("pay", amount=3), agreeing)
     paused = tools.call_sync(call("pay", amount=4), context)
     context.approve(paused.metadata["approval"])
 
@@ -182,9 +181,8 @@ def test_a_lost_worker_is_an_error(tools, tmp_path):
     assert result.error.type == "WorkerLost"
     assert "unknown whether this call took effect" in result.text
     assert told(tmp_path)[0] == ["begun"]
-    assert [r.value for r in tools.call_all_sync([call("add", a=i) for i in range(20)])] == [
-        i + 2 for i in range(20)
-    ]
+    results = tools.call_all_sync([call("add", a=i) for i in range(20)])
+    assert [result.value for result in results] == [i + 2 for i in range(20)]
 
 
 def test_an_idempotent_tool_runs_again(tools, tmp_path):
@@ -234,9 +232,7 @@ def test_sync_bodies_run_side_by_side(tools):
         await asyncio.sleep(0)
         short = await tools.call_all([call("blocking", str(i), seconds=0) for i in range(8)])
         done = long.done()
-        long.cancel()
-        with suppress(asyncio.CancelledError):
-            await long
+        await ended(long)
         return [result.value for result in short], done
 
     assert asyncio.run(main()) == ([0.0] * 8, False)
@@ -303,9 +299,8 @@ def test_a_call_that_ray_does_not_take_is_an_error(cluster, monkeypatch, caplog)
     monkeypatch.setattr(ray.actor.ActorMethod, "remote", raising)
     results = Toolset([tool]).call_all_sync([call("add", str(i), a=i) for i in range(120)])
 
-    assert {result.error.message for result in results} == {
-        "The call of add was not run: no worker can be reached."
-    }
+    told = {result.error.message for result in results}
+    assert told == {"The call of add was not run: no worker can be reached."}
     monkeypatch.undo()
     assert Toolset([tool]).call_sync(call("add", a=1)).value == 3
 

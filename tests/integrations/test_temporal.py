@@ -73,17 +73,43 @@ def queue():
     return f"queue-{uuid4().hex}"
 
 
-@asynccontextmanager
-async def hosting(server, queue, tools, *, run="run", worker_tools=None, **options):
-    """The tools of a host, with a worker beside it that has the same ones."""
-    made = activities(tools if worker_tools is None else worker_tools, **options)
-    async with Worker(
-        server.client,
-        task_queue=queue,
-        activities=made,
-        graceful_shutdown_timeout=timedelta(0),
-    ):
-        yield durable(tools, server.client, run=queue + run, task_queue=queue, heartbeat=1.0)
+class Host:
+    """A host with a queue of its own, and a worker beside it that has the same tools."""
+
+    def __init__(self, server, queue):
+        self.server = server
+        self.queue = queue
+
+    @asynccontextmanager
+    async def tools(self, tools, *, run="run", worker_tools=None, **options):
+        """The tools of the host, while the worker runs."""
+        box, client = Toolset(tools), self.server.client
+        made = activities(box if worker_tools is None else worker_tools, **options)
+        worker = {"task_queue": self.queue, "graceful_shutdown_timeout": timedelta(0)}
+        async with Worker(client, activities=made, **worker):
+            yield durable(box, client, run=self.queue + run, task_queue=self.queue, heartbeat=1.0)
+
+    def during(self, tools, work, **options):
+        """Return what a coroutine function does with the tools of the host."""
+
+        async def main():
+            async with self.tools(tools, **options) as hosted:
+                return await work(hosted)
+
+        return self.server.run(main())
+
+    def ask(self, tools, *calls, context=None, **options):
+        """Answer calls one after the other."""
+
+        async def work(hosted):
+            return [await hosted.call(each, context) for each in calls]
+
+        return self.during(tools, work, **options)
+
+
+@pytest.fixture
+def host(server, queue):
+    return Host(server, queue)
 
 
 def call(tool, id="1", /, **arguments):
@@ -102,27 +128,17 @@ def counted(**options):
     return FunctionTool(add, **options), ran
 
 
-def ask(server, queue, tools, *calls, context=None, **options):
-    """Answer calls one after the other."""
-
-    async def main():
-        async with hosting(server, queue, tools, **options) as hosted:
-            return [await hosted.call(each, context) for each in calls]
-
-    return server.run(main())
-
-
-def test_a_call_runs_on_a_worker(server, queue):
+def test_a_call_runs_on_a_worker(host):
     """The body runs once, and its value comes back under the id of the call."""
     add, ran = counted()
-    [result] = ask(server, queue, Toolset([add]), call("add", a=1))
+    [result] = host.ask([add], call("add", a=1))
 
     assert (result.value, result.text, result.call_id) == (3, "3", "1")
-    assert result.metadata == {"temporal": {"activity": f"{queue}run/add/1", "stored": False}}
+    assert result.metadata == {"temporal": {"activity": f"{host.queue}run/add/1", "stored": False}}
     assert ran == [(1, 2)]
 
 
-def test_arguments_arrive_as_they_were_sent(server, queue):
+def test_arguments_arrive_as_they_were_sent(host):
     """Aliases, variable arguments and the strict form pass two validations."""
 
     @FunctionTool
@@ -133,10 +149,8 @@ def test_arguments_arrive_as_they_were_sent(server, queue):
     async def strict(table: dict[str, int], y: int = 5) -> str:
         return f"{table} {y}"
 
-    results = ask(
-        server,
-        queue,
-        Toolset([plain, strict]),
+    results = host.ask(
+        [plain, strict],
         ToolCall(name="plain", arguments={"from": 1, "more": [2, 3], "key": "v"}, id="1"),
         call("strict", table=[{"key": "a", "value": 1}], y=None),
     )
@@ -144,17 +158,17 @@ def test_arguments_arrive_as_they_were_sent(server, queue):
     assert [result.text for result in results] == ["1 (2, 3) {'key': 'v'}", "{'a': 1} 5"]
 
 
-def test_the_same_call_answers_with_its_stored_result(server, queue):
+def test_the_same_call_answers_with_its_stored_result(host):
     """A finished call runs no body again, and says that its answer was stored."""
     add, ran = counted()
-    first, again = ask(server, queue, Toolset([add]), call("add", a=1), call("add", a=1, b=2))
+    first, again = host.ask([add], call("add", a=1), call("add", a=1, b=2))
 
     assert (first.value, again.value) == (3, 3)
     assert [each.metadata["temporal"]["stored"] for each in (first, again)] == [False, True]
     assert ran == [(1, 2)]
 
 
-def test_the_same_call_joins_the_running_one(server, queue):
+def test_the_same_call_joins_the_running_one(host):
     """Two hosts that make one call at the same time run one body."""
     ran = []
 
@@ -164,40 +178,34 @@ def test_the_same_call_joins_the_running_one(server, queue):
         await asyncio.sleep(0.3)
         return len(ran)
 
-    async def main():
-        async with hosting(server, queue, Toolset([slow])) as tools:
-            return await asyncio.gather(*(tools.call(call("slow")) for _ in range(3)))
+    async def thrice(tools):
+        return await asyncio.gather(*(tools.call(call("slow")) for _ in range(3)))
 
-    assert [result.value for result in server.run(main())] == [1, 1, 1]
+    assert [result.value for result in host.during([slow], thrice)] == [1, 1, 1]
     assert ran == [1]
 
 
-def test_another_run_tool_or_id_is_another_call(server, queue):
+def test_another_run_tool_or_id_is_another_call(host):
     """The key of a call is its run, its tool and its id."""
     add, ran = counted()
-    tools = Toolset([add, WrapperTool(add, name="plus")])
-    ask(server, queue, tools, call("add", a=1), call("plus", a=1), call("add", "2", a=1))
-    ask(server, queue, tools, call("add", a=1), run="other")
+    tools = [add, WrapperTool(add, name="plus")]
+    host.ask(tools, call("add", a=1), call("plus", a=1), call("add", "2", a=1))
+    host.ask(tools, call("add", a=1), run="other")
 
     assert len(ran) == 4
 
 
-def test_an_id_belongs_to_one_call(server, queue):
+def test_an_id_belongs_to_one_call(host):
     """No id, and an id that comes again with other arguments, are errors before anything runs."""
     add, ran = counted()
-    results = ask(
-        server, queue, Toolset([add]), call("add", a=1), call("add", a=2), call("add", "", a=1)
-    )
+    results = host.ask([add], call("add", a=1), call("add", a=2), call("add", "", a=1))
 
-    assert [result.error and result.error.type for result in results] == [
-        None,
-        "JournalConflict",
-        "JournalConflict",
-    ]
+    types = [result.error and result.error.type for result in results]
+    assert types == [None, "JournalConflict", "JournalConflict"]
     assert ran == [(1, 2)]
 
 
-def test_a_failure_of_the_body_is_a_result(server, queue):
+def test_a_failure_of_the_body_is_a_result(host):
     """What a body raises is not retried, and comes back as it would without Temporal."""
     ran = []
 
@@ -206,14 +214,14 @@ def test_a_failure_of_the_body_is_a_result(server, queue):
         ran.append(1)
         raise KeyError("secret")
 
-    first, again = ask(server, queue, Toolset([fail]), call("fail"), call("fail"))
+    first, again = host.ask([fail], call("fail"), call("fail"))
 
     assert first.error == again.error
     assert (first.error.type, first.error.message) == ("KeyError", "KeyError: 'secret'")
     assert ran == [1]
 
 
-def test_a_tripwire_stops_the_run_of_the_host(server, queue):
+def test_a_tripwire_stops_the_run_of_the_host(host):
     """A tripwire on the worker leaves the host's call as one."""
 
     def trip(given, context):
@@ -222,28 +230,23 @@ def test_a_tripwire_stops_the_run_of_the_host(server, queue):
     add, ran = counted()
     guarded, _ = counted(input_guardrails=[trip])
     with pytest.raises(Tripwire, match="^stop$"):
-        ask(server, queue, Toolset([add]), call("add", a=1), worker_tools=[guarded])
+        host.ask([add], call("add", a=1), worker_tools=[guarded])
 
 
-def test_content_and_labels_cross(server, queue):
+def test_content_and_labels_cross(host):
     """Images, and the names of tools that a call's arguments come from, arrive."""
 
     @FunctionTool
     async def draw() -> ImageContent:
         return ImageContent(data=b"\x89PNG")
 
-    [result] = ask(
-        server,
-        queue,
-        Toolset([draw]),
-        ToolCall(name="draw", id="1", metadata={"sources": {"": ["mail"]}}),
-    )
+    [result] = host.ask([draw], ToolCall(name="draw", id="1", metadata={"sources": {"": ["mail"]}}))
 
     assert result.output == [ImageContent(data=b"\x89PNG")]
     assert result.metadata["sources"] == ["mail"]
 
 
-def test_a_refusal_of_the_worker_is_not_stored(server, queue):
+def test_a_refusal_of_the_worker_is_not_stored(host):
     """A call that a guardrail of the worker refused may run later, under the same id."""
     refuses = [True, True, False]
 
@@ -254,13 +257,13 @@ def test_a_refusal_of_the_worker_is_not_stored(server, queue):
     add, _ = counted()
     guarded, ran = counted(input_guardrails=[guard])
     calls = [call("add", a=1)] * 4
-    results = ask(server, queue, Toolset([add]), *calls, worker_tools=[guarded])
+    results = host.ask([add], *calls, worker_tools=[guarded])
 
     assert [result.text for result in results] == ["not now", "not now", "3", "3"]
     assert ran == [(1, 2)]
 
 
-def test_an_approval_of_the_host_counts_on_the_worker(server, queue):
+def test_an_approval_of_the_host_counts_on_the_worker(host):
     """A person is asked once, on the host, and the call runs once."""
     asked = []
 
@@ -270,27 +273,26 @@ def test_an_approval_of_the_host_counts_on_the_worker(server, queue):
 
     add, ran = counted(input_guardrails=[require_approval()])
     context = Context(approver=approver)
-    [result] = ask(server, queue, Toolset([add]), call("add", a=1), context=context)
+    [result] = host.ask([add], call("add", a=1), context=context)
 
     assert result.value == 7
     assert asked == [{"a": 1, "b": 2}]
     assert ran == [(5, 2)]
 
 
-def test_a_pause_of_the_worker_is_no_result(server, queue):
+def test_a_pause_of_the_worker_is_no_result(host):
     """An approval that only the worker asks for reaches the host; once given, the call runs once."""
     add, _ = counted()
     guarded, ran = counted(input_guardrails=[require_approval()])
     context = Context()
 
-    async def main():
-        async with hosting(server, queue, Toolset([add]), worker_tools=[guarded]) as tools:
-            paused = [await tools.call(call("add", a=1), context) for _ in range(2)]
-            before = list(ran)
-            context.approve(paused[-1].metadata["approval"])
-            return paused, before, [await tools.call(call("add", a=1), context) for _ in range(2)]
+    async def approved(tools):
+        paused = [await tools.call(call("add", a=1), context) for _ in range(2)]
+        before = list(ran)
+        context.approve(paused[-1].metadata["approval"])
+        return paused, before, [await tools.call(call("add", a=1), context) for _ in range(2)]
 
-    paused, before, done = server.run(main())
+    paused, before, done = host.during([add], approved, worker_tools=[guarded])
 
     assert [result.error.type for result in paused] == ["ApprovalRequired"] * 2
     assert before == []
@@ -298,20 +300,18 @@ def test_a_pause_of_the_worker_is_no_result(server, queue):
     assert ran == [(1, 2)]
 
 
-def test_a_denial_reaches_the_call_of_the_worker(server, queue):
+def test_a_denial_reaches_the_call_of_the_worker(host):
     """A refused approval runs nothing."""
     add, _ = counted()
     guarded, ran = counted(input_guardrails=[require_approval()])
     context = Context(approver=lambda request: Decision(approved=False, reason="too much"))
-    [result] = ask(
-        server, queue, Toolset([add]), call("add", a=1), context=context, worker_tools=[guarded]
-    )
+    [result] = host.ask([add], call("add", a=1), context=context, worker_tools=[guarded])
 
     assert result.text == "A person refused this call: too much"
     assert ran == []
 
 
-def test_an_approval_holds_for_the_definition_that_was_shown(server, queue):
+def test_an_approval_holds_for_the_definition_that_was_shown(host):
     """A worker that has another tool under the name asks again."""
     add, _ = counted(input_guardrails=[require_approval()])
     other, ran = counted(input_guardrails=[require_approval()], description="Delete everything.")
@@ -321,13 +321,8 @@ def test_an_approval_holds_for_the_definition_that_was_shown(server, queue):
         asked.append(request.definition)
         return len(asked) == 1
 
-    [result] = ask(
-        server,
-        queue,
-        Toolset([add]),
-        call("add", a=1),
-        context=Context(approver=approver),
-        worker_tools=[other],
+    [result] = host.ask(
+        [add], call("add", a=1), context=Context(approver=approver), worker_tools=[other]
     )
 
     assert result.text == "A person refused this call."
@@ -336,7 +331,7 @@ def test_an_approval_holds_for_the_definition_that_was_shown(server, queue):
 
 
 @pytest.mark.parametrize("settings", [ToolSettings(), ToolSettings(read_only=True)])
-def test_a_time_limit_stops_the_body_on_the_worker(server, queue, settings):
+def test_a_time_limit_stops_the_body_on_the_worker(host, settings):
     """The body is cancelled. The call asked again is unknown, or runs again where that is harmless."""
     told = []
 
@@ -350,17 +345,17 @@ def test_a_time_limit_stops_the_body_on_the_worker(server, queue, settings):
             raise
         return "done"
 
-    first, again = ask(server, queue, Toolset([slow]), call("slow"), call("slow"))
+    first, again = host.ask([slow], call("slow"), call("slow"))
 
     assert first.error.type == "ToolTimeoutError"
     if settings.read_only:
         assert (again.text, told) == ("done", ["begun", "cancelled", "begun"])
     else:
         assert (again.error.type, told) == ("OutcomeUnknown", ["begun", "cancelled"])
-        assert again.error.details["key"] == f"{queue}run/slow/1"
+        assert again.error.details["key"] == f"{host.queue}run/slow/1"
 
 
-def test_cancelling_a_call_reaches_the_body(server, queue):
+def test_cancelling_a_call_reaches_the_body(host):
     """The body learns of it with the next heartbeat."""
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -372,48 +367,44 @@ def test_cancelling_a_call_reaches_the_body(server, queue):
         finally:
             ended.set()
 
-    async def main():
-        async with hosting(server, queue, Toolset([slow])) as tools:
-            task = asyncio.create_task(tools.call(call("slow")))
-            await begun.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await ended.wait()
-            return await tools.call(call("slow"))
+    async def cancelled(tools):
+        task = asyncio.create_task(tools.call(call("slow")))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await ended.wait()
+        return await tools.call(call("slow"))
 
-    assert server.run(main()).error.type == "OutcomeUnknown"
+    assert host.during([slow], cancelled).error.type == "OutcomeUnknown"
 
 
-def test_a_call_that_no_worker_took_may_run_later(server, queue):
+def test_a_call_that_no_worker_took_may_run_later(host):
     """Cancelled before a worker began it, a call has done nothing, and runs when it comes again."""
     add, ran = counted(timeout=0.5)
 
-    async def main():
-        tools = durable(Toolset([add]), server.client, run=queue + "run", task_queue=queue)
-        late = await tools.call(call("add", a=1))
-        async with hosting(server, queue, Toolset([add])) as tools:
-            return late, await tools.call(call("add", a=1))
-
-    late, result = server.run(main())
+    given = {"run": host.queue + "run", "task_queue": host.queue}
+    tools = durable(Toolset([add]), host.server.client, **given)
+    late = host.server.run(tools.call(call("add", a=1)))
+    [result] = host.ask([add], call("add", a=1))
 
     assert (late.error.type, result.value) == ("ToolTimeoutError", 3)
     assert ran == [(1, 2)]
 
 
-def test_a_worker_without_the_tool_runs_nothing(server, queue):
+def test_a_worker_without_the_tool_runs_nothing(host):
     """A worker of another version answers that the call was not run; one that has the tool runs it."""
     add, ran = counted()
     other = FunctionTool(lambda: None, name="other")
-    [missing] = ask(server, queue, Toolset([add]), call("add", a=1), worker_tools=[other])
-    [result] = ask(server, queue, Toolset([add]), call("add", a=1))
+    [missing] = host.ask([add], call("add", a=1), worker_tools=[other])
+    [result] = host.ask([add], call("add", a=1))
 
     assert missing.text.startswith("The call was not run (NotFoundError")
     assert result.value == 3
     assert ran == [(1, 2)]
 
 
-def test_the_worker_makes_the_context(server, queue):
+def test_the_worker_makes_the_context(host):
     """A context with dependencies is made on the worker; where that fails, nothing is run or stored."""
     failures = [ConnectionError("no database")]
 
@@ -426,17 +417,16 @@ def test_the_worker_makes_the_context(server, queue):
             raise failures.pop()
         return Context(deps=f"the worker's, for {given.name}")
 
-    async def main():
-        async with hosting(server, queue, Toolset([who]), context=make) as tools:
-            return [await tools.call(call("who"), Context("the host's")) for _ in range(2)]
+    async def twice(tools):
+        return [await tools.call(call("who"), Context("the host's")) for _ in range(2)]
 
-    failed, result = server.run(main())
+    failed, result = host.during([who], twice, context=make)
 
     assert failed.error.type == "ConnectionError"
     assert result.text == "the worker's, for who"
 
 
-def test_progress_becomes_the_heartbeat(server, queue):
+def test_progress_becomes_the_heartbeat(host):
     """What a body tells of its progress stands in the activity, for operators."""
     told = asyncio.Event()
 
@@ -445,26 +435,23 @@ def test_progress_becomes_the_heartbeat(server, queue):
         context.progress("halfway", 1, 2)
         await told.wait()
 
-    async def main():
-        async with hosting(server, queue, Toolset([slow])) as tools:
-            task = asyncio.create_task(tools.call(call("slow")))
-            handle = server.client.get_activity_handle(f"{queue}run/slow/1")
-            details = None
-            while not details:
-                await asyncio.sleep(0.1)
-                with suppress(RPCError):  # It has not started yet.
-                    shown = await handle.describe(include_heartbeat_details=True)
-                    details = await shown.heartbeat_details()
-            told.set()
-            await task
-            return details
+    async def watched(tools):
+        task = asyncio.create_task(tools.call(call("slow")))
+        handle = host.server.client.get_activity_handle(f"{host.queue}run/slow/1")
+        details = None
+        while not details:
+            await asyncio.sleep(0.1)
+            with suppress(RPCError):  # It has not started yet.
+                shown = await handle.describe(include_heartbeat_details=True)
+                details = await shown.heartbeat_details()
+        told.set()
+        await task
+        return details
 
-    assert server.run(asyncio.wait_for(main(), 30)) == [
-        {"message": "halfway", "done": 1, "total": 2}
-    ]
+    assert host.during([slow], watched) == [{"message": "halfway", "done": 1, "total": 2}]
 
 
-def test_what_is_too_large_is_said(server, queue):
+def test_what_is_too_large_is_said(host):
     """Arguments that are too large run nothing; a result that is too large is told as such, once."""
     ran = []
 
@@ -474,10 +461,8 @@ def test_what_is_too_large_is_said(server, queue):
         return text * times
 
     large = "x" * 2_000_000
-    sent, got, again = ask(
-        server,
-        queue,
-        Toolset([echo]),
+    sent, got, again = host.ask(
+        [echo],
         call("echo", "1", text=large, times=0),
         call("echo", "2", text="x", times=len(large)),
         call("echo", "2", text="x", times=len(large)),
@@ -493,9 +478,8 @@ def test_a_server_that_cannot_be_reached_is_said(server):
     add, ran = counted()
 
     async def main():
-        client = await Client.connect(
-            "127.0.0.1:9", lazy=True, retry_config=RetryConfig(max_retries=1)
-        )
+        retries = RetryConfig(max_retries=1)
+        client = await Client.connect("127.0.0.1:9", lazy=True, retry_config=retries)
         return await durable(add, client, run="r", task_queue="q").invoke(call("add", a=1))
 
     result = server.run(main())
@@ -504,7 +488,7 @@ def test_a_server_that_cannot_be_reached_is_said(server):
     assert ran == []
 
 
-def test_a_worker_that_shuts_down_inside_a_body_is_unknown(server, queue):
+def test_a_worker_that_shuts_down_inside_a_body_is_unknown(host):
     """Another worker takes the call, does not run its body again, and says so."""
     begun = asyncio.Event()
 
@@ -514,15 +498,14 @@ def test_a_worker_that_shuts_down_inside_a_body_is_unknown(server, queue):
         await asyncio.sleep(60)
 
     async def main():
-        tools = Toolset([slow])
-        async with hosting(server, queue, tools) as hosted:
-            task = asyncio.create_task(hosted.call(call("slow")))
+        async with host.tools([slow]) as tools:
+            task = asyncio.create_task(tools.call(call("slow")))
             await begun.wait()
         begun.clear()
-        async with hosting(server, queue, tools):
+        async with host.tools([slow]):
             return await task, begun.is_set()
 
-    result, again = server.run(main())
+    result, again = host.server.run(main())
 
     assert result.error.type == "OutcomeUnknown"
     assert not again
@@ -591,12 +574,9 @@ def test_a_workflow_calls_tools_under_their_names(server, queue):
     """Each call is an activity of the workflow, a person may answer by a signal, and it replays."""
 
     async def main():
-        async with Worker(
-            server.client, task_queue=queue, activities=activities([ADD, PAY]), workflows=[Order]
-        ):
-            handle = await server.client.start_workflow(
-                Order.run, queue, id=queue, task_queue=queue
-            )
+        client, given = server.client, {"task_queue": queue}
+        async with Worker(client, activities=activities([ADD, PAY]), workflows=[Order], **given):
+            handle = await client.start_workflow(Order.run, queue, id=queue, **given)
             while not ADDED:
                 await asyncio.sleep(0.05)
             before = list(PAID)

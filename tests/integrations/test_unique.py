@@ -600,6 +600,17 @@ def test_a_disabled_tool_is_not_offered() -> None:
     assert isinstance(asked[0], ShopConfig)
 
 
+def test_a_tool_that_is_switched_off_later_does_not_run() -> None:
+    """Their manager asks once whether a tool is on; a call of it asks again."""
+    is_on = True
+    tool = named("shut", is_enabled=lambda context: is_on)
+    host = host_of(tool)
+    assert host.run(("shut", {}))[0].content == "shut"
+    is_on = False
+    refused = host.run(("shut", {}))[0]
+    assert (refused.content, refused.error_message) == ("", "The tool 'shut' is disabled.")
+
+
 def test_a_tool_that_takes_control_runs_alone() -> None:
     """Called beside another, neither runs and both are told why; alone it runs."""
     host = host_of(named("deep", takes_control=True), named("other"))

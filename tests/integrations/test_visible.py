@@ -1,8 +1,24 @@
 """Texts that somebody else wrote, without what a person does not see."""
 
+import json
+import random
+import sys
+import unicodedata
+
 import pytest
 
-from functool.integrations.visible import is_hidden, visible
+from functool.integrations.visible import PIECE, arguments_text, is_visible, visible
+
+
+def python_calls(func):
+    """Return how many calls and returns the interpreter made while a function ran."""
+    counted = []
+    sys.setprofile(lambda frame, event, argument: counted.append(event))
+    try:
+        func()
+    finally:
+        sys.setprofile(None)
+    return len(counted)
 
 
 @pytest.mark.parametrize(
@@ -31,5 +47,57 @@ def test_what_a_person_does_not_see_is_taken_out(text, seen):
 
 
 def test_a_hidden_character_is_one_that_nobody_sees():
-    """Line ends and tabs are seen, escapes and tags are not."""
-    assert [is_hidden(char) for char in "a\n\t\x1b\u200b\U000e0041"] == [False] * 3 + [True] * 3
+    """Line ends, tabs and spaces are seen, escapes and tags are not."""
+    seen = [is_visible(char) for char in "a\n\t\u3000\ufe0f\x1b\u200b\ufe0e\U000e0041"]
+
+    assert seen == [True] * 5 + [False] * 4
+
+
+def test_every_character_is_judged_by_its_category():
+    """Controls, marks of format, private and unassigned characters go; separators and signs stay."""
+    every = "".join(map(chr, range(sys.maxunicode + 1))).replace("\ufe0f", "")
+
+    gone = set(every) - set(visible(every))
+
+    others = {char for char in every if unicodedata.category(char)[0] == "C"} - {"\n", "\t"}
+    assert others < gone
+    assert {unicodedata.name(char).split("-")[0].rstrip() for char in gone - others} == {
+        "BRAILLE PATTERN BLANK",
+        "COMBINING GRAPHEME JOINER",
+        "HALFWIDTH HANGUL FILLER",
+        "HANGUL CHOSEONG FILLER",
+        "HANGUL FILLER",
+        "HANGUL JUNGSEONG FILLER",
+        "KHMER VOWEL INHERENT AA",
+        "KHMER VOWEL INHERENT AQ",
+        "VARIATION SELECTOR",
+    }
+
+
+def test_a_long_text_is_cleaned_as_its_parts_are():
+    """Where a long text is cut into pieces, no character is lost and no selector is judged alone."""
+    parts = ["a", "é", "\x1b", "\u200b", "\u2764", "\u2764\ufe0f", "漢", "\n"]
+    chosen = random.Random(1).choices(parts, k=PIECE)
+
+    assert visible("".join(chosen)) == "".join(map(visible, chosen))
+    assert visible("a" * (PIECE - 1) + "\u2764\ufe0f") == "a" * (PIECE - 1) + "\u2764\ufe0f"
+    assert not is_visible("é" * 3 * PIECE + "\u200b")
+
+
+@pytest.mark.parametrize("text", ["é", "a\x1b", "é\u200b", "\U000e0041", "\u2764\ufe0f", "\ufe0f"])
+@pytest.mark.parametrize("func", [visible, is_visible])
+def test_a_long_text_takes_no_step_of_python_for_each_character(text, func):
+    """A text of millions of characters is cleaned on the event loop, so the work is done in C."""
+    long = text * (50_000 // len(text))
+
+    assert python_calls(lambda: func(long)) < 1_000
+
+
+def test_arguments_are_written_out():
+    """A person who decides reads each character that could hide or turn another by its number."""
+    hiding = "\x1b\x7f\x9b\u202e\u200b\ufe0f\U000e0041"
+
+    text = arguments_text({hiding: [hiding]})
+
+    assert text.isascii() and text.replace("\n", "").isprintable()
+    assert json.loads(text) == {hiding: [hiding]}

@@ -1,10 +1,7 @@
 """`cached`: answers of read-only tools, kept for a time."""
 
 import asyncio
-import subprocess
-import sys
 import threading
-import time
 
 import pytest
 
@@ -12,7 +9,6 @@ from functool import (
     Context,
     DefinitionError,
     FunctionTool,
-    SchemaTool,
     ToolCall,
     ToolResult,
     Toolset,
@@ -22,7 +18,7 @@ from functool import (
 )
 from functool.guardrails import budget, require_approval
 from functool.layers.catalog import Catalog
-from tests.support import call
+from tests.support import call, foreign, in_threads, mail_readers, python
 
 cache = pytest.importorskip("functool.layers.cache", exc_type=ImportError)
 cached = cache.cached
@@ -43,10 +39,15 @@ def counting(value=None, **options):
     return FunctionTool(look, settings=READ_ONLY, **options), runs
 
 
+def kept(value=None, **options):
+    """The same tool with a cache of a minute, the list of its runs, and a context."""
+    tool, runs = counting(value)
+    return cached(tool, 60, **options), runs, Context()
+
+
 def test_an_equal_call_is_answered_from_the_cache():
     """The second of two equal calls runs no body, has its own id, and says that it is stored."""
-    tool, runs = counting()
-    tool, context = cached(tool, 60), Context()
+    tool, runs, context = kept()
     first, second = call(tool, {"a": 2}, context, "1"), call(tool, {"a": 2}, context, "2")
 
     assert (first.value, second.value) == ({"n": 1}, {"n": 1})
@@ -59,8 +60,7 @@ def test_an_equal_call_is_answered_from_the_cache():
 
 def test_spellings_of_one_call():
     """Order, spaces, defaults that are sent, null for a default and 2.0 for 2 are one call."""
-    tool, runs = counting()
-    tool, context = cached(tool, 60), Context()
+    tool, runs, context = kept()
     for arguments in (
         {"a": 2, "b": "x"},
         '{ "b" : "x" , "a" : 2 }',
@@ -76,8 +76,7 @@ def test_spellings_of_one_call():
 @pytest.mark.parametrize("other", [{"a": 3}, {"b": "y"}, {"c": []}, {"a": -1}, {"a": 1.5}])
 def test_other_calls_are_others(other):
     """Calls with other arguments run."""
-    tool, runs = counting()
-    tool, context = cached(tool, 60), Context()
+    tool, runs, context = kept()
     call(tool, {}, context)
     call(tool, other, context)
 
@@ -87,9 +86,7 @@ def test_other_calls_are_others(other):
 def test_true_is_not_one():
     """JSON values of different kinds are different calls."""
     runs = []
-    tool = SchemaTool(
-        "any", "", {"properties": {"x": {}}}, lambda a: runs.append(a) or 1, settings=READ_ONLY
-    )
+    tool = foreign({"properties": {"x": {}}}, lambda a: runs.append(a) or 1, settings=READ_ONLY)
     tool, context = cached(tool, 60), Context()
     for value in (1, True, "1", [1], None, -0.0, 0):
         call(tool, {"x": value}, context)
@@ -101,8 +98,7 @@ def test_an_answer_expires(monkeypatch):
     """After its seconds an answer is gone."""
     now = [0.0]
     monkeypatch.setattr(cache.time, "monotonic", lambda: now[0])
-    tool, runs = counting()
-    tool, context = cached(tool, 60), Context()
+    tool, runs, context = kept()
     for at in (0, 59, 61):
         now[0] = at
         call(tool, {}, context)
@@ -112,8 +108,7 @@ def test_an_answer_expires(monkeypatch):
 
 def test_the_oldest_go_first():
     """At most `maxsize` answers are kept."""
-    tool, runs = counting()
-    tool, context = cached(tool, 60, 2), Context()
+    tool, runs, context = kept(maxsize=2)
     for a in (1, 2, 3, 1):
         call(tool, {"a": a}, context)
 
@@ -214,11 +209,8 @@ def test_a_cancelled_call_takes_nobody_along():
         first.cancel()
         await asyncio.sleep(0.01)
         go.set()
-        return (
-            (await third).value,
-            runs,
-            await asyncio.gather(first, second, return_exceptions=True),
-        )
+        others = await asyncio.gather(first, second, return_exceptions=True)
+        return (await third).value, runs, others
 
     value, runs, others = asyncio.run(main())
 
@@ -228,8 +220,7 @@ def test_a_cancelled_call_takes_nobody_along():
 
 def test_a_tripwire_of_the_body_is_not_shared():
     """What stops one run stops no other one."""
-    tool, runs = counting(Tripwire("stop"))
-    tool, context = cached(tool, 60), Context()
+    tool, runs, context = kept(Tripwire("stop"))
     for _ in range(2):
         with pytest.raises(Tripwire):
             call(tool, {}, context)
@@ -247,19 +238,8 @@ def test_threads_share_one_flight():
         return "done"
 
     tools = Toolset([cached(FunctionTool(look, settings=READ_ONLY), 60, per="process")])
-    results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(tools.call_sync(ToolCall(name="look"))))
-        for _ in range(5)
-    ]
-    for thread in threads:
-        thread.start()
-    while not runs:
-        time.sleep(0.001)
-    time.sleep(0.05)  # Whoever comes later is answered all the same.
-    go.set()
-    for thread in threads:
-        thread.join()
+    threading.Timer(0.05, go.set).start()  # Whoever comes later is answered all the same.
+    results = in_threads(5, lambda: tools.call_sync(ToolCall(name="look")))
 
     assert [result.value for result in results] == ["done"] * 5
     assert len(runs) == 1
@@ -267,8 +247,7 @@ def test_threads_share_one_flight():
 
 def test_nobody_changes_a_stored_answer():
     """Code that changes a value it got changes no other call's."""
-    tool, _ = counting()
-    tool, context = cached(tool, 60), Context()
+    tool, _, context = kept()
     call(tool, {}, context).value["n"] = "changed"
     call(tool, {}, context).value["n"] = "changed again"
 
@@ -277,8 +256,7 @@ def test_nobody_changes_a_stored_answer():
 
 def test_what_cannot_be_copied_is_not_kept():
     """A value that cannot be copied is answered, and runs anew the next time."""
-    tool, runs = counting(threading.Lock())
-    tool, context = cached(tool, 60), Context()
+    tool, runs, context = kept(threading.Lock())
 
     assert call(tool, {}, context).success
     assert call(tool, {}, context).success
@@ -338,7 +316,7 @@ def test_mistakes_are_refused_at_definition(arguments, options):
 def test_a_missing_extra_says_what_to_install():
     """Without cachetools the import names the extra."""
     code = "import sys; sys.modules['cachetools'] = None; import functool.layers.cache"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert "pip install 'functool[cache]'" in done.stderr
 
@@ -352,3 +330,18 @@ def test_a_stream_is_judged_through_a_cache():
 
     assert "number" in str(cached(look, 60).watch().feed('{"number": ['))
     assert cached(look, 60).watch().feed('{"number": 3}') is None
+
+
+def test_an_answer_from_the_cache_keeps_the_labels_of_inner_calls():
+    """A cached text, and an error that equal calls share, come from the untrusted tool as well."""
+    context = Context()
+    digest, fail = (cached(tool, 60) for tool in mail_readers(read_only=True))
+
+    async def twice(tool):
+        calls = [ToolCall(name=tool.name, id=id) for id in "12"]
+        return await asyncio.gather(*(tool.invoke(each, context) for each in calls))
+
+    for tool in (digest, fail):
+        assert [r.metadata["sources"] for r in asyncio.run(twice(tool))] == [["mail"]] * 2
+    again = call(digest, {}, context)
+    assert again.metadata == {"cached": True, "sources": ["mail"]}

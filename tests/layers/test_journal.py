@@ -5,8 +5,8 @@ import contextlib
 import dataclasses
 import functools
 import gc
-import json
 import os
+import pickle
 import signal
 import sqlite3
 import stat
@@ -47,26 +47,16 @@ from functool.layers.journal import (
     idempotency_key,
 )
 from tests.support import call as call_of
-from tests.support import time_passes, until
+from tests.support import cancelled, in_threads, mail_readers, refuses, time_passes, until
 
 
 @pytest.fixture
 def connections(monkeypatch):
     """The connections that SQLite makes during a test."""
     made, connect = [], sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3,
-        "connect",
-        lambda *words, **options: made.append(connect(*words, **options)) or made[-1],
-    )
+    noting = lambda *words, **options: made.append(connect(*words, **options)) or made[-1]  # noqa: E731
+    monkeypatch.setattr(sqlite3, "connect", noting)
     return made
-
-
-@pytest.fixture
-def journal(tmp_path):
-    journal = Journal(tmp_path / "calls.journal")
-    yield journal
-    journal.close()
 
 
 call = functools.partial(call_of, id="1")
@@ -115,10 +105,8 @@ def test_run_tool_and_id_tell_calls_apart(journal):
 
 def test_keys_never_meet(journal):
     """Names and ids that hold the separator give different keys; long ones give short keys."""
-    keys = {
-        journal_once.key_of(*parts)
-        for parts in [("a", "b", "c/1"), ("a/b", "c", "1"), ("a", "b/c", "1"), ("a", "b", "é" * 99)]
-    }
+    calls = [("a", "b", "c/1"), ("a/b", "c", "1"), ("a", "b/c", "1"), ("a", "b", "é" * 99)]
+    keys = {journal_once.key_of(*parts) for parts in calls}
 
     assert len(keys) == 4
     assert all(key.isascii() and len(key) <= 200 for key in keys)
@@ -202,7 +190,7 @@ def test_equal_arguments_are_the_same_call(journal):
 def test_nothing_of_a_refused_call_is_stored(journal):
     """Arguments that do not fit, guardrails and missing approvals leave no record."""
     pay, effects = counted(input_guardrails=[require_approval()])
-    refused, _ = counted(input_guardrails=[refuse])
+    refused, _ = counted(input_guardrails=[refuses()])
 
     results = [
         call(journal.once(pay, run="r"), {"amount": "many"}),
@@ -210,16 +198,9 @@ def test_nothing_of_a_refused_call_is_stored(journal):
         call(journal.once(refused, run="r")),
     ]
 
-    assert [r.error.type for r in results] == [
-        "ArgumentError",
-        "ApprovalRequired",
-        "GuardrailError",
-    ]
+    refusals = ["ArgumentError", "ApprovalRequired", "GuardrailError"]
+    assert [result.error.type for result in results] == refusals
     assert effects == [] and journal.calls() == []
-
-
-def refuse(call, context):
-    raise GuardrailError("no")
 
 
 def test_an_approved_call_runs_once(journal):
@@ -417,12 +398,11 @@ def test_what_json_cannot_say_is_stored_as_the_model_read_it(journal, value):
 def test_contents_labels_and_short_forms_are_stored(journal):
     """Images, source labels, other JSON metadata and `shown_as` survive; other objects do not."""
 
+    metadata = {"sources": ["mail"], "n": 1, "handle": object()}
+
     @FunctionTool
     async def get():
-        shown = ToolResult.of(
-            {"rows": [1, 2]}, metadata={"sources": ["mail"], "n": 1, "handle": object()}
-        ).shown_as("2 rows")
-        return shown
+        return ToolResult.of({"rows": [1, 2]}, metadata=metadata).shown_as("2 rows")
 
     @FunctionTool
     async def draw():
@@ -478,10 +458,8 @@ def test_nothing_is_stored_where_keep_fails(tmp_path, keep, caplog):
     pay, effects = counted()
     pay = journal.once(pay, run="r")
 
-    assert [call(pay).value, call(pay).text] == [
-        {"paid": 1},
-        "The call ended. Its result was not kept.",
-    ]
+    assert call(pay).value == {"paid": 1}
+    assert call(pay).text == "The call ended. Its result was not kept."
     assert effects == [1] and "could not be stored" in caplog.text
 
 
@@ -584,11 +562,8 @@ def test_a_note_is_kept_once(tmp_path):
     assert asyncio.run(note(two, {"a": 2})) == {"a": 1}
     assert asyncio.run(note(two, {"a": 2}, run="s")) == {"a": 2}
     [entry] = one.calls(run="r")
-    assert (entry.tool, entry.call_id, entry.arguments, entry.state) == (
-        *("notes", "1"),
-        {"a": 1},
-        "done",
-    )
+    assert (entry.tool, entry.call_id, entry.state) == ("notes", "1", "done")
+    assert entry.arguments == {"a": 1}
     assert one.recordings("r")["r"].definitions == {}
     with pytest.raises(DefinitionError, match="run"):
         asyncio.run(note(one, {}, run=""))
@@ -625,14 +600,7 @@ def test_a_cancelled_body_is_unknown(journal):
     hang = journal.once(hang, run="r")
     began = asyncio.Event()
 
-    async def cancel():
-        task = asyncio.ensure_future(hang(ToolCall(name="hang", id="1")))
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancel())
+    asyncio.run(cancelled(hang(ToolCall(name="hang", id="1")), began))
     call(hang, {"itself": True}, id="2")
 
     assert call(hang).error.type == "OutcomeUnknown"
@@ -740,9 +708,8 @@ def test_a_lost_lease_is_unknown_until_the_owner_ends(tmp_path, monkeypatch):
 
     @FunctionTool
     async def slow() -> int:
-        assert (
-            await asyncio.to_thread(call, two.once(slow, run="r"))
-        ).error.type == "OutcomeUnknown"
+        meanwhile = await asyncio.to_thread(call, two.once(slow, run="r"))
+        assert meanwhile.error.type == "OutcomeUnknown"
         return 7
 
     assert call(one.once(slow, run="r")).value == 7
@@ -813,15 +780,7 @@ def test_call_all_and_threads_share_a_journal(journal):
     pay, effects = counted()
     tools = journal.once(Toolset([pay]), run="r")
     calls = [ToolCall(name="pay", arguments={"amount": n}, id=str(n)) for n in range(20)]
-    answers = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(tools.call_all_sync(calls)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    answers = in_threads(4, lambda: tools.call_all_sync(calls))
 
     assert sorted(effects) == list(range(20))
     assert [[r.value["paid"] for r in results] for results in answers] == [list(range(20))] * 4
@@ -1046,21 +1005,11 @@ def test_a_wrapper_and_other_tools_are_journalled(journal):
 
 def test_errors_survive_a_pickle():
     """An unknown outcome that crosses a process is the same there."""
-    import pickle
-
     error = OutcomeUnknown("k", "t")
 
     again = pickle.loads(pickle.dumps(error))
 
     assert str(again) == str(error) and again.details == {"key": "k", "started": "t"}
-
-
-def test_arguments_are_kept_as_json(journal):
-    """What is stored of arguments is the canonical JSON."""
-    pay, _ = counted()
-    call(journal.once(pay, run="r"), '{"amount": 2}')
-
-    assert json.dumps(journal.calls()[0].arguments) == '{"amount": 2}'
 
 
 def test_a_stream_is_judged_through_a_journal(journal):
@@ -1081,3 +1030,35 @@ def test_a_stream_is_judged_through_a_journal(journal):
         assert "amount" in str(watch.feed('nt": ['))
         assert tool.watch().feed('{"amount": 3}') is None
     assert journal.calls() == []
+
+
+def test_a_stored_answer_keeps_the_labels_of_inner_calls(tmp_path):
+    """A recorded text or error of an untrusted tool is untrusted when it is answered again."""
+    journal = Journal(tmp_path / "journal")
+    tools = Toolset(mail_readers())
+    for answering in (journal.once(tools, "r"), journal.once(tools, "r")):
+        for name in ("digest", "fail"):
+            assert call_of(answering[name], {}).metadata["sources"] == ["mail"]
+    for replaying in (journal.replay("r", tools), journal.replay("r")):
+        for name in ("digest", "fail"):
+            result = call_of(replaying[name], {})
+            assert result.metadata["journal"]["stored"]
+            assert result.metadata["sources"] == ["mail"]
+    journal.close()
+
+
+def test_a_replay_without_tools_keeps_the_label_of_an_untrusted_tool(tmp_path):
+    """The record says that the tool was untrusted, so nobody has to define it again."""
+
+    @FunctionTool(settings=ToolSettings(untrusted=True))
+    def page(fails: bool) -> str:
+        if fails:
+            raise ToolError("from a stranger")
+        return "from a stranger"
+
+    journal = Journal(tmp_path / "journal")
+    for fails in (True, False):
+        call_of(journal.once(page, "r"), {"fails": fails}, id=str(fails))
+        again = call_of(journal.replay("r")["page"], {"fails": fails}, id=str(fails))
+        assert again.metadata["sources"] == ["page"]
+    journal.close()

@@ -7,8 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from functool import FunctionTool, ToolCall, ToolSettings
 from functool.executors import inline
 from functool.layers import journal_file, journal_once
 from functool.layers.journal import Journal, JournalError
+from tests.support import in_threads, python
 
 ROOT = Path(__file__).parents[2]
 
@@ -253,12 +254,10 @@ def test_a_result_that_cannot_be_recorded_is_still_answered(tmp_path, pay, caplo
         resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "j-wal").stat().st_size, hard))
         return "done"
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     tool = journal.once(grow, run="r")
-    try:
+    with files_of_at_most(soft):
         result = call(tool)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert result.value == "done"
     assert result.metadata["journal"] == {"key": "r/grow/1", "stored": False}
@@ -321,14 +320,7 @@ def test_threads_may_open_one_new_file_together(tmp_path):
     opened = []
     for number in range(15):
         path = tmp_path / f"j{number}"
-        threads = [
-            threading.Thread(target=lambda path=path: opened.append(Journal(path)))
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        opened += in_threads(8, partial(Journal, path))
 
     assert len(opened) == 8 * 15
 
@@ -372,18 +364,15 @@ def test_eight_processes_share_a_file(tmp_path):
 @pytest.mark.parametrize("harmless", [False, True])
 def test_a_killed_owner_is_noticed_at_once(tmp_path, harmless):
     """Where the owner was killed inside the body, the next caller need not wait for its lease."""
-    code = (
-        "import asyncio, os, signal, sys\n"
-        "from functool import FunctionTool, ToolCall\n"
-        "from functool.layers.journal import Journal\n"
-        "def pay(): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "tool = Journal(sys.argv[1]).once(FunctionTool(pay), run='r')\n"
-        "asyncio.run(tool(ToolCall(name='pay', id='1')))\n"
-    )
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "j")], cwd=ROOT, check=False
-    )
-    assert killed.returncode == -9
+    code = """
+import asyncio, os, signal, sys
+from functool import FunctionTool, ToolCall
+from functool.layers.journal import Journal
+def pay(): os.kill(os.getpid(), signal.SIGKILL)
+tool = Journal(sys.argv[1]).once(FunctionTool(pay), run='r')
+asyncio.run(tool(ToolCall(name='pay', id='1')))
+"""
+    assert python(code, str(tmp_path / "j"), cwd=ROOT).returncode == -9
     journal = Journal(tmp_path / "j")
 
     def pay() -> str:

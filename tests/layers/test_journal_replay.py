@@ -15,16 +15,9 @@ from functool import (
     Toolset,
     hide_errors,
 )
-from functool.layers.journal import Journal, JournalError
+from functool.layers.journal import JournalError
 from functool.layers.journal_replay import definition_of, tool_from
 from tests.support import call
-
-
-@pytest.fixture
-def journal(tmp_path):
-    journal = Journal(tmp_path / "j")
-    yield journal
-    journal.close()
 
 
 def ask(tools, name, id="", **arguments):
@@ -48,51 +41,49 @@ def counting(answers=None):
 
 
 def recorded_run(journal):
-    """Record three calls, two of them alike."""
+    """Record three calls, two of them alike, and return what answers from the record."""
     tools = journal.once(Toolset([counting()]), run="r")
     for id, about in (("a", "cats"), ("b", "cats"), ("c", "dogs")):
         assert ask(tools, "next_one", id, about=about).success
+    return journal.replay("r")
+
+
+def numbers(tools, *calls, **more):
+    """The numbers that calls of the tool get: pairs of an id and what it is about."""
+    answers = [ask(tools, "next_one", id, about=about, **more) for id, about in calls]
+    return [answer.value["number"] for answer in answers]
 
 
 def test_a_run_is_answered_from_its_record_alone(journal):
     """Without the tools, each recorded call is answered as it was, and marked."""
-    recorded_run(journal)
-    tools = journal.replay("r")
+    tools = recorded_run(journal)
 
-    results = [
-        ask(tools, "next_one", id, about=about) for id, about in [("c", "dogs"), ("a", "cats")]
-    ]
+    first = ask(tools, "next_one", "c", about="dogs")
 
-    assert [r.value["number"] for r in results] == [3, 1]
-    assert results[0].metadata["journal"] == {"key": "r/next_one/c", "stored": True}
+    assert first.metadata["journal"] == {"key": "r/next_one/c", "stored": True}
+    assert first.value["number"] == 3 and numbers(tools, ("a", "cats")) == [1]
 
 
 def test_a_call_is_matched_by_id_then_in_order(journal):
     """An id that was recorded with these arguments gets its answer; others get the rest in order."""
-    recorded_run(journal)
-    tools = journal.replay("r")
+    tools = recorded_run(journal)
 
-    numbers = [
-        ask(tools, "next_one", id, about="cats", limit=3).value["number"]
-        for id in ("b", "x", "x", "b")
-    ]
+    asked = [(id, "cats") for id in ("b", "x", "x", "b")]
 
-    assert numbers == [2, 1, 1, 2]
+    assert numbers(tools, *asked, limit=3) == [2, 1, 1, 2]
 
 
 def test_calls_without_ids_are_answered_in_order(journal):
     """Calls that have no ids get the recorded answers one after another."""
-    recorded_run(journal)
-    tools = journal.replay("r")
+    tools = recorded_run(journal)
 
-    assert [ask(tools, "next_one", about="cats").value["number"] for _ in range(2)] == [1, 2]
+    assert numbers(tools, ("", "cats"), ("", "cats")) == [1, 2]
     assert ask(tools, "next_one", about="cats").error.type == "NotRecorded"
 
 
 def test_a_call_that_was_not_recorded_shows_the_nearest(journal):
     """The error names the nearest recorded call of the tool, with its arguments and id."""
-    recorded_run(journal)
-    tools = journal.replay("r")
+    tools = recorded_run(journal)
 
     error = ask(tools, "next_one", about="cat").error
 
@@ -179,12 +170,9 @@ def test_what_was_not_recorded_may_run_for_real(journal):
     live = counting()
     tools = journal.replay("r", Toolset([live]), strict=False)
 
-    numbers = [
-        ask(tools, "next_one", id, about=about).value["number"]
-        for id, about in [("a", "cats"), ("a", "birds"), ("", "birds"), ("z", "fish")]
-    ]
+    asked = [("a", "cats"), ("a", "birds"), ("", "birds"), ("z", "fish")]
 
-    assert numbers == [1, 1, 2, 3]
+    assert numbers(tools, *asked) == [1, 1, 2, 3]
     entries = [(e.call_id, e.arguments["about"]) for e in journal.calls(run="r")][3:]
     assert [about for _, about in entries] == ["birds", "birds", "fish"]
     assert entries[0][0].startswith("a+") and entries[1][0] and entries[2][0] == "z"

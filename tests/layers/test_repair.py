@@ -1,11 +1,8 @@
 """`repaired`: mends the text of arguments, with an audit."""
 
-import asyncio
 import json
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -14,13 +11,13 @@ from functool import (
     Context,
     FunctionTool,
     SchemaTool,
-    ToolCall,
     Toolset,
     WrapperTool,
 )
 from functool.guardrails import block, require_approval
 from tests import bfcl
-from tests.support import call
+from tests.schemas import BOOL, INT, NULL, NUM, STR, any_of, array, obj, ref
+from tests.support import call, foreign, heard, python
 
 repair = pytest.importorskip("functool.layers.repair", exc_type=ImportError)
 repaired = repair.repaired
@@ -78,7 +75,7 @@ def corpus():
     """The tools and calls of BFCL: the arguments that the tool takes, in canonical form."""
     made = {}
     for f in bfcl.lines("functions"):
-        made[f["uid"]] = SchemaTool(f["name"], f["description"], f["parameters"], lambda a: a)
+        made[f["uid"]] = foreign(f["parameters"])
     for entry in bfcl.lines("calls_valid"):
         yield made[entry["function"]], entry["arguments"]
 
@@ -125,9 +122,7 @@ def book(city: str, nights: int = 1, tags: list[str] | None = None, paid: bool =
 
 
 def run(text, tool=book, context=None, **options):
-    return asyncio.run(
-        repaired(tool).invoke(ToolCall(name="book", arguments=text, id="7", **options), context)
-    )
+    return call(repaired(tool), text, context, id="7", **options)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +143,7 @@ def run(text, tool=book, context=None, **options):
 )  # fmt: skip
 def test_what_is_mended_is_told(text, did, value):
     """The call and its result say what was done, what was sent and what it became; an event says the same."""
-    context, events = Context(), []
-    context.subscribe(events.append)
+    context, log = heard()
     result = run(text, context=context)
     note = result.metadata["repaired"]
 
@@ -157,7 +151,7 @@ def test_what_is_mended_is_told(text, did, value):
     assert (note["did"], note["sent"]) == (did, text)
     assert json.loads(note["became"]).items() >= value.items()
     assert result.call_id == "7"
-    [event] = events
+    [event] = log.events
     assert (event.kind, event.tool_name, event.call_id) == ("tool:repaired", "book", "7")
     assert event.data == note
 
@@ -213,14 +207,10 @@ def test_what_would_be_a_guess_stays_refused(text):
 
 def test_escapes_and_signs_are_kept():
     """Escaped letters, minus signs and exponents of what was sent are in what it became."""
-    tool = SchemaTool(
-        "book", "", {"properties": {"a": {"type": "string"}, "n": {"type": "number"}}}, lambda a: a
-    )
+    tool = foreign(obj({"a": STR, "n": NUM}))
+    value = run("{'a': 'caf\\u00e9\\n-x-', 'n': -2.50,}", tool).value
 
-    assert run("{'a': 'caf\\u00e9\\n-x-', 'n': -2.50,}", tool).value == {
-        "a": "café\n-x-",
-        "n": -2.5,
-    }
+    assert value == {"a": "café\n-x-", "n": -2.5}
 
 
 def test_escaped_quotes_are_kept():
@@ -307,15 +297,12 @@ def test_labels_and_metadata_are_kept():
 
 def test_nested_lists_and_references():
     """A lone value is mended at every depth, through references and unions with null."""
-    parameters = {
-        "properties": {
-            "rows": {"items": {"$ref": "#/$defs/row"}, "type": "array"},
-            "any": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
-            "either": {"anyOf": [{"type": "array"}, {"type": "boolean"}]},
-        },
-        "$defs": {"row": {"type": "object", "properties": {"ids": {"type": "array"}}}},
+    parts = {
+        "rows": array(ref("row")),
+        "any": any_of(array(INT), NULL),
+        "either": any_of({"type": "array"}, BOOL),
     }
-    tool = SchemaTool("book", "", parameters, lambda a: a)
+    tool = foreign(obj(parts, **{"$defs": {"row": obj({"ids": {"type": "array"}})}}))
 
     assert run({"rows": [{"ids": 1}]}, tool).is_error  # A mapping is code's, not a model's.
     assert run('{"rows": {"ids": 1}, "any": 2}', tool).value == {"rows": [{"ids": [1]}], "any": [2]}
@@ -345,7 +332,7 @@ def test_the_kind_that_came_in():
 def test_a_missing_extra_says_what_to_install():
     """Without json-repair the import names the extra."""
     code = "import sys; sys.modules['json_repair'] = None; import functool.layers.repair"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
 
     assert "pip install 'functool[repair]'" in done.stderr
 
@@ -360,4 +347,4 @@ def test_a_stream_is_not_judged_before_it_can_be_repaired():
     watch, text = repaired(listed).watch(), "{'numbers': 3,}"
 
     assert [watch.feed(letter) for letter in text] == [None] * len(text)
-    assert asyncio.run(repaired(listed)(ToolCall(name="listed", arguments=text))).value == 3
+    assert call(repaired(listed), text).value == 3

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import stat
-import subprocess
-import sys
 import time
 from functools import partial
 
@@ -31,7 +29,7 @@ from functool.guardrails import redact, truncate
 from functool.layers import spill as spill_module
 from functool.layers.spill import Spill
 from functool.layers.spill_reading import searched
-from tests.support import call
+from tests.support import call, python
 
 ROWS = [{"id": n, "name": f"row {n}", "city": "Zürich"} for n in range(500)]
 
@@ -423,13 +421,8 @@ spilled("x" * 500, spill)
 [directory] = Path(sys.argv[1]).iterdir()
 print(directory, oct(stat.S_IMODE(directory.stat().st_mode)), len(os.listdir(directory)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = python(code, str(tmp_path), env=environment, check=True)
     directory, mode, files = done.stdout.split()
 
     assert (mode, files) == ("0o700", "1")
@@ -567,3 +560,16 @@ def test_the_tools_work_in_a_toolset():
 
     assert list(tools) == ["read_result", "search_result"]
     assert all(tool.settings.read_only for tool in tools.values())
+
+
+def test_an_error_that_shows_a_kept_result_keeps_its_labels():
+    """The error for a wrong path names keys, and a stranger may have written them."""
+    context, spill = Context(), Spill(limit=100)
+    untrusted = ToolSettings(untrusted=True)
+    _, handle = spilled({"pay me": "x" * 500}, spill, context, settings=untrusted)
+
+    wrong = read(spill, context, handle, path="/nowhere")
+
+    assert "pay me" in wrong.text
+    assert wrong.metadata["sources"] == ["report"]
+    assert read(spill, context, handle).metadata["sources"] == ["report"]

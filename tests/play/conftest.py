@@ -3,10 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import PROGRAM
 
 KIT = Path(__file__).with_name("kit.py")
 ASSETS = Path(__file__).parents[2] / "docs" / "assets"
@@ -17,16 +18,14 @@ class Playground:
     """A running `functool play`."""
 
     def __init__(self, *words, cwd, env=None):
-        command = [sys.executable, "-c", "from functool.cli import main; main()", "play", *words]
         # The tests of the page need many browsers: the operator's token may be exchanged by each.
-        environment = {**os.environ, **(env or {})}
         self.process = subprocess.Popen(
-            command,
+            [*PROGRAM, "play", *words],
             cwd=cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={**os.environ, **(env or {})},
         )
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://"), self.process.stderr.read()
@@ -115,3 +114,9 @@ def open_page(browser):
     for context in contexts:
         context.close()
     assert troubles == []
+
+
+@pytest.fixture
+def page(kit, open_page):
+    """A page of the kit's playground."""
+    return open_page(kit)

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +11,7 @@ pytest.importorskip("httpx2")
 import httpx2
 
 from functool.play.doors import Door
+from tests.command_line import PROGRAM
 from tests.play.conftest import KIT
 
 
@@ -174,9 +174,8 @@ def test_another_host_needs_a_token():
 
 def test_the_command_refuses_in_a_line(tmp_path):
     """The command says what to do, before it listens."""
-    words = ["play", str(KIT), "--host", "0.0.0.0"]
-    command = [sys.executable, "-c", "from functool.cli import main; main()", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = [*PROGRAM, "play", str(KIT), "--host", "0.0.0.0"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
     assert done.stderr.startswith("Error: 0.0.0.0 can be reached by others")

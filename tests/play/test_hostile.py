@@ -9,12 +9,21 @@ pytest.importorskip("playwright")
 
 from functool.play.forms import DEPTH, PARTS, form_schema
 from tests.play.kit import BAD, HOSTILE
-from tests.play.test_page import call, choose, steps, until, write
+from tests.play.test_page import (
+    approve,
+    arguments_of,
+    call,
+    refuse,
+    result,
+    start,
+    steps,
+    until,
+    write,
+)
 
 
-def test_nothing_of_a_hostile_tool_runs(kit, open_page):
+def test_nothing_of_a_hostile_tool_runs(page):
     """Scripts and links in names, descriptions, schemas and results are text, and load nothing."""
-    page = open_page(kit)
     text = call(page, "hostile", link="x")
     page.click("summary:text-is('Definition for each provider')")
     until(page, "document.querySelector('#definition').textContent.length > 0")
@@ -25,12 +34,8 @@ def test_nothing_of_a_hostile_tool_runs(kit, open_page):
 
     assert BAD.format("text") in text
     assert page.evaluate("typeof window.hacked") == "undefined"
-    assert (
-        page.evaluate(
-            "document.querySelectorAll('main script, main iframe, main object, main a').length"
-        )
-        == 0
-    )
+    loading = "document.querySelectorAll('main script, main iframe, main object, main a').length"
+    assert page.evaluate(loading) == 0
     assert page.locator("#result img").count() == 0
     assert BAD.format("told") in page.inner_text("#form")
     assert "http://127.0.0.1:9/tracker.png" in page.inner_text("#result")
@@ -42,23 +47,19 @@ def test_nothing_of_a_hostile_tool_runs(kit, open_page):
     assert attributes == 0
 
 
-def test_a_huge_result(kit, open_page):
+def test_a_huge_result(page):
     """A result of 50 MB is cut before it reaches the page, and says how long it is."""
-    page = open_page(kit)
     text = call(page, "huge", megabytes=50)
 
     assert "50,000,0" in text
     assert page.evaluate("document.body.innerText.length") < 60_000
-    assert page.evaluate(
-        "performance.getEntriesByType('resource').every((r) => r.transferSize < 2e6)"
-    )
+    sizes = "performance.getEntriesByType('resource').every((r) => r.transferSize < 2e6)"
+    assert page.evaluate(sizes)
 
 
-def test_endless_progress(kit, open_page):
+def test_endless_progress(page):
     """Progress without end neither fills the page nor stops it, and the call can be cancelled."""
-    page = open_page(kit)
-    choose(page, "endless")
-    page.click("#call")
+    start(page, "endless")
     until(page, "document.querySelector('.progress-text').textContent.includes('step 2')")
     until(page, "document.querySelectorAll('.events li').length === 200")
     later = page.inner_text(".progress-text")
@@ -71,55 +72,66 @@ def test_endless_progress(kit, open_page):
     assert "You said" in call(page, "say", text="still here")
 
 
-def test_a_name_without_end(kit, open_page):
+def test_a_name_without_end(page):
     """A name of 10,000 characters is shown in part, stays in its place, and can be called."""
-    page = open_page(kit)
     page.fill("#search", "nnnnnnnn")
     page.locator("button.tool").click()
     until(page, "document.querySelector('#raw')?.value.startsWith('{')")
-    page.click("#call")
-    page.locator("#result h3").wait_for()
 
-    assert "ok" in page.inner_text("#result")
+    assert "ok" in call(page)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert len(page.inner_text("button.tool .name")) <= 100
 
 
-def test_an_approval_with_names_without_end(kit, open_page):
+def test_an_approval_with_names_without_end(page):
     """A request with names of 10,000 characters is whole in its text, and in place on the page."""
-    page = open_page(kit)
     page.fill("#search", "mmmmmmmm")
     page.locator("button.tool").click()
     until(page, "document.querySelector('#raw')?.value.startsWith('{')")
-    write(page, **{"p" * 10_000: "x"})
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, **{"p" * 10_000: "x"})
     card.locator("summary").click()
     card.get_by_label("may be anything").wait_for()
 
-    assert json.loads(card.locator("textarea").input_value()) == {"p" * 10_000: "x"}
+    assert arguments_of(card) == {"p" * 10_000: "x"}
     assert page.evaluate("document.querySelector('#waiting .card').innerText.length") < 2_000
     assert page.evaluate("document.querySelector('#status').textContent.length") < 200
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    card.get_by_text("Approve", exact=True).click()
-    page.locator("#result h3").wait_for()
-    assert "ok" in page.inner_text("#result")
+    approve(card)
+    assert "ok" in result(page)
 
 
-def test_hostile_names_in_an_approval(kit, open_page):
+def test_hostile_names_in_an_approval(page):
     """What a model wrote is text in the inbox, too, and characters that hide are written out."""
-    page = open_page(kit)
-    choose(page, "remove")
-    write(page, path=BAD.format("path") + "\u202e")
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, "remove", path=BAD.format("path") + "\u202e")
     card.wait_for()
 
     assert "\\u202e" in card.locator("textarea").input_value()
     assert page.evaluate("typeof window.hacked") == "undefined"
-    card.get_by_text("Refuse").click()
-    page.locator("#result h3").wait_for()
+    refuse(card)
+    result(page)
     assert ["body", "", "skipped"] in steps(page)
+
+
+def test_hostile_names_in_what_is_allowed_beforehand(kit, open_page):
+    """Names that a model chose are written out where a person says what may differ next time."""
+    page = open_page(kit)
+    page.fill("#search", "mmmmmmmm")
+    page.locator("button.tool").click()
+    until(page, "document.querySelector('#raw')?.value.startsWith('{')")
+    write(page, **{"\u202ep\x9b": "\u200bx", "q\u2066": "y"})
+    page.click("#call")
+    card = page.locator("#waiting .card")
+    card.locator("summary").click()
+
+    assert "\\u202ep\\u009b may be anything" in card.inner_text()
+    card.get_by_label("q\\u2066 may be anything").check()
+    card.get_by_text("Approve, and allow the next ones").click()
+    page.locator("#grants li").wait_for()
+    shown = page.inner_text("#grants")
+    assert '{"\\u202ep\\u009b":"\\u200bx"} any q\\u2066' in shown
+    assert not set("\u202e\x9b\u200b\u2066") & set(page.inner_text("body"))
+    page.locator("#grants button").click()
+    page.locator("#grants").wait_for(state="detached")
 
 
 def keywords(part):

@@ -16,6 +16,7 @@ from functool import Context, FunctionTool, ToolCall
 from functool.guardrails import require_approval
 from functool.layers.inbox import Inbox
 from functool.layers.journal import Journal
+from tests.command_line import SERVER
 from tests.play.conftest import ASSETS, KIT, TOKEN
 from tests.play.kit import PROGRAM
 
@@ -59,15 +60,81 @@ def write(page, **arguments):
     page.fill("#raw", json.dumps(arguments))
 
 
-def call(page, name=None, **arguments):
-    """Call the chosen tool, or choose one first, and return the text of the result."""
+def fill(page, path, text, kind="textarea"):
+    """Fill in one field of the form, and leave it."""
+    field = page.locator(f"[data-schemapath='root.{path}'] {kind}")
+    field.fill(text)
+    field.blur()
+
+
+def start(page, name=None, **arguments):
+    """Call the chosen tool, or choose one first, and return the card of a call that waits."""
     if name:
         choose(page, name)
     if arguments:
         write(page, **arguments)
     page.click("#call")
+    return page.locator("#waiting .card")
+
+
+def call(page, name=None, **arguments):
+    """Call a tool, and return the text of the result."""
+    start(page, name, **arguments)
+    return result(page)
+
+
+def result(page):
+    """The text of the result, once it is there."""
     page.locator("#result h3").wait_for()
     return page.inner_text("#result")
+
+
+def approve(card):
+    card.get_by_text("Approve", exact=True).click()
+
+
+def edit(card, arguments):
+    """Approve a call with other arguments."""
+    card.locator("textarea").fill(arguments)
+    card.get_by_text("Approve as edited").click()
+
+
+def refuse(card, reason=""):
+    if reason:
+        card.locator("input[type=text]").fill(reason)
+    card.get_by_text("Refuse").click()
+
+
+def arguments_of(card):
+    """The arguments that a person is asked about."""
+    return json.loads(card.locator("textarea").input_value())
+
+
+def shows(page, text, where="raw"):
+    """Wait until the JSON, or another field, holds a text."""
+    until(page, f"document.querySelector('#{where}').value.includes({text!r})")
+
+
+def hold(page, path, **wanted):
+    """Hold back the requests to a path that say so; the list is filled as they come."""
+    held = []
+
+    def route(request):
+        sent = request.request.post_data_json
+        if wanted.items() <= sent.items():
+            held.append(request)
+        else:
+            request.continue_()
+
+    page.route(f"**{path}", route)
+    return held
+
+
+def let_go(page, path, held):
+    """Let the first request that was held back go on, and the page draw what comes of it."""
+    with page.expect_response(f"**{path}"):
+        held[0].continue_()
+    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
 
 
 def steps(page):
@@ -81,9 +148,8 @@ def raw(page):
     return json.loads(page.input_value("#raw"))
 
 
-def test_search_and_badges(kit, open_page):
+def test_search_and_badges(page):
     """The list is searched by name, words, tags and badges; a tool shows what it says of itself."""
-    page = open_page(kit)
     page.locator("button.tool").first.wait_for()
     page.fill("#search", "shop read-only")
 
@@ -93,19 +159,15 @@ def test_search_and_badges(kit, open_page):
     assert page.locator("button.tool .badge").all_inner_texts() == ["destructive", "asks", "60 s"]
 
 
-def test_a_form_of_every_kind(kit, open_page):
+def test_a_form_of_every_kind(page):
     """Unions, nested lists, dates, enums and optional values are fields, in step with the JSON."""
-    page = open_page(kit)
     choose(page, "order")
     page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
-    page.locator("[data-schemapath='root.items.0.name'] textarea").fill("tea")
-    page.locator("[data-schemapath='root.items.0.name'] textarea").blur()
-    page.locator("[data-schemapath='root.day'] input").fill("2026-12-24")
-    page.locator("[data-schemapath='root.day'] input").blur()
+    fill(page, "items.0.name", "tea")
+    fill(page, "day", "2026-12-24", "input")
     page.locator("[data-schemapath='root.pay'] select").first.select_option(label="Bank")
-    page.locator("[data-schemapath='root.pay.iban'] textarea").fill("DE02")
-    page.locator("[data-schemapath='root.pay.iban'] textarea").blur()
-    until(page, "document.querySelector('#raw').value.includes('DE02')")
+    fill(page, "pay.iban", "DE02")
+    shows(page, "DE02")
 
     assert raw(page) == {
         "items": [{"name": "tea"}],
@@ -114,87 +176,63 @@ def test_a_form_of_every_kind(kit, open_page):
     }
     page.get_by_label("Send unit").check()
     page.locator("[data-schemapath='root.unit'] select").select_option("weeks")
-    until(page, "document.querySelector('#raw').value.includes('weeks')")
+    shows(page, "weeks")
     text = call(page)
     assert '"bank"' in text and '"weeks"' in text
 
 
-def test_json_and_form_in_step(kit, open_page):
+def test_json_and_form_in_step(page):
     """What is written as JSON appears in the form; what is no JSON says so and changes nothing."""
-    page = open_page(kit)
     choose(page, "say")
     write(page, text="from JSON")
     until(page, "document.querySelector('[data-schemapath$=text] textarea').value === 'from JSON'")
     page.fill("#raw", '{"text": ')
     assert "Not JSON yet" in page.inner_text("#raw-problem")
-    page.locator("[data-schemapath='root.text'] textarea").fill("from the form")
-    page.locator("[data-schemapath='root.text'] textarea").blur()
-    until(page, "document.querySelector('#raw').value.includes('from the form')")
+    fill(page, "text", "from the form")
+    shows(page, "from the form")
     assert page.inner_text("#raw-problem") == ""
     page.fill("#raw", '{"text": "a", "extra": true}')
     assert raw(page)["extra"] is True
 
 
-def test_values_are_sent_as_they_are(kit, open_page):
+def test_values_are_sent_as_they_are(page):
     """What looks like HTML in a value is sent as it was written, from the form too."""
-    page = open_page(kit)
     choose(page, "say")
-    field = page.locator("[data-schemapath='root.text'] textarea")
-    field.fill("<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>")
-    field.blur()
-    until(page, "document.querySelector('#raw').value.includes('bold')")
+    fill(page, "text", "<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>")
+    shows(page, "bold")
 
     assert raw(page) == {"text": "<b>bold</b> & &lt;i&gt; <img src=x onerror=alert(1)>"}
     assert "You said <b>bold</b> & &lt;i&gt;" in call(page)
 
 
-def test_line_ends(kit, open_page):
+def test_line_ends(page):
     """A text keeps its line ends in the form, whatever is changed beside it."""
-    page = open_page(kit)
     choose(page, "program")
     field = page.locator("[data-schemapath='root.code'] textarea")
     field.fill("a = 1\n\nif a:\n    a = 2\na")
     field.press("Control+Enter")
-    page.locator("#result h3").wait_for()
+    result(page)
 
-    assert raw(page) == {"code": "a = 1\n\nif a:\n    a = 2\na"}
     assert '"value": 2' in page.text_content("#result")
+    assert raw(page) == {"code": "a = 1\n\nif a:\n    a = 2\na"}
 
 
-def test_the_tool_that_was_chosen_last(kit, open_page):
+def test_the_tool_that_was_chosen_last(page):
     """The last tool that was chosen is shown, also where the answer for another comes later."""
-    page = open_page(kit)
-    late = []
-
-    def held(route):
-        if route.request.post_data_json["name"] == "order":
-            late.append(route)
-        else:
-            route.continue_()
-
-    page.route("**/api/tool", held)
+    late = hold(page, "/api/tool", name="order")
     page.locator("button.tool", has=page.locator(".name:text-is('order')")).click()
     happened(page, late)
     choose(page, "say")
-    with page.expect_response("**/api/tool"):
-        late[0].continue_()
-    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+    let_go(page, "/api/tool", late)
 
     assert page.inner_text("#tool h2") == "say"
 
 
-def test_the_road(kit, open_page):
+def test_the_road(page):
     """Each step says what it did: guardrails that pass, replace and refuse, the body, the output."""
-    page = open_page(kit)
     assert "You said" in call(page, "say", text="it was 1234")
-    assert [step[2] for step in steps(page)] == [
-        "done",
-        "done",
-        "passed",
-        "done",
-        "replaced",
-        "done",
-    ]
+    done = [step[2] for step in steps(page)]
+    assert done == ["done", "done", "passed", "done", "replaced", "done"]
     assert "1234" not in page.inner_text("#result")
     assert "No secrets" in call(page, text="a secret")
     assert steps(page) == [
@@ -207,12 +245,11 @@ def test_the_road(kit, open_page):
     ]
 
 
-def test_errors_stand_at_their_fields(kit, open_page):
+def test_errors_stand_at_their_fields(page):
     """A wrong value is told at its field, and a text that is no JSON at the JSON."""
-    page = open_page(kit)
     choose(page, "order")
     page.locator("[data-schemapath='root.items'] button", has_text="Add item").first.click()
-    until(page, "document.querySelector('#raw').value.includes('name')")
+    shows(page, "name")
     call(page)
     day = page.locator("[data-schemapath='root.day']")
 
@@ -225,17 +262,15 @@ def test_errors_stand_at_their_fields(kit, open_page):
     assert steps(page)[0] == ["decode", "", "refused"]
 
 
-def test_tables_trees_images_and_sounds(kit, open_page):
+def test_tables_trees_images_and_sounds(page):
     """A list of objects is a table, an object a tree, and images and sounds are shown as such."""
-    page = open_page(kit)
     call(page, "people", count=3)
     assert page.locator("#result th").all_inner_texts() == ["name", "age", "tags"]
     assert page.locator("#result tbody tr").count() == 3
     call(page, "order", items=[], pay={"kind": "card", "number": "1"}, day="2026-01-02")
     tree = page.locator("#result details.tree").first
-    assert (
-        tree.locator(".leaf").first.inner_text().startswith("day") or "names" in tree.inner_text()
-    )
+    leaf = tree.locator(".leaf").first.inner_text()
+    assert leaf.startswith("day") or "names" in tree.inner_text()
     call(page, "draw")
     until(page, "document.querySelector('#result img').naturalWidth === 64")
     assert page.locator("#result audio").count() == 1
@@ -252,13 +287,9 @@ def tree(page):
     )
 
 
-def test_the_calls_of_a_program(kit, open_page):
+def test_the_calls_of_a_program(page):
     """The calls of a program are a tree; it waits in the middle for a person, and then goes on."""
-    page = open_page(kit)
-    choose(page, "program")
-    write(page, code=PROGRAM)
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, "program", code=PROGRAM)
     card.wait_for()
     before = [
         [0, "cities", "done"],
@@ -273,9 +304,9 @@ def test_the_calls_of_a_program(kit, open_page):
 
     assert tree(page) == [*before, [0, "book", "waits for a person"]]
     assert page.locator(".road li[data-step=body]").get_attribute("data-did") == "started"
-    assert json.loads(card.locator("textarea").input_value()) == {"city": "Utopia 0", "nights": 2}
-    card.get_by_text("Approve", exact=True).click()
-    page.locator("#result h3").wait_for()
+    assert arguments_of(card) == {"city": "Utopia 0", "nights": 2}
+    approve(card)
+    result(page)
     assert tree(page) == [*before, [0, "book", "done"]]
     assert "booked 2 in Utopia 0" in page.text_content("#result")
     assert page.locator("#inner table").count() == 0  # What is closed is not drawn.
@@ -287,18 +318,11 @@ def test_the_calls_of_a_program(kit, open_page):
     page.locator("#inner pre", has_text="There is no such country.").wait_for()
 
 
-def test_a_program_whose_call_is_refused_or_edited(kit, open_page):
+def test_a_program_whose_call_is_refused_or_edited(page):
     """A person edits a call in the middle of a program, and refuses another one."""
-    page = open_page(kit)
-    choose(page, "program")
-    write(page, code="[await book(city='a'), await book(city='b')]")
-    page.click("#call")
-    card = page.locator("#waiting .card", has_text="/1")
-    card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
-    card.get_by_text("Approve as edited").click()
-    card = page.locator("#waiting .card", has_text="/2")
-    card.locator("input[type=text]").fill("no rooms")
-    card.get_by_text("Refuse").click()
+    start(page, "program", code="[await book(city='a'), await book(city='b')]")
+    edit(page.locator("#waiting .card", has_text="/1"), '{"city": "Rome", "nights": 3}')
+    refuse(page.locator("#waiting .card", has_text="/2"), "no rooms")
     page.locator("#result h3.failed").wait_for()
 
     assert tree(page) == [[0, "book", "done"], [0, "book", "GuardrailError"]]
@@ -307,44 +331,35 @@ def test_a_program_whose_call_is_refused_or_edited(kit, open_page):
     page.locator("#inner pre", has_text="booked 3 in Rome").wait_for()
 
 
-def test_a_program_that_is_cancelled(kit, open_page):
+def test_a_program_that_is_cancelled(page):
     """When a program is cancelled while it waits, its request goes away and the call has ended."""
-    page = open_page(kit)
-    choose(page, "program")
-    write(page, code="await book(city='a')")
-    page.click("#call")
-    page.locator("#waiting .card").wait_for()
+    card = start(page, "program", code="await book(city='a')")
+    card.wait_for()
     page.click("main > .row > .stop")
     page.locator("#call:not([disabled])").wait_for()
-    page.locator("#waiting .card").wait_for(state="detached")
+    card.wait_for(state="detached")
 
     assert tree(page) == [[0, "book", "ended"]]
 
 
-def test_many_inner_calls(kit, open_page):
+def test_many_inner_calls(page):
     """Calls that a sync function makes on a thread are shown too, up to a number."""
-    page = open_page(kit)
-
     assert "400 calls" in call(page, "many", count=400)
     assert len(tree(page)) == 300
     page.click("summary:text-is('Events')")
     assert "after 300 inner calls" in page.inner_text(".events")
 
 
-def test_calls_of_another_process(kit, open_page):
+def test_calls_of_another_process(page):
     """Calls that only the result tells of stand in the tree by their ids."""
-    page = open_page(kit)
     call(page, "told")
 
     assert tree(page) == [[0, "search", "done"], [1, "fetch", "failed"], [0, "pay", "waiting"]]
 
 
-def test_progress_and_events(kit, open_page):
+def test_progress_and_events(page):
     """Progress and the author's events are shown while the call runs; a call can be cancelled."""
-    page = open_page(kit)
-    choose(page, "count")
-    write(page, steps=400, pause=0.02)
-    page.click("#call")
+    start(page, "count", steps=400, pause=0.02)
     until(page, "document.querySelector('progress').value > 2")
     assert page.locator(".road li[data-step=body]").get_attribute("data-did") == "started"
     page.click("main > .row > .stop")
@@ -356,9 +371,8 @@ def test_progress_and_events(kit, open_page):
     assert "counted" in page.inner_text(".events")
 
 
-def test_a_conversation(kit, open_page):
+def test_a_conversation(page):
     """Calls share state until a new conversation begins; dependencies come from --context."""
-    page = open_page(kit)
     page.click("#fresh")
     page.locator("#status", has_text="new conversation").wait_for()
     assert "counted 1 times" in call(page, "count", steps=1, pause=0)
@@ -369,25 +383,23 @@ def test_a_conversation(kit, open_page):
     assert "deps of Ada" in call(page, "who")
 
 
-def test_a_file_as_bytes(kit, open_page, tmp_path):
+def test_a_file_as_bytes(page, tmp_path):
     """A value of bytes can be chosen as a file: in base64 any, else one of text."""
     (tmp_path / "data.bin").write_bytes(bytes(range(256)) * 300)
     (tmp_path / "data.txt").write_text("é" * 40_000, "utf-8")
-    page = open_page(kit)
     choose(page, "sizes")
     page.set_input_files("[data-schemapath='root.file'] input[type=file]", tmp_path / "data.bin")
     until(page, "document.querySelector('#raw').value.length > 1000")
     page.set_input_files("[data-schemapath='root.text'] input[type=file]", tmp_path / "data.bin")
     page.locator("#status", has_text="no UTF-8 text").wait_for()
     page.set_input_files("[data-schemapath='root.text'] input[type=file]", tmp_path / "data.txt")
-    until(page, "document.querySelector('#raw').value.includes('éé')")
+    shows(page, "éé")
 
     assert "76800 80000" in call(page)
 
 
-def test_definitions(kit, open_page):
+def test_definitions(page):
     """The definition is shown for each provider, plain and strict, with what is lost."""
-    page = open_page(kit)
     choose(page, "order")
     page.click("summary:text-is('Definition for each provider')")
     until(page, "document.querySelector('#definition').textContent.includes('order')")
@@ -396,29 +408,18 @@ def test_definitions(kit, open_page):
     for name in names:
         page.get_by_label("Dialect").select_option(name)
         until(page, "document.querySelector('#losses').textContent.length > 0")
-    late = []
-
-    def held(route):
-        if route.request.post_data_json["dialect"] == "gemini":
-            late.append(route)
-        else:
-            route.continue_()
-
-    page.route("**/api/definition", held)
+    late = hold(page, "/api/definition", dialect="gemini")
     page.get_by_label("Dialect").select_option("gemini")
     happened(page, late)
     page.get_by_label("Dialect").select_option("openai")
     page.get_by_label("strict").check()
     until(page, "document.querySelector('#definition').textContent.includes('\"strict\": true')")
-    with page.expect_response("**/api/definition"):
-        late[0].continue_()
-    page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+    let_go(page, "/api/definition", late)
     assert '"strict": true' in page.text_content("#definition")  # A late answer changes nothing.
 
 
-def test_spelling_and_history(kit, open_page):
+def test_spelling_and_history(page):
     """The call is spelled in Python and on the command line, and can be replayed."""
-    page = open_page(kit)
     call(page, "people", count=2)
     page.click("summary:text-is('The same call in Python and on the command line')")
     shown = page.locator("#spelling pre").all_inner_texts()
@@ -428,7 +429,7 @@ def test_spelling_and_history(kit, open_page):
     choose(page, "say")
     page.locator("#history li", has_text='{"count": 2}').first.locator("button").click()
     page.locator("#tool h2", has_text="people").wait_for()
-    until(page, "document.querySelector('#raw').value.includes('2')")
+    shows(page, "2")
     call(page)
     assert page.locator("#result tbody tr").count() == 2
     call(page, "say", text="long " * 2_000)
@@ -439,82 +440,52 @@ def test_spelling_and_history(kit, open_page):
     assert raw(page) == {"text": "long " * 2_000}
 
 
-def test_approve_edit_and_refuse(kit, open_page):
+def test_approve_edit_and_refuse(page):
     """A call waits on the page: it is approved, edited and approved, or refused with a reason."""
-    page = open_page(kit)
-    card = page.locator("#waiting .card")
-    choose(page, "remove")
-
-    def ask(path):
-        write(page, path=path)
-        page.click("#call")
-        card.wait_for()
-
-    ask("a")
-    assert json.loads(card.locator("textarea").input_value()) == {"path": "a", "force": False}
-    card.get_by_text("Approve", exact=True).click()
-    page.locator("#result h3").wait_for()
-    assert "removed a" in page.inner_text("#result")
+    card = start(page, "remove", path="a")
+    assert arguments_of(card) == {"path": "a", "force": False}
+    approve(card)
+    assert "removed a" in result(page)
     card.wait_for(state="detached")
-    ask("b")
-    card.locator("textarea").fill('{"path": "c", "force": true}')
-    card.get_by_text("Approve as edited").click()
-    page.locator("#result h3").wait_for()
-    assert "removed c" in page.inner_text("#result")
-    assert "A person changed the arguments" in page.inner_text("#result")
+    edit(start(page, path="b"), '{"path": "c", "force": true}')
+    told = result(page)
+    assert "removed c" in told and "A person changed the arguments" in told
     card.wait_for(state="detached")
-    ask("d")
-    card.locator("textarea").fill("[]")
-    card.get_by_text("Approve as edited").click()
+    edit(start(page, path="d"), "[]")
     card.locator(".problem", has_text="one JSON object").wait_for()
-    card.locator("input[type=text]").fill("not on Sundays")
-    card.get_by_text("Refuse").click()
-    page.locator("#result h3").wait_for()
-    assert "not on Sundays" in page.inner_text("#result")
+    refuse(card, "not on Sundays")
+    assert "not on Sundays" in result(page)
 
 
-def test_allow_for_next_time(kit, open_page):
+def test_allow_for_next_time(page):
     """A scope is allowed for the next calls, is counted, and can be revoked."""
-    page = open_page(kit)
-    choose(page, "remove")
-    write(page, path="a")
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, "remove", path="a")
     card.locator("summary").click()
     card.get_by_label("path may be anything").check()
     card.get_by_label("How many calls").fill("3")
     assert "for the conversation that asks (this page) and for no other" in card.inner_text()
     card.get_by_text("Approve, and allow the next ones").click()
-    page.locator("#result h3").wait_for()
+    result(page)
     page.locator("#grants li", has_text="3 more").wait_for()
     assert "for this page" in page.inner_text("#grants")
     assert "removed b" in call(page, path="b")
     page.locator("#grants li", has_text="2 more").wait_for()
-    write(page, path="c", force=True)
-    page.click("#call")
-    card.wait_for()
-    card.get_by_text("Refuse").click()
+    refuse(start(page, path="c", force=True))
     card.wait_for(state="detached")
     page.locator("#grants button").click()
     page.locator("#grants").wait_for(state="detached")
 
 
-def test_what_is_allowed_ends_with_the_conversation(kit, open_page):
+def test_what_is_allowed_ends_with_the_conversation(page):
     """After "New conversation" a call asks again, whatever the one before was allowed."""
-    page = open_page(kit)
-    choose(page, "remove")
-    write(page, path="a")
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, "remove", path="a")
     card.locator("summary").click()
     card.get_by_text("Approve, and allow the next ones").click()
-    page.locator("#result h3").wait_for()
+    result(page)
     assert "removed a" in call(page)
     page.click("#fresh")
     page.locator("#grants li", has_text="for conversation").wait_for()
-    page.click("#call")
-    card.wait_for()
-    card.get_by_text("Refuse").click()
+    refuse(start(page))
     page.locator("#grants button").click()
     page.locator("#grants").wait_for(state="detached")
 
@@ -522,18 +493,15 @@ def test_what_is_allowed_ends_with_the_conversation(kit, open_page):
 def test_two_tabs(kit, open_page):
     """A call that one tab makes can be answered in another."""
     one, two = open_page(kit), open_page(kit)
-    choose(one, "remove")
-    write(one, path="x")
-    one.click("#call")
+    start(one, "remove", path="x")
     two.get_by_text("1 call waits for you").click()
     until(
         two, "document.activeElement.id === 'waiting-title' || location.hash === '#waiting-title'"
     )
     one.locator(".road li", has_text="waits for a person").wait_for()
-    two.locator("#waiting .card").get_by_text("Approve", exact=True).click()
-    one.locator("#result h3").wait_for()
+    approve(two.locator("#waiting .card"))
 
-    assert "removed x" in one.inner_text("#result")
+    assert "removed x" in result(one)
     two.locator("#history li", has_text="remove").first.wait_for()
 
 
@@ -558,7 +526,7 @@ def test_another_process(playground, open_page, tmp_path):
     card = page.locator("#waiting .card")
     card.wait_for()
     assert "/to came from fetch" in card.inner_text()
-    card.get_by_text("Approve", exact=True).click()
+    approve(card)
     thread.join()
     assert results[0].text == "sent to Ada"
 
@@ -661,15 +629,20 @@ server.run()
 """
 
 
-def test_a_foreign_server(playground, open_page, tmp_path):
-    """The tools of an MCP server that somebody else wrote have forms, roads, pictures and errors."""
+@pytest.fixture
+def foreign(playground, open_page, tmp_path):
+    """A page of the playground of a server that somebody else wrote."""
     (tmp_path / "foreign.py").write_text(FOREIGN)
     env = {"PYTHONPATH": str(ROOT)}
-    page = open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
+    return open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
+
+
+def test_a_foreign_server(foreign):
+    """The tools of an MCP server that somebody else wrote have forms, roads, pictures and errors."""
+    page = foreign
     assert "5" in call(page, "add", a=3)
     choose(page, "people")
-    page.locator("[data-schemapath='root.first.name'] textarea").fill("Ada")
-    page.locator("[data-schemapath='root.first.name'] textarea").blur()
+    fill(page, "first.name", "Ada")
     call(page)
     assert page.locator("#result .leaf").all_inner_texts() == ['name: "Ada"', "age: 20"]
     call(page, "picture")
@@ -681,74 +654,61 @@ def test_a_foreign_server(playground, open_page, tmp_path):
     assert ["body", "", "failed"] in steps(page)
     call(page, "add", a="x")
     page.locator("[data-schemapath='root.a'] .problem").wait_for()
-    choose(page, "slow")
-    write(page, steps=100_000)
-    page.click("#call")
+    start(page, "slow", steps=100_000)
     until(page, "document.querySelector('progress').value > 2")
     page.click("main > .row > .stop")
     page.locator("#history li[data-outcome=cancelled]").wait_for()
     assert "7" in call(page, "add", a=5)
 
 
-def test_a_question_of_a_server(playground, open_page, tmp_path):
+def test_a_question_of_a_server(foreign):
     """What a server asks a person waits on the page: it is answered, or declined."""
-    (tmp_path / "foreign.py").write_text(FOREIGN)
-    env = {"PYTHONPATH": str(ROOT)}
-    page = open_page(playground(f"mcp:{sys.executable} foreign.py", env=env))
-    choose(page, "plan")
-    page.click("#call")
+    page = foreign
+    start(page, "plan")
     card = page.locator("#waiting .card", has_text="want</b> to go?")
     assert "- nights: integer, optional" in card.inner_text()
-    assert json.loads(card.locator("textarea").input_value()) == {"city": None, "nights": 2}
-    card.locator("textarea").fill('{"city": "Rome", "nights": 3}')
-    card.get_by_text("Approve as edited").click()
+    assert arguments_of(card) == {"city": None, "nights": 2}
+    edit(card, '{"city": "Rome", "nights": 3}')
     page.locator("#result", has_text="accept {'city': 'Rome', 'nights': 3}").wait_for()
     card.wait_for(state="detached")
-    page.click("#call")
-    card.get_by_text("Refuse").click()
+    refuse(start(page))
     page.locator("#result", has_text="decline").wait_for()
 
 
 def test_an_approval_of_a_served_tool(playground, open_page):
     """A tool that another `functool serve` asks about is approved on the page."""
-    command = f"mcp:{sys.executable} -c 'from functool.cli import main; main()' serve {KIT}:remove"
+    command = f"mcp:{SERVER} {KIT}:remove"
     page = open_page(playground(command))
-    choose(page, "remove")
-    write(page, path="/srv/old")
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, "remove", path="/srv/old")
     card.locator("pre", has_text="/srv/old").wait_for()
-    card.get_by_text("Approve", exact=True).click()
+    approve(card)
     page.locator("#result", has_text="removed /srv/old").wait_for()
+
+
+DEMO = ("examples.playground", "--context", "examples.playground:project")
+MEND = {"path": "median.py", "old": "ordered[middle + 1]", "new": "ordered[middle - 1]"}
 
 
 def test_the_tools_of_the_demo(playground, open_page):
     """The demo's tools show a failing test, a refusal, and an edit that waits for a person."""
-    words = ["examples.playground", "--context", "examples.playground:project"]
-    page = open_page(playground(*words, cwd=ROOT))
+    page = open_page(playground(*DEMO, cwd=ROOT))
     assert "3.5 != 2.5" in call(page, "run_tests")
     assert "names no arguments" in page.inner_text("#form")
     assert "ordered[middle + 1]" in call(page, "read_file", path="median.py")
-    edit = {"old": "ordered[middle + 1]", "new": "ordered[middle - 1]"}
     refused = call(page, "edit_file", path="test_median.py", old="2.5", new="3.5")
     assert "Mend the code, not the test." in refused
     assert ["input guardrail", "tests_stay", "refused"] in steps(page)
-    write(page, path="median.py", **edit)
-    page.click("#call")
-    card = page.locator("#waiting .card")
-    assert json.loads(card.locator("textarea").input_value())["new"] == "ordered[middle - 1]"
-    card.get_by_text("Approve", exact=True).click()
+    card = start(page, **MEND)
+    assert arguments_of(card)["new"] == "ordered[middle - 1]"
+    approve(card)
     page.locator("#result h3", has_text="Result").wait_for()
     assert "OK" in call(page, "run_tests")
 
 
 def test_an_openapi_document(playground, open_page, tmp_path):
     """The target may be an OpenAPI document: a tool for each operation."""
-    operation = {
-        "operationId": "get_pet",
-        "summary": "Get a pet.",
-        "responses": {"200": {"description": "It"}},
-    }
+    answers = {"200": {"description": "It"}}
+    operation = {"operationId": "get_pet", "summary": "Get a pet.", "responses": answers}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Pets", "version": "1"},
@@ -762,9 +722,8 @@ def test_an_openapi_document(playground, open_page, tmp_path):
     assert page.locator("button.tool .name").all_inner_texts() == ["get_pet"]
 
 
-def test_the_keyboard(kit, open_page):
+def test_the_keyboard(page):
     """Everything can be reached and done with the keyboard alone."""
-    page = open_page(kit)
     page.locator("button.tool").first.wait_for()
     page.focus("#search")
     page.keyboard.type("people")
@@ -790,29 +749,22 @@ def test_axe_finds_no_serious_fault(kit, open_page, scheme, width):
     page.locator("[data-schemapath='root.items.0.name'] textarea").wait_for()
     call(page)
     call(page, "people")
-    choose(page, "remove")
-    write(page, path="x")
-    page.click("#call")
-    page.locator("#waiting .card").wait_for()
-    found = [
-        (each["id"], [node["html"][:200] for node in each["nodes"]][:4])
-        for name in ("order", "remove")
-        for each in _axe(page, Axe(), name)
-        if each["impact"] in ("serious", "critical")
-    ]
+    card = start(page, "remove", path="x")
+    card.wait_for()
+    found = []
+    for name in ("remove", "order"):
+        choose(page, name)
+        found += [
+            (each["id"], [node["html"][:200] for node in each["nodes"]][:4])
+            for each in Axe().run(page).response["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
     wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    page.locator("#waiting .card").get_by_text("Refuse").click()
-    page.locator("#waiting .card").wait_for(state="detached")
+    refuse(card)
+    card.wait_for(state="detached")
 
     assert found == []
     assert wide <= 0
-
-
-def _axe(page, axe, name):
-    if name == "order":
-        return axe.run(page).response["violations"]
-    choose(page, "order")
-    return axe.run(page).response["violations"]
 
 
 def shot(page, name):
@@ -825,8 +777,7 @@ def shot(page, name):
 
 def test_screenshots(playground, kit, open_page):
     """The pictures of the documentation are this page's."""
-    words = ["examples.playground", "--context", "examples.playground:project"]
-    running = playground(*words, cwd=ROOT, env={"FUNCTOOL_PLAY_TOKEN": TOKEN})
+    running = playground(*DEMO, cwd=ROOT, env={"FUNCTOOL_PLAY_TOKEN": TOKEN})
     page = open_page(running)
     page.set_viewport_size({"width": 1180, "height": 900})
     call(page, "read_file", path="median.py")
@@ -834,15 +785,12 @@ def test_screenshots(playground, kit, open_page):
     page.locator("#history li[data-outcome=success]").nth(1).wait_for()
     page.evaluate("window.scrollTo(0, 0)")
     shot(page, "call")
-    choose(page, "edit_file")
-    edit = {"old": "ordered[middle + 1]", "new": "ordered[middle - 1]"}
-    write(page, path="median.py", **edit)
-    page.click("#call")
+    card = start(page, "edit_file", **MEND)
     page.locator(".road li", has_text="waits for a person").wait_for()
     page.evaluate("window.scrollTo(0, 0)")
     shot(page, "approval")
-    page.locator("#waiting .card").get_by_text("Refuse").click()
-    page.locator("#waiting .card").wait_for(state="detached")
+    refuse(card)
+    card.wait_for(state="detached")
     phone = open_page(running, color_scheme="dark")
     phone.set_viewport_size({"width": 360, "height": 740})
     call(phone, "read_file", path="median.py")
@@ -851,16 +799,14 @@ def test_screenshots(playground, kit, open_page):
     night = open_page(kit, color_scheme="dark")
     night.set_viewport_size({"width": 1180, "height": 900})
     night.fill("#search", "program")
-    choose(night, "program")
-    write(night, code=PROGRAM)
-    night.click("#call")
+    card = start(night, "program", code=PROGRAM)
     night.locator("#inner li[data-did=waits]").wait_for()
     night.locator("#inner summary", has_text="cities").first.click()
     night.locator("#inner table").wait_for()
     night.evaluate("document.querySelector('#road').scrollIntoView({block: 'center'})")
     shot(night, "program")
-    night.locator("#waiting .card").get_by_text("Refuse").click()
-    night.locator("#waiting .card").wait_for(state="detached")
+    refuse(card)
+    card.wait_for(state="detached")
 
 
 def test_every_picture_of_the_docs_is_there():
