@@ -396,3 +396,16 @@ def test_a_problem_lists_at_most_fifty_choices_or_names():
     with pytest.raises(ArgumentError) as error:
         looking({}, required=[f"n{i}" for i in range(500)]).bind({})
     assert error.value.problems[0]["expected"].endswith(" n49")
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_what_stops_the_process_passes_a_check(stop, monkeypatch):
+    """KeyboardInterrupt and SystemExit leave while arguments are checked, and are no mistake of the model."""
+    tool = foreign(obj({"n": INT}))
+
+    def stopped(*given):
+        raise stop
+
+    monkeypatch.setattr("functool.binding.foreign.islice", stopped)
+    with pytest.raises(stop):
+        tool.bind({"n": "no number"})
