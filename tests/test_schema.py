@@ -20,6 +20,7 @@ from typing import (
     Optional,
     TypeVar,
     Union,
+    get_origin,
 )
 from uuid import UUID
 
@@ -1073,3 +1074,130 @@ def test_of_very_many_recursive_definitions_all_count():
     names = Names(parts)
     refs = ["#/$defs/x_2", *(f"#/$defs/a{i}/x" for i in range(4))]
     assert [names.of(ref) for ref in refs] == ["x_2", "x", "x_3", "x_4", "x_5"]
+
+
+class Plus(BaseModel):
+    op: Literal["plus", "add"]
+    left: "Sum"
+    right: "Sum"
+
+
+@dataclass
+class Minus:
+    op: Literal["minus"]
+    left: "Sum"
+    right: "Sum"
+
+
+class Times(TypedDict):
+    op: Literal["times"]
+    left: "Sum"
+    right: "Sum"
+
+
+class Always(BaseModel):
+    op: Literal["plus"] = "plus"
+    value: int
+
+
+Sum = Plus | Minus | Times | Always | int
+Plus.model_rebuild()
+
+
+def test_a_recursive_union_of_classes_with_constants_is_validated_in_linear_time():
+    """pydantic tries every class at each level: a good tree of 25 levels takes minutes."""
+
+    def tree(leaf, *ops):
+        for op in ops:
+            leaf = {"op": op, "left": leaf, "right": 1}
+        return leaf
+
+    def take(x: Sum) -> str:
+        return type(x).__name__
+
+    tool = FunctionTool(take)
+    assert "oneOf" not in json.dumps(tool.schema.plain)
+    for op, name in {"add": "Plus", "minus": "Minus", "times": "dict"}.items():
+        deep = tree({"value": 2}, *["plus", "minus", "times"] * 13, op)
+        assert call(tool, {"x": deep}).value == name
+    assert call(tool, {"x": 5}).value == "int"
+    assert call(tool, {"x": {"value": 5}}).value == "Always"
+    wrong = call(tool, {"x": tree("no", *["times"] * 40)})
+    assert wrong.error.type == "ArgumentError"
+
+
+class Left(BaseModel):
+    kind: Literal["a"]
+    x: int
+
+
+class Right(BaseModel):
+    kind: Literal["a"]
+    y: int
+
+
+class Third(BaseModel):
+    kind: Annotated[Literal["c"], Field(alias="sort")]
+    n: Literal[1]
+
+
+def test_classes_without_constants_of_their_own_are_all_tried():
+    """Two with the same constant, an alias, a number and an order of the author's tell nothing."""
+
+    def take(x: Left | Right | Third) -> str:
+        return type(x).__name__
+
+    def in_order(x: Annotated[Left | Right, Field(union_mode="left_to_right")]) -> str:
+        return type(x).__name__
+
+    for tool in (FunctionTool(take), FunctionTool(in_order)):
+        assert call(tool, {"x": {"kind": "a", "x": 1}}).value == "Left"
+        assert call(tool, {"x": {"kind": "a", "y": 1}}).value == "Right"
+    assert call(FunctionTool(take), {"x": {"sort": "c", "n": 1}}).value == "Third"
+
+
+ONE_HASH = [(2**61 - 1) * i for i in range(1, 1_500)]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "items"),
+    [
+        (set[int], ONE_HASH),
+        (frozenset[Decimal], [str(i) for i in ONE_HASH]),
+        (set[UUID], [str(UUID(int=i)) for i in ONE_HASH]),
+        (set, ONE_HASH),
+        (dict[int, int], ONE_HASH),
+        (dict[UUID, list[set[int]]], [str(UUID(int=i)) for i in ONE_HASH]),
+    ],
+    ids=str,
+)
+def test_numbers_with_one_hash_are_refused(annotation, items):
+    """Python compares each with each. 45,000 of them took half a minute."""
+
+    def take(x) -> int:
+        return len(x)
+
+    take.__annotations__["x"] = annotation
+    tool = FunctionTool(take)
+
+    def sent(some):
+        value = {"int": 1, "UUID": []}
+        is_dict = get_origin(annotation) is dict
+        return {
+            "x": {str(i): value[annotation.__args__[0].__name__] for i in some} if is_dict else some
+        }
+
+    assert "hashed alike" in call(tool, sent(items)).text
+    assert call(tool, sent(items[:90])).value == 90
+    others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(3_000)]
+    assert call(tool, sent(others)).value == 3_000
+    assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
+
+
+def test_a_set_of_lists_is_refused_in_words():
+    """What has no hash is the validation's own to refuse."""
+
+    def take(x: set) -> int:
+        return len(x)
+
+    assert call(FunctionTool(take), {"x": [[1]] * 1_500}).error.type == "ArgumentError"

@@ -398,14 +398,25 @@ def test_a_problem_lists_at_most_fifty_choices_or_names():
     assert error.value.problems[0]["expected"].endswith(" n49")
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-def test_what_stops_the_process_passes_a_check(stop, monkeypatch):
-    """KeyboardInterrupt and SystemExit leave while arguments are checked, and are no mistake of the model."""
-    tool = foreign(obj({"n": INT}))
+def test_a_schema_that_leads_back_to_itself_is_an_error_result():
+    """Wherever the stack ends, also in a library that is written in Rust, the call gets its result."""
+    kinds = ["object", "array"]
+    node = {"type": kinds, "not": {"type": kinds, "allOf": [{"$ref": "#/$defs/node"}]}}
+    tool = looking({"a": {"$ref": "#/$defs/node"}}, **{"$defs": {"node": node}})
 
-    def stopped(*given):
-        raise stop
+    def below(frames):
+        return below(frames - 1) if frames else call(tool, {"a": {}}).text
 
-    monkeypatch.setattr("functool.binding.foreign.islice", stopped)
-    with pytest.raises(stop):
-        tool.bind({"n": "no number"})
+    for frames in range(0, 120, 3):
+        assert "could not be checked against the tool's schema" in below(frames)
+
+
+def test_an_interrupted_check_is_no_answer(monkeypatch):
+    """A KeyboardInterrupt during a check leaves the call."""
+
+    def interrupted(schema):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("functool.binding.foreign.validator_of", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        looking({}).bind({})

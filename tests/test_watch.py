@@ -283,17 +283,6 @@ def test_an_authors_validator_is_not_anticipated():
     assert judged(count, '{"n": "three", "kind": [1]}')[0] is None
 
 
-def test_a_pattern_that_takes_too_much_work_is_left_to_the_whole_text():
-    """A stranger's pattern takes no more work while a text is written than when it is complete."""
-    part = {"type": "string", "pattern": "([ab]*a[ab]{50}){100}c"}
-    tool = SchemaTool("slow", "S.", {"properties": {"a": part}}, lambda arguments: arguments)
-    text = json.dumps({"a": "ab" * 50_000})
-
-    assert judged(tool, text, 1_000)[0] is None
-    with pytest.raises(ArgumentError, match="too much work"):
-        tool.bind(text)
-
-
 def test_a_name_with_a_lone_surrogate_is_left_to_the_whole_text():
     """A name that is no text is not judged early; the complete text is refused."""
     text = '{"\\ud800": 1, "days": {}}'

@@ -15,6 +15,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic_core import ValidationError, core_schema, from_json, to_json
@@ -36,7 +37,7 @@ from functool.errors import ArgumentError
 from functool.schema.admits import find_bool_for_number, kinds_of, takes_only_containers
 from functool.schema.core import compiled
 from functool.schema.json_schema import Names, property_names
-from functool.schema.rewrite import failing_fast
+from functool.schema.rewrite import failing_fast, tuple_fields
 from functool.schema.signature import FunctionSchema
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class FunctionBinder:
             values = validate(text)
         except ValidationError as error:
             named = {problem["path"] for problem in problems}
-            others = problems_of(error, sent, self._root, self._known)
+            others = problems_of(error, sent, self._root, self._known, self._tuples)
             problems += [problem for problem in others if problem["path"] not in named]
         except Exception as error:
             raise validator_failed(error) from error
@@ -264,7 +265,11 @@ class FunctionBinder:
 
     @_computed_once
     def _known(self) -> set[str]:
-        return set(property_names(self._root))
+        return {*property_names(self._root), *chain(*self._tuples.values())}
+
+    @_computed_once
+    def _tuples(self) -> dict[int, list[str]]:
+        return tuple_fields(self._parts.core)
 
 
 def validator_failed(error: Exception) -> ArgumentError:

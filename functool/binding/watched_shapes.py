@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -51,16 +52,9 @@ def fits_text(limits: Limits, text: str, complete: bool) -> bool:
     if not complete:
         return any(isinstance(known, str) and known.startswith(text) for known in texts)
     pattern = limits.get("pattern")
-    return text in texts and (not isinstance(pattern, str) or _may_match(pattern, text))
-
-
-def _may_match(pattern: str, text: str) -> bool:
-    """Whether a text matches a pattern. If that takes too much work to find out, it may."""
-    try:
-        with bounded_work():
-            return matches(pattern, text) is not False
-    except TooMuchWork:
-        return True
+    with suppress(TooMuchWork), bounded_work():
+        return text in texts and not (isinstance(pattern, str) and matches(pattern, text) is False)
+    return True
 
 
 def fits_value(limits: Limits, value: Any) -> bool:

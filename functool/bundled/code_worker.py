@@ -236,8 +236,8 @@ class Session:
             while True:
                 if monotonic() - begun > self._left:
                     raise TooSlow(
-                        "The program was stopped: with its questions about untrusted values it"
-                        f" computed for more than {self._seconds:g} seconds."
+                        "The program was stopped: with its questions to the host, as .count() is"
+                        f" one, it computed for more than {self._seconds:g} seconds."
                     )
                 if isinstance(snapshot, monty.MontyComplete):
                     return None, Turn(ended=True, value=snapshot.output)

@@ -260,7 +260,7 @@ def _expand(item: Mountable, made: object) -> Iterable[Tool]:
 
 def _session_context(coordinator: Any, config: Any) -> Context[Any]:
     async def approve(request: ApprovalRequest) -> Decision:
-        arguments = arguments_text(request.arguments)
+        arguments = arguments_text(request.arguments, indent=None)
         if len(arguments) > MAX_QUESTION:
             size = f"the arguments are {len(arguments):,} characters long"
             reason = f"Nobody was asked: {size}, and a person is shown at most {MAX_QUESTION:,}."

@@ -55,12 +55,12 @@ def is_visible(text: str) -> bool:
     return not any(_hidden(set(text[at : at + PIECE])) for at in range(0, len(text), PIECE))
 
 
-def arguments_text(arguments: Any) -> str:
+def arguments_text(arguments: Any, indent: int | None = 2) -> str:
     """Return arguments for the person who decides about a call, as JSON in ASCII.
 
     All other characters are written out, so that none hides another or changes the order.
     """
-    return json.dumps(arguments, indent=2).replace("\x7f", "\\u007f")
+    return json.dumps(arguments, indent=indent).replace("\x7f", "\\u007f")
 
 
 def _without_hidden(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -37,9 +38,10 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
 
     A reference that leads nowhere, or back to itself, allows all.
     """
-    if id(schema) in known:
-        return known[id(schema)]
-    known[id(schema)] = TYPES
+    key = id(schema)
+    if key in known:
+        return known[key]
+    known[key] = TYPES
     node = resolved(root, schema)
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return set() if node is False else TYPES
@@ -52,7 +54,7 @@ def _admitted(schema: Any, root: Any, known: Known, depth: int = 0) -> set[str]:
             kinds = kinds & set().union(*inner)
     for part in node.get("allOf", ()):
         kinds = kinds & _admitted(part, root, known, depth + 1)
-    known[id(schema)] = kinds
+    known[key] = kinds
     return kinds
 
 
@@ -75,8 +77,7 @@ def kinds_of(root: Mapping[str, Any]) -> set[str]:
         parts = [part for _, part in children(schema) if part is not False]
         if not parts and found <= {"array", "object"}:
             found.add("any")
-        choices = (*schema.get("enum", ()), schema.get("const"))
-        if any(type(choice) in (int, float) for choice in choices):
+        if any(type(choice) in (int, float) for choice in values_of(schema) or ()):
             found.add("listed number")
         kinds |= found
         todo += parts
@@ -134,12 +135,18 @@ def _refusal(value: Any, schema: Mapping[str, Any]) -> str | None:
     return "" if isinstance(kind, str) and kind != NAMES[type(value)] else None
 
 
-def names_at(schema: Any, steps: Sequence[Any], root: Any) -> list[str]:
-    """Return the property names at the path `steps`. In a union, those of all members."""
+def names_at(
+    schema: Any, steps: Sequence[Any], root: Any, tuples: Mapping[int, list[str]]
+) -> list[str]:
+    """Return the property names at the path `steps`. In a union, those of all members.
+
+    `tuples` are the fields of named tuples, by their number: the schema shows a tuple as a list.
+    """
     here = _with_members([schema], root)
     for step in steps:
         here = _with_members([part_at(part, step, root) for part in here], root)
-    return [name for part in here for name in part.get("properties", ())]
+    fields = (tuples.get(len(part.get("prefixItems", ())), ()) for part in here)
+    return [name for part in here for name in part.get("properties", ())] + [*chain(*fields)]
 
 
 def _with_members(schemas: Sequence[Any], root: Any) -> list[Mapping[str, Any]]:

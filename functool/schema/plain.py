@@ -84,10 +84,12 @@ class PlainJsonSchema(GenerateJsonSchema):
 
     def _described(self, made: dict[str, Any], core: Any) -> dict[str, Any]:
         """Copy the texts on fields from a class's docstring to the schemas of these fields."""
+        if "cls" not in core:
+            return made
         forbids = core.get("config", {}).get("extra_fields_behavior") == "forbid"
         if forbids and "properties" in made and self.mode == "validation":
             made.setdefault("additionalProperties", False)
-        doc = getattr(core.get("cls"), "__doc__", None) or ""
+        doc = core["cls"].__doc__ or ""
         parsed = parse(doc)
         texts = {**parsed.attributes, **parsed.params}
         for name, field in made.get("properties", {}).items():

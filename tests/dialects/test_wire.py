@@ -215,7 +215,7 @@ def test_each_definition_is_measured_once():
     assert size({"properties": {"x": {"$ref": "#"}}}).depth == 2
 
 
-@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+@each_dialect
 def test_a_definition_that_many_refer_to_ends(dialect):
     """Each reference in a union looked for cycles anew, and each name for a free number."""
     union = {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "null"}]}
@@ -229,7 +229,7 @@ def test_a_definition_that_many_refer_to_ends(dialect):
     assert isinstance(dialect.losses(tool), list)
 
 
-@pytest.mark.parametrize("dialect", EVERY, ids=lambda dialect: dialect.__name__.rpartition(".")[2])
+@each_dialect
 def test_what_no_provider_can_be_sent_is_a_definition_error(dialect):
     """A half of a character, as a stranger's JSON may hold it, names the tool."""
     tool = SchemaTool("t", "T.", {"properties": {"x": {"description": "\ud800"}}}, print)

@@ -18,7 +18,6 @@ from tests.play.test_page import (
     start,
     steps,
     until,
-    write,
 )
 
 
@@ -112,15 +111,12 @@ def test_hostile_names_in_an_approval(page):
     assert ["body", "", "skipped"] in steps(page)
 
 
-def test_hostile_names_in_what_is_allowed_beforehand(kit, open_page):
+def test_hostile_names_in_what_is_allowed_beforehand(page):
     """Names that a model chose are written out where a person says what may differ next time."""
-    page = open_page(kit)
     page.fill("#search", "mmmmmmmm")
     page.locator("button.tool").click()
     until(page, "document.querySelector('#raw')?.value.startsWith('{')")
-    write(page, **{"\u202ep\x9b": "\u200bx", "q\u2066": "y"})
-    page.click("#call")
-    card = page.locator("#waiting .card")
+    card = start(page, **{"\u202ep\x9b": "\u200bx", "q\u2066": "y"})
     card.locator("summary").click()
 
     assert "\\u202ep\\u009b may be anything" in card.inner_text()
