@@ -190,14 +190,15 @@ class Trip:
         """Add the call's id and metadata to a result: guardrail actions, labels, a decision."""
         if wanted_results and self._context is not None:
             self._remember(result, untrusted)
-        if metadata_of(result):
+        metadata = result.metadata
+        if type(metadata) is not dict or metadata:  # An author's own mapping may refuse `bool`.
             self.label(result)
         if self.made_view is not None and self.made_view.inner_sources:
             self.labels += tuple(self.made_view.inner_sources)
         notes = self.made_view is not None and self.made_view.noted
         has_any = untrusted or notes or self.record or self.labels or self.sent.metadata
-        if has_any and (metadata := self._call_metadata(untrusted)):
-            return changed(result, call_id=self.id, metadata={**metadata_of(result), **metadata})
+        if has_any and (new := self._call_metadata(untrusted)):
+            return changed(result, call_id=self.id, metadata={**metadata_of(result), **new})
         return result if result.call_id == self.id else changed(result, call_id=self.id)
 
     def _call_metadata(self, untrusted: bool) -> dict[str, Any]:
