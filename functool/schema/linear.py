@@ -20,6 +20,7 @@ _FEW = 1_000
 _SAME = 100
 """How many different items of a larger set may have the same hash."""
 
+_HASHED = ("set", "frozenset", "dict")
 _FIELDS = ("model-fields", "dataclass-args", "typed-dict")
 
 
@@ -31,16 +32,21 @@ def linear(core: Any, definitions: Mapping[str, Any] | None = None) -> Any:
     - A large set, or a dict whose keys are not texts, is refused if many items have the same hash.
       A model can write such numbers, and Python would take the square of their number.
     """
+    kind = core.get("type")
+    if len(core) == 1 and kind not in _HASHED:
+        return core
     if definitions is None:
         definitions = {part["ref"]: part for part in core.get("definitions", ())}
-    known, kind = definitions, core.get("type")
+    known = definitions
     made = inside(core, lambda part: linear(part, known))
     if kind == "union" and core.get("mode", "smart") == "smart":
         return _with_tags(made, definitions)
+    if kind not in _HASHED:
+        return made
     hashed = core.get("keys_schema" if kind == "dict" else "items_schema")
     hashed = hashed or core_schema.any_schema()
     texts = ("str", "any") if kind == "dict" else ("str",)  # JSON's keys are texts.
-    if kind not in ("set", "frozenset", "dict") or hashed["type"] in texts:
+    if hashed["type"] in texts:
         return made
     guard = _hash_guard(hashed, definitions)
     named = {key: made.pop(key) for key in ("ref",) if key in made}
