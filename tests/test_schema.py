@@ -1191,6 +1191,7 @@ def test_numbers_with_one_hash_are_refused(annotation, items):
     assert call(tool, sent(items[:90])).value == 90
     others = [str(UUID(int=i)) if "-" in str(items[0]) else i for i in range(3_000)]
     assert call(tool, sent(others)).value == 3_000
+    assert call(tool, sent([*others, others[1]])).value == 3_000
     assert call(tool, sent([*others[:-1], "no"])).is_error is (annotation is not set)
 
 
