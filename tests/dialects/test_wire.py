@@ -22,11 +22,9 @@ from functool.dialects import (
     xai,
 )
 from functool.dialects._wire import name_losses, size
-from tests.dialects.checks import each_dialect
 from tests.dialects.samples import ping, plant, search
 
 
-@each_dialect
 def test_a_tool_is_rendered_once(dialect, monkeypatch):
     """A second definition is read from the text of the first: the walker does not run again."""
     tool = FunctionTool(search)
@@ -40,7 +38,6 @@ def test_a_tool_is_rendered_once(dialect, monkeypatch):
     assert dialect.losses(tool) == before
 
 
-@each_dialect
 def test_a_definition_can_be_changed_freely(dialect):
     """What a caller does to a definition reaches neither the tool nor the next definition."""
     tool = FunctionTool(search, strict=True)
@@ -59,7 +56,6 @@ def test_a_definition_can_be_changed_freely(dialect):
     assert repr(tool.schema) == schema
 
 
-@each_dialect
 def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
     """`WrapperTool(tool, name=...)`, the remedy that the losses name, is what a dialect publishes."""
     tool = WrapperTool(FunctionTool(ping, name="a.b/c"), name="a_b_c", description="Ping it.")
@@ -70,7 +66,6 @@ def test_a_renamed_tool_goes_out_under_its_new_name(dialect):
     assert not any("renames" in loss for loss in dialect.losses(tool))
 
 
-@each_dialect
 def test_definitions_are_those_of_each_tool_in_order(dialect):
     """`definitions` takes any iterable and keeps its order."""
     tools = [FunctionTool(search), FunctionTool(ping)]
@@ -189,7 +184,6 @@ def test_a_strict_form_without_annotations_of_others():
             assert f"go: #/properties/n: keyword-{word} (rewritten in the strict form)" in losses
 
 
-@each_dialect
 def test_what_is_no_tool_has_no_definition(dialect):
     """A function that nobody decorated is a TypeError, which says what was expected."""
     with pytest.raises(TypeError, match="expected a tool, not builtin_function_or_method"):
